@@ -1,0 +1,183 @@
+"""Settings of a model and of its training: typed, checked, read from TOML presets, overridden by `a.b=c`.
+
+A config ends at the builder (`model/builder.py`) and at the trainer; modules below them take plain arguments.
+"""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
+
+from mbc_engine.errors import ConfigError
+
+Fraction = Field(ge=0, le=1)
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EncoderSettings(_Settings):
+    """The pretrained encoder of an amortizer."""
+
+    name: str = Field(description="hub id or path")
+    window: PositiveInt = Field(512, description="longest text in tokens; longer documents are chunked")
+    frozen: bool = Field(False, description="keep the pretrained weights; its token states are then computed once")
+
+
+class CodebookSettings(_Settings):
+    """The codebook (paper, sections 3.2 and 3.3)."""
+
+    codes: int = Field(512, ge=2, le=65536, description="N_c")
+    levels: PositiveInt = Field(1, description="residual levels")
+    per_position: bool = Field(False, description="a book for each of the T positions")
+    commitment: NonNegativeFloat = Field(0.25, description="beta")
+    decay: float = Field(0.99, gt=0, lt=1, description="gamma")
+    dead_threshold: NonNegativeFloat = Field(1e-4, description="epsilon")
+
+
+class AggregatorSettings(_Settings):
+    """The aggregation network (paper, section 3.1)."""
+
+    blocks: PositiveInt = 4
+    heads: PositiveInt = 8
+    head_dim: PositiveInt = 96
+    hidden: PositiveInt = 768
+
+
+class PrefixSettings(_Settings):
+    """From modulation to key/value prefixes."""
+
+    columns: PositiveInt = Field(2, description="P, prefix tokens of a layer")
+    hidden: PositiveInt = 768
+    slot_embedding: bool = False
+
+
+class LoraSettings(_Settings):
+    """KV-LoRA (paper, section 3.4)."""
+
+    rank: PositiveInt = 16
+    alpha: PositiveInt = 32
+    dropout: float = Fraction
+    layers: PositiveInt = Field(6, description="n_lora, the last layers")
+
+
+class ModelSettings(_Settings):
+    """What a model is made of."""
+
+    base: str = Field(description="the frozen base LM: hub id, path, or embedded:NAME for one in this package")
+    documents: EncoderSettings
+    questions: EncoderSettings
+    tokens: PositiveInt = Field(12, description="T, vectors of a document")
+    centring: bool = False
+    routing: bool = Field(False, description="a router, needed by the routed read")
+    read: Literal["flat", "routed"] = "flat"
+    routed_documents: PositiveInt = Field(2, description="documents a routed read aggregates")
+    codebook: CodebookSettings = CodebookSettings()
+    aggregator: AggregatorSettings = AggregatorSettings()
+    prefix: PrefixSettings = PrefixSettings()
+    lora: LoraSettings = LoraSettings(dropout=0.05)
+
+
+class LossSettings(_Settings):
+    """Weights of the losses beside the question loss, whose weight is 1."""
+
+    vq: NonNegativeFloat = Field(1.0, description="lambda of the codebook and commitment losses")
+    routing: NonNegativeFloat = Field(0.0, description="a question's vectors pick its document in the batch")
+    reconstruction: NonNegativeFloat = Field(0.0, description="the LM writes a document back from its own vectors")
+    reconstruction_tokens: PositiveInt = Field(96, description="how much of a document is written back")
+
+
+class TrainingSettings(_Settings):
+    """How a model is trained (paper, section 4.3.1)."""
+
+    epochs: PositiveInt = 50
+    batch_size: PositiveInt = 64
+    accumulate: PositiveInt = Field(1, description="forward passes a batch is split into")
+    learning_rate: float = Field(1e-5, gt=0)
+    warmup: float = Field(0.01, ge=0, le=1, description="share of the steps with a rising learning rate")
+    clip: float = Field(100.0, gt=0, description="largest gradient norm")
+    backprop_dropout: float = Field(0.0, ge=0, lt=1, description="share of documents without gradient")
+    reset_codes: bool = True
+    bank_documents: NonNegativeInt = Field(
+        0, description="documents a question reads in training: its own and the best routed; 0 is the whole batch"
+    )
+    quantise_from: NonNegativeInt = Field(
+        0, description="first step with codes; before it vectors are continuous, at it the codebook is fitted"
+    )
+    pca_start: bool = Field(False, description="start frozen encoders' readouts as PCA of their sentence vectors")
+    precision: Literal["float32", "bf16"] = "bf16"
+    question_window: PositiveInt = 128
+    answer_window: PositiveInt = 24
+    checkpoint_seconds: PositiveInt = 300
+    validation_questions: PositiveInt = Field(500, description="most questions validated on")
+    seed: NonNegativeInt = 0
+    losses: LossSettings = LossSettings()
+
+
+class Config(_Settings):
+    """A preset: a model and its training."""
+
+    model: ModelSettings
+    training: TrainingSettings = TrainingSettings()
+
+    def to_toml(self) -> str:
+        """The config as TOML, every value written out."""
+        return tomli_w.dumps(self.model_dump())
+
+
+def preset_names() -> list[str]:
+    """Names of the built-in presets, sorted."""
+    folder = files("mbc_engine") / "presets"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_preset(name: str, overrides: list[str] | None = None) -> Config:
+    """A built-in preset or a TOML file, with `section.key=value` overrides.
+
+    Raises:
+        ConfigError: there is no such preset, or a value cannot be used.
+    """
+    if name in preset_names():
+        text = (files("mbc_engine") / "presets" / f"{name}.toml").read_text()
+    elif Path(name).is_file():
+        text = Path(name).read_text()
+    else:
+        raise ConfigError(f"There is no preset {name!r}.", hint=f"Presets: {', '.join(preset_names())}; or a TOML file.")
+    return parse_config(text, name, overrides)
+
+
+def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:
+    """Parse TOML from `origin`. Raises ConfigError with the place and what is wrong there."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{origin} is not TOML: {error}") from error
+    for override in overrides or []:
+        _apply(table, override)
+    try:
+        return Config.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{place}: {first['msg']}.", hint="`mbc train --list-presets` shows the settings.") from error
+
+
+def _apply(table: dict[str, Any], override: str) -> None:
+    """Put one `a.b=value` into a nested table; the value is TOML, or else a string."""
+    path, equals, text = override.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {override!r} is not of the form section.key=value.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *sections, key = path.strip().split(".")
+    for section in sections:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {override!r}: {section} is not a section.")
+    table[key] = value

@@ -1,0 +1,53 @@
+"""The error tree. Every error a user can cause or meet is one of these, with one line of what and one of what to do.
+
+    MBCError                 exit code 1
+    ├── ConfigError          2   a preset, an override or an option that cannot be used
+    ├── DataError            3   documents or question files that cannot be read
+    ├── ModelError           4   a model folder, hub id or file that cannot be used
+    │   └── ModelMismatch    4   a bank or adapter that belongs to another model
+    └── BankError            5   a bank that cannot be opened, read or written
+"""
+
+
+class MBCError(Exception):
+    """An error with a way out.
+
+    Args:
+        message: what is wrong, one line, in the user's words.
+        hint: what to do next, or None.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class ConfigError(MBCError):
+    """A preset, an override or an option that cannot be used."""
+
+    exit_code = 2
+
+
+class DataError(MBCError):
+    """Documents or question files that cannot be read."""
+
+    exit_code = 3
+
+
+class ModelError(MBCError):
+    """A model folder, hub id or weight file that cannot be used."""
+
+    exit_code = 4
+
+
+class ModelMismatch(ModelError):
+    """A bank or an adapter that belongs to another model."""
+
+
+class BankError(MBCError):
+    """A bank that cannot be opened, read or written."""
+
+    exit_code = 5

@@ -1,0 +1,217 @@
+"""What long work reports: small frozen records that a terminal draws, a dashboard draws and a run folder keeps.
+
+A generator of the engine yields them; `EventLog` keeps them as JSON Lines, one object a line with the event's name
+under `event` and the seconds since the epoch under `time`, so that another process can follow the work.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mbc_engine.errors import DataError
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events."""
+
+    kinds: ClassVar[dict[str, type["Event"]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Event.kinds[cls.__name__] = cls
+
+    def to_json(self) -> dict[str, Any]:
+        """The event as a JSON object, its class name under `event`."""
+        return {"event": type(self).__name__, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class TrainStarted(Event):
+    """Training begins, or goes on from `step` after an interruption."""
+
+    step: int
+    total_steps: int
+    examples: int
+    documents: int
+    trainable_parameters: int
+
+
+@dataclass(frozen=True)
+class StatesCached(Event):
+    """The frozen encoder's token states of `done` of `total` texts stand in the cache."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class TrainStep(Event):
+    """One optimiser step. Losses are means over the step; `route_accuracy` is a fraction, None without a router."""
+
+    step: int
+    epoch: int
+    loss: float
+    question_loss: float
+    vq_loss: float
+    route_loss: float
+    reconstruction_loss: float
+    route_accuracy: float | None
+    perplexity: float
+    dead_codes: int
+    document_variance: float
+    learning_rate: float
+    examples_per_second: float
+
+
+@dataclass(frozen=True)
+class CodesReset(Event):
+    """Dead codes took vectors of the batch (paper, section 3.3)."""
+
+    step: int
+    count: int
+
+
+@dataclass(frozen=True)
+class QuantisationStarted(Event):
+    """The codebook was fitted by k-means to `vectors` vectors; from here on documents are codes."""
+
+    step: int
+    vectors: int
+
+
+@dataclass(frozen=True)
+class Validated(Event):
+    """Strict EM and token F1 in percent on the validation questions; the bank held all their documents."""
+
+    step: int
+    epoch: int
+    questions: int
+    documents: int
+    exact_match: float
+    f1: float
+    first_source: float | None
+    is_best: bool
+
+
+@dataclass(frozen=True)
+class CheckpointSaved(Event):
+    """Everything needed to resume stands at `path`."""
+
+    step: int
+    path: str
+
+
+@dataclass(frozen=True)
+class TrainStopped(Event):
+    """Training ended early, on request, after `step` of `total_steps`; it can be resumed."""
+
+    step: int
+    total_steps: int
+
+
+@dataclass(frozen=True)
+class TrainFinished(Event):
+    """Training is done; the model to use stands at `model`."""
+
+    step: int
+    seconds: float
+    model: str
+
+
+@dataclass(frozen=True)
+class IngestStarted(Event):
+    """`files` files were found; reading begins."""
+
+    files: int
+
+
+@dataclass(frozen=True)
+class FileSkipped(Event):
+    """A file that was not ingested, and why."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class FilesIngested(Event):
+    """A batch was committed. Counts are totals of this ingest so far."""
+
+    files: int
+    chunks: int
+    unchanged: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class IngestFinished(Event):
+    """The ingest is complete. Counts are of this ingest, sizes in bytes of the whole bank."""
+
+    files: int
+    chunks: int
+    unchanged: int
+    skipped: int
+    seconds: float
+    bank_documents: int
+    bank_chunks: int
+    code_bytes: int
+    codebook_bytes: int
+    file_bytes: int
+
+
+@dataclass(frozen=True)
+class QuestionsAnswered(Event):
+    """An evaluation answered `done` of `total` questions."""
+
+    done: int
+    total: int
+
+
+class EventLog:
+    """An append-only JSON Lines file of events."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("ab")
+
+    def append(self, event: Event) -> None:
+        """Write one event; it is visible to readers at once."""
+        line = json.dumps({"time": round(time.time(), 3), **event.to_json()}, ensure_ascii=False)
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+
+    def position(self) -> int:
+        """Bytes written so far, to `rewind` to after a crash. Everything before it is on disk."""
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def rewind(self, position: int) -> None:
+        """Forget what was written after `position`."""
+        self._file.truncate(position)
+        self._file.seek(position)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """The events of a log in order; a half-written last line is left out.
+
+    Raises:
+        DataError: a complete line is not an event.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                record = json.loads(line)
+                kind = Event.kinds[record["event"]]
+                names = {field.name for field in fields(kind)}
+                yield kind(**{key: value for key, value in record.items() if key in names})
+            except (ValueError, KeyError, TypeError) as error:
+                raise DataError(f"{path}, line {number} is not an event: {error}") from error

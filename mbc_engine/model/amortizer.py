@@ -1,0 +1,170 @@
+"""Amortization networks (paper, section 3.1): a text becomes T vectors of the base LM's width.
+
+An amortizer is an encoder plus T learned queries. The encoder's token states (`contextualise`) depend on the text
+alone, so a frozen encoder's can be computed once and kept; `readout` turns them into phi. The question encoder
+g_input is an amortizer too.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel, T5Model
+
+from mbc_engine.model.centring import Centring
+
+
+class Amortizer(nn.Module, ABC):
+    """Token ids -> phi [B, T, D].
+
+    Attributes:
+        tokens: T.
+        centring: removes what all documents share, or None.
+    """
+
+    def __init__(self, tokens: int, centring: Centring | None) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.centring = centring
+
+    @property
+    @abstractmethod
+    def pretrained(self) -> PreTrainedModel:
+        """The pretrained model inside."""
+
+    @abstractmethod
+    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Token states of the encoder: ids and mask [B, S] -> [B, S, E]."""
+
+    @abstractmethod
+    def readout(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Token states [B, S, E] and mask [B, S] -> [B, T, D], before centring."""
+
+    def vectors(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Phi of token states: [B, S, E], [B, S] -> [B, T, D]."""
+        return self.centre(self.readout(states, mask))
+
+    def centre(self, vectors: Tensor) -> Tensor:
+        """Remove what documents share from a readout [B, T, D]; without centring, leave it."""
+        return vectors if self.centring is None else self.centring(vectors)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Phi of a batch of texts: ids and mask [B, S] -> [B, T, D]."""
+        return self.vectors(self.contextualise(ids, mask), mask)
+
+
+class TokenHead(nn.Module):
+    """One latent's own head, `skip(x) + mlp(x)`: [..., inputs] -> [..., dim]."""
+
+    def __init__(self, inputs: int, dim: int) -> None:
+        super().__init__()
+        self.skip = nn.Identity() if inputs == dim else nn.Linear(inputs, dim)
+        self.mlp = nn.Sequential(nn.LayerNorm(inputs), nn.Linear(inputs, dim), nn.Tanh(), nn.Linear(dim, dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.skip(x) + self.mlp(x)
+        return result
+
+
+class T5Amortizer(Amortizer):
+    """The paper's: a T5 encoder-decoder whose decoder reads T learned inputs, and a head for each.
+
+    The decoder's causal mask is lifted: the T inputs are a set of queries, not a text.
+
+    Args:
+        t5: the encoder-decoder without its LM head.
+        tokens: T.
+        dim: D.
+        centring: see `Amortizer`.
+    """
+
+    def __init__(self, t5: T5Model, tokens: int, dim: int, centring: Centring | None = None) -> None:
+        super().__init__(tokens, centring)
+        self.t5 = t5
+        width = t5.config.d_model
+        self.queries = nn.Parameter(torch.randn(tokens, width) * 0.02)
+        self.heads = nn.ModuleList(TokenHead(width, dim) for _ in range(tokens))
+
+    @property
+    def pretrained(self) -> T5Model:
+        return self.t5
+
+    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
+        states: Tensor = self.t5.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
+
+    def readout(self, states: Tensor, mask: Tensor) -> Tensor:
+        batch = len(states)
+        everything = torch.ones(batch, 1, self.tokens, self.tokens, dtype=torch.bool, device=states.device)
+        decoded = self.t5.decoder(
+            inputs_embeds=self.queries.expand(batch, -1, -1),
+            attention_mask=everything,
+            encoder_hidden_states=states,
+            encoder_attention_mask=mask,
+            use_cache=False,
+        ).last_hidden_state
+        return torch.stack([head(decoded[:, index]) for index, head in enumerate(self.heads)], dim=1)
+
+
+class EncoderAmortizer(Amortizer):
+    """An encoder-only model and one cross-attention decoder block of T learned queries, each with a linear head.
+
+    At the start the block pools the states' mean, which is a sentence encoder's own summary of a text.
+
+    Args:
+        encoder: a BERT-like model.
+        tokens: T.
+        dim: D.
+        heads: attention heads of the decoder block.
+        centring: see `Amortizer`.
+    """
+
+    def __init__(
+        self, encoder: PreTrainedModel, tokens: int, dim: int, *, heads: int = 6, centring: Centring | None = None
+    ) -> None:
+        super().__init__(tokens, centring)
+        self.encoder = encoder
+        width: int = encoder.config.hidden_size
+        self.attention_heads = heads
+        self.queries = nn.Parameter(torch.randn(tokens, width) * 0.02)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        nn.init.eye_(self.value.weight)
+        self.feed_forward = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)
+        )
+        nn.init.zeros_(self.feed_forward[-1].weight)
+        nn.init.zeros_(self.feed_forward[-1].bias)
+        self.head_weight = nn.Parameter(torch.randn(tokens, width, dim) * width**-0.5)
+        self.head_bias = nn.Parameter(torch.zeros(tokens, dim))
+
+    @property
+    def pretrained(self) -> PreTrainedModel:
+        return self.encoder
+
+    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
+        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
+
+    def pooled(self, states: Tensor, mask: Tensor) -> Tensor:
+        """What each query reads from the states, [B, T, E]."""
+        split = (self.attention_heads, -1)
+        query = self.queries.unflatten(-1, split).transpose(0, 1)  # [heads, T, e]
+        key = self.key(states).unflatten(-1, split).transpose(1, 2)  # [B, heads, S, e]
+        value = self.value(states).unflatten(-1, split).transpose(1, 2)
+        read = functional.scaled_dot_product_attention(
+            query.expand(len(states), -1, -1, -1), key, value, attn_mask=mask[:, None, None].bool()
+        )
+        return read.transpose(1, 2).flatten(-2)
+
+    def readout(self, states: Tensor, mask: Tensor) -> Tensor:
+        x = self.pooled(states, mask)
+        x = x + self.feed_forward(x)
+        return torch.einsum("bte,ted->btd", x, self.head_weight) + self.head_bias
+
+
+def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
+    """Unit sentence vectors, the mean of the token states: [B, S, E], [B, S] -> [B, E]."""
+    weights = mask.unsqueeze(-1).to(states.dtype)
+    return functional.normalize((states * weights).sum(1) / weights.sum(1).clamp_min(1), dim=-1)

@@ -1,0 +1,108 @@
+"""From settings to a model: the one place where a config meets the modules."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from mbc_engine.config import CodebookSettings, EncoderSettings, ModelSettings
+from mbc_engine.model.aggregator import Aggregator
+from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, T5Amortizer
+from mbc_engine.model.base import BaseLM, load_base
+from mbc_engine.model.centring import Centring
+from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.encoders import Encoder, load_encoder
+from mbc_engine.model.kv_lora import add_kv_lora, kv_lora_config
+from mbc_engine.model.mbc import MBC, TextEncoder
+from mbc_engine.model.prefix import PrefixNetwork
+from mbc_engine.model.router import Router
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """The pretrained parts of a model, loaded."""
+
+    base: BaseLM
+    documents: Encoder
+    questions: Encoder
+
+
+def load_pretrained(settings: ModelSettings) -> Pretrained:
+    """Load the base LM and the encoders.
+
+    Raises:
+        ModelError: a pretrained part is not there or not supported.
+    """
+    base = load_base(settings.base)
+    documents = load_encoder(settings.documents.name)
+    # One frozen encoder serves both sides: it is loaded once and its states are cached once.
+    is_shared = settings.questions.frozen and settings.questions.name == settings.documents.name
+    return Pretrained(base, documents, documents if is_shared else load_encoder(settings.questions.name))
+
+
+def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
+    """An untrained model around pretrained parts, with a fresh KV-LoRA."""
+    lora, base = settings.lora, pretrained.base.model
+    adapter = kv_lora_config(base, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, layers=lora.layers)
+    add_kv_lora(base, adapter)
+    return assemble(settings, pretrained)
+
+
+def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
+    """Put loaded parts together with initialised ones, KV-LoRA left out."""
+    shape = pretrained.base.shape
+    return MBC(
+        settings,
+        base=pretrained.base,
+        documents=_text_encoder(pretrained.documents, settings.documents, settings, shape.dim),
+        questions=_text_encoder(pretrained.questions, settings.questions, settings, shape.dim),
+        codebook=_codebook(settings.codebook, shape.dim, settings.tokens),
+        aggregator=Aggregator(
+            shape.dim,
+            blocks=settings.aggregator.blocks,
+            heads=settings.aggregator.heads,
+            head_dim=settings.aggregator.head_dim,
+            # The published feed-forward is as wide as the model, but never wider than the setting.
+            hidden=min(shape.dim, settings.aggregator.hidden),
+        ),
+        prefix=PrefixNetwork(
+            shape.dim,
+            shape.layers,
+            shape.kv_heads,
+            shape.head_dim,
+            columns=settings.prefix.columns,
+            hidden=settings.prefix.hidden,
+            slot_embedding=settings.prefix.slot_embedding,
+        ),
+        router=Router(shape.dim) if settings.routing else None,
+    )
+
+
+def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSettings, dim: int) -> TextEncoder:
+    encoder.model.requires_grad_(not own.frozen)
+    centring = Centring(settings.tokens, dim) if settings.centring else None
+    amortizer: Amortizer = (
+        T5Amortizer(encoder.model, settings.tokens, dim, centring)
+        if encoder.is_encoder_decoder
+        else EncoderAmortizer(encoder.model, settings.tokens, dim, centring=centring)
+    )
+    return TextEncoder(amortizer, encoder.tokenizer, own.window)
+
+
+def _codebook(own: CodebookSettings, dim: int, tokens: int) -> Codebook:
+    return Codebook(
+        own.codes,
+        dim,
+        tokens,
+        levels=own.levels,
+        per_position=own.per_position,
+        commitment=own.commitment,
+        decay=own.decay,
+        dead_threshold=own.dead_threshold,
+    )
+
+
+def trainable_parameters(model: nn.Module) -> int:
+    """How many parameters require gradients."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+

@@ -1,0 +1,123 @@
+"""A model as a folder: `config.toml`, `model.safetensors` (everything trained) and `adapter/` (peft).
+
+Frozen pretrained parts are referred to by name, not stored. No pickle is read or written.
+"""
+
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+
+import platformdirs
+import torch
+from peft import PeftConfig
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from mbc_engine.bank import ModelSignature
+from mbc_engine.config import Config, parse_config
+from mbc_engine.errors import ModelError
+from mbc_engine.model.builder import assemble, load_pretrained
+from mbc_engine.model.kv_lora import add_kv_lora, load_adapter, save_adapter
+from mbc_engine.model.mbc import MBC
+
+WEIGHTS, CONFIG, ADAPTER = "model.safetensors", "config.toml", "adapter"
+
+
+def trained_state(model: MBC) -> dict[str, Tensor]:
+    """Everything outside the base LM that training changes: parameters with gradients, and our buffers."""
+    frozen = {name for name, parameter in model.named_parameters(remove_duplicate=False) if not parameter.requires_grad}
+    return {
+        name: value
+        for name, value in model.state_dict().items()
+        if not name.startswith("base.") and name not in frozen
+    }
+
+
+def fingerprints(model: MBC) -> tuple[str, str]:
+    """SHA-256 prefixes of the document side and of the codebook; a bank is bound to both."""
+    state = trained_state(model)
+    amortizer = hashlib.sha256(f"{model.settings.documents!r} {model.settings.tokens}".encode())
+    for name in sorted(state):
+        if name.startswith("documents."):
+            amortizer.update(name.encode() + _bytes(state[name]))
+    return amortizer.hexdigest()[:16], hashlib.sha256(_bytes(model.codebook.books)).hexdigest()[:16]
+
+
+def signature(model: MBC) -> ModelSignature:
+    """What a bank remembers of the model that wrote it."""
+    amortizer, codebook = fingerprints(model)
+    return ModelSignature(model.name, amortizer, codebook)
+
+
+def save_model(model: MBC, config: Config, folder: Path, *, dtype: torch.dtype = torch.float32) -> None:
+    """Write a model folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {name: value.detach().to(dtype).cpu().contiguous() for name, value in trained_state(model).items()}
+    save_file(state, folder / WEIGHTS, {"format": "mbc-1"})
+    save_adapter(model.base.model, folder / ADAPTER)
+    (folder / CONFIG).write_text(config.to_toml())
+
+
+def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> None:
+    """Put back what `trained_state` gave.
+
+    Raises:
+        ModelError: names or shapes differ from the model's.
+    """
+    own = trained_state(model)
+    if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in state.items()}:
+        raise ModelError(f"{origin} does not hold the weights its config describes.", hint="Get the model again.")
+    with torch.no_grad():
+        for name, value in own.items():
+            value.copy_(state[name])
+
+
+def load_into(model: MBC, folder: Path) -> None:
+    """Give a freshly built model the weights of the model in `folder`.
+
+    Raises:
+        ModelError: they do not fit.
+    """
+    load_adapter(model.base.model, folder / ADAPTER)
+    load_trained_state(model, load_file(folder / WEIGHTS), folder / WEIGHTS)
+
+
+def find_model(name: str) -> Path:
+    """The folder of a model: a path, a run's folder, a model in the user's models folder, or one in the package.
+
+    Raises:
+        ModelError: there is none of this name.
+    """
+    candidates = (
+        Path(name),
+        Path(name) / "model",
+        platformdirs.user_data_path("mbc") / "models" / name,
+        Path(str(files("mbc_engine") / "models" / name)),
+    )
+    for folder in candidates:
+        if (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file():
+            return folder
+    raise ModelError(
+        f"There is no model {name!r}.", hint="Give the name `mini`, a model's folder, or a training run's folder."
+    )
+
+
+def load_model(name: str | Path) -> MBC:
+    """Open a model, ready to memorise and answer.
+
+    Raises:
+        ModelError: it is not there, damaged, or a pretrained part is missing.
+        ModelMismatch: its adapter belongs to another base LM.
+    """
+    folder = find_model(str(name))
+    config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))
+    pretrained = load_pretrained(config.model)
+    model = assemble(config.model, pretrained)
+    add_kv_lora(model.base.model, PeftConfig.from_pretrained(str(folder / ADAPTER)))
+    load_into(model, folder)
+    model.name = name if isinstance(name, str) else folder.name
+    return model.eval()
+
+
+def _bytes(value: Tensor) -> bytes:
+    return value.detach().float().cpu().contiguous().numpy().tobytes()

@@ -1,0 +1,95 @@
+"""KV-LoRA (paper, section 3.4): low-rank updates of the key and value projections of the last n layers, through peft.
+
+Models with separate projections use peft's own layer on each. GPT-2 makes queries, keys and values in one projection;
+there keys and values share the down-projection A, as in the paper, and queries stay as they are.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftConfig, get_peft_model_state_dict, inject_adapter_in_model, set_peft_model_state_dict
+from peft.tuners.lora import LoraLayer
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from mbc_engine.errors import ModelMismatch
+from mbc_engine.model.families import family_of
+
+WEIGHTS = "adapter_model.safetensors"
+
+
+class FusedKeyValueLora(nn.Module, LoraLayer):  # type: ignore[misc]
+    """LoRA on the key and value columns of a fused query-key-value projection, A shared, one B over both."""
+
+    def __init__(
+        self, base_layer: nn.Module, adapter_name: str, config: LoraConfig, r: int, lora_alpha: int, **options: Any
+    ) -> None:
+        super().__init__()
+        LoraLayer.__init__(self, base_layer, **options)
+        self.out_features = 2 * self.in_features
+        self._active_adapter = adapter_name
+        self.update_layer(adapter_name, r, lora_alpha=lora_alpha, config=config, **options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D] -> [..., 3 D]: queries unchanged, keys and values updated."""
+        projected: Tensor = self.base_layer(x)
+        for name in self.active_adapters:
+            down = self.lora_A[name](self.lora_dropout[name](x).to(self.lora_A[name].weight.dtype))
+            update = self.lora_B[name](down) * self.scaling[name]
+            query, key_value = projected.tensor_split((self.in_features,), dim=-1)
+            projected = torch.cat([query, key_value + update.to(projected.dtype)], dim=-1)
+        return projected
+
+
+def kv_lora_config(base: PreTrainedModel, *, rank: int, alpha: int, dropout: float, layers: int) -> LoraConfig:
+    """The adapter of the last `layers` layers of a base LM.
+
+    Raises:
+        ModelError: the family of the base LM is not known.
+    """
+    family, depth = family_of(base.config), base.config.num_hidden_layers
+    return LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        bias="none",
+        target_modules=list(family.projections),
+        layers_to_transform=list(range(max(0, depth - layers), depth)),
+        layers_pattern=family.layers,
+    )
+
+
+def add_kv_lora(base: PreTrainedModel, config: PeftConfig) -> None:
+    """Put the adapter's layers into the base LM, in place; only they require gradients afterwards."""
+    if family_of(base.config).fused:
+        config._register_custom_module({Conv1D: FusedKeyValueLora})
+    base.requires_grad_(False)
+    inject_adapter_in_model(config, base)
+
+
+def save_adapter(base: PreTrainedModel, folder: Path) -> None:
+    """Write `adapter_config.json` and the weights, in peft's layout."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config: PeftConfig = base.peft_config["default"]
+    config.save_pretrained(folder)
+    state = get_peft_model_state_dict(base, adapter_name="default")
+    save_file({name: value.detach().contiguous().cpu() for name, value in state.items()}, folder / WEIGHTS)
+
+
+def load_adapter(base: PreTrainedModel, folder: Path) -> None:
+    """Give the base LM's adapter the weights in `folder`.
+
+    Raises:
+        ModelMismatch: its weights do not fit the base LM one to one.
+    """
+    state = load_file(folder / WEIGHTS)
+    expected = get_peft_model_state_dict(base, adapter_name="default")
+    if {name: value.shape for name, value in state.items()} != {name: v.shape for name, v in expected.items()}:
+        raise ModelMismatch(
+            f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
+            hint="Its weights belong to another architecture; train again or get the base LM it was trained with.",
+        )
+    set_peft_model_state_dict(base, state, adapter_name="default")

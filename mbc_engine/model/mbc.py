@@ -1,0 +1,164 @@
+"""The whole model: memorise documents as codes, answer questions from them (paper, section 3 and algorithm 2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from mbc_engine.config import ModelSettings
+from mbc_engine.model.aggregator import Aggregator
+from mbc_engine.model.amortizer import Amortizer, mean_pooled
+from mbc_engine.model.base import BaseLM
+from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.memory import Memory
+from mbc_engine.model.prefix import PrefixNetwork
+from mbc_engine.model.reads import Reader, read
+from mbc_engine.model.router import Router
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer and the documents it came from.
+
+    Attributes:
+        text: what the base LM said.
+        documents: indices into the memory, best first.
+        shares: the documents' shares of the answer, in [0, 1].
+    """
+
+    text: str
+    documents: tuple[int, ...]
+    shares: tuple[float, ...]
+
+
+class TextEncoder(nn.Module):
+    """An amortizer with its tokenizer: texts -> T vectors each.
+
+    Args:
+        amortizer: g_amort or g_input.
+        tokenizer: of the amortizer's encoder.
+        window: longest text in tokens, special tokens included.
+    """
+
+    def __init__(self, amortizer: Amortizer, tokenizer: PreTrainedTokenizerBase, window: int) -> None:
+        super().__init__()
+        self.amortizer = amortizer
+        self.tokenizer = tokenizer
+        self.window = window
+
+    def tokenize(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Ids and mask [B, S], padded to the longest text; a text longer than the window is cut."""
+        device = next(self.amortizer.parameters()).device
+        batch = self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self.window, return_tensors="pt"
+        ).to(device)
+        return batch["input_ids"], batch["attention_mask"]
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text, special tokens not counted."""
+        ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        return [len(tokens) for tokens in ids]
+
+    @property
+    def capacity(self) -> int:
+        """Tokens of text that fit the window beside the special tokens."""
+        return self.window - self.tokenizer.num_special_tokens_to_add()
+
+    def forward(self, texts: Sequence[str]) -> Tensor:
+        """Phi of texts, [B, T, D]."""
+        vectors: Tensor = self.amortizer(*self.tokenize(texts))
+        return vectors
+
+    @torch.no_grad()
+    def sentence_vectors(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors of sentences, the mean of the encoder's token states: [B, E]."""
+        ids, mask = self.tokenize(texts)
+        return mean_pooled(self.amortizer.contextualise(ids, mask), mask)
+
+
+class MBC(nn.Module):
+    """A memory-bank-compression model.
+
+    Attributes:
+        settings: what it is made of.
+        name: how it is called in messages.
+        base: the frozen base LM with KV-LoRA.
+        documents, questions: g_amort and g_input.
+        codebook, aggregator, prefix, router: see their modules.
+        is_quantising: False only in a warm start of training, when documents are still continuous vectors.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        base: BaseLM,
+        documents: TextEncoder,
+        questions: TextEncoder,
+        codebook: Codebook,
+        aggregator: Aggregator,
+        prefix: PrefixNetwork,
+        router: Router | None,
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.name = "unnamed"
+        self.base = base
+        self.documents, self.questions = documents, questions
+        self.codebook, self.aggregator, self.prefix, self.router = codebook, aggregator, prefix, router
+        self.is_quantising = True
+
+    @property
+    def reader(self) -> Reader:
+        """The parts that reads use."""
+        return Reader(self.aggregator, self.router, self.settings.routed_documents)
+
+    @torch.no_grad()
+    def memorise(self, texts: Sequence[str], *, batch_size: int = 32) -> np.ndarray:
+        """Codes of texts that fit the window: [N, T, levels] uint16 (paper, algorithm 2, lines 2 to 5)."""
+        codes = np.zeros((len(texts), self.settings.tokens, self.codebook.levels), dtype=np.uint16)
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            encoded = self.codebook.encode(self.documents([texts[index] for index in chosen]))
+            codes[chosen] = encoded.cpu().numpy()
+        return codes
+
+    @torch.no_grad()
+    def answer(
+        self,
+        questions: Sequence[str],
+        memory: Memory,
+        *,
+        read_mode: str | None = None,
+        top: int = 5,
+        max_new_tokens: int = 16,
+        beams: int = 1,
+    ) -> list[Answer]:
+        """Answer questions from a memory (paper, algorithm 2, lines 7 and 8).
+
+        Args:
+            questions: one or more.
+            memory: what is remembered.
+            read_mode: `flat` or `routed`; None takes the model's own.
+            top: how many documents to name.
+            max_new_tokens: longest answer.
+            beams: beam search's width, 1 is greedy.
+
+        Raises:
+            MBCError: the read does not fit the model.
+        """
+        mode = read_mode or self.settings.read
+        reading = read(mode, self.reader, self.questions(questions), memory, top=top)
+        texts = self.base.generate(
+            self.prefix(reading.modulation), list(questions), max_new_tokens=max_new_tokens, beams=beams
+        )
+        return [
+            Answer(text, tuple(documents), tuple(shares))
+            for text, documents, shares in zip(
+                texts, reading.documents.tolist(), reading.shares.tolist(), strict=True
+            )
+        ]

@@ -1,0 +1,75 @@
+"""Ask questions of a memory of their own documents, and score the answers and the sources."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.documents.chunks import chunk
+from mbc_engine.metrics import Scores, exact_match, f1, shortest
+from mbc_engine.model.mbc import MBC
+from mbc_engine.model.memory import CodeMemory, Memory, VectorMemory
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a question.
+
+    Attributes:
+        example: the question.
+        answer: what the model said.
+        rank: place of the question's own document among the sources, 0 is first; None beyond the first five.
+    """
+
+    example: QAExample
+    answer: str
+    rank: int | None
+
+
+def ask_all(
+    model: MBC, examples: Sequence[QAExample], *, read_mode: str | None = None, batch_size: int = 32
+) -> Iterator[Outcome]:
+    """Memorise the documents of the examples, each once, and answer every question from that memory."""
+    texts = list(dict.fromkeys(example.text for example in examples))
+    pieces = [
+        (piece, index)
+        for index, text in enumerate(texts)
+        for piece in chunk(text, model.documents.token_counts, model.documents.capacity)
+    ]
+    owner = [index for _, index in pieces]
+    place = {text: index for index, text in enumerate(texts)}
+    memory = memorise(model, [piece for piece, _ in pieces], batch_size=batch_size)
+    for start in range(0, len(examples), batch_size):
+        batch = examples[start : start + batch_size]
+        answers = model.answer([example.question for example in batch], memory, read_mode=read_mode, top=10)
+        for example, answer in zip(batch, answers, strict=True):
+            sources = list(dict.fromkeys(owner[piece] for piece in answer.documents))[:5]
+            own = place[example.text]
+            yield Outcome(example, answer.text, sources.index(own) if own in sources else None)
+
+
+@torch.no_grad()
+def memorise(model: MBC, texts: Sequence[str], *, batch_size: int = 32) -> Memory:
+    """A memory of texts: codes, or continuous vectors while the model does not quantise yet."""
+    if model.is_quantising:
+        return CodeMemory(model.memorise(texts, batch_size=batch_size), model.codebook)
+    return VectorMemory(
+        torch.cat([model.documents(texts[start : start + batch_size]) for start in range(0, len(texts), batch_size)])
+    )
+
+
+def score(outcomes: Sequence[Outcome]) -> Scores:
+    """Means over outcomes, in percent; against the shortest gold answer, as in the paper."""
+    golds = [shortest(outcome.example.answers) for outcome in outcomes]
+
+    def percent(values: list[float] | list[bool]) -> float:
+        return 100 * sum(values) / max(1, len(values))
+
+    return Scores(
+        questions=len(outcomes),
+        exact_match=percent([exact_match(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
+        f1=percent([f1(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
+        first_source=percent([o.rank == 0 for o in outcomes]),
+        in_five=percent([o.rank is not None for o in outcomes]),
+    )

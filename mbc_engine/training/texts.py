@@ -1,0 +1,99 @@
+"""Token states of a training set's texts: computed in each step, or once and kept on disk for a frozen encoder."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mbc_engine.events import StatesCached
+from mbc_engine.model.mbc import TextEncoder
+
+
+class TextStates(Protocol):
+    """States of texts by their number."""
+
+    def states(self, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Token states [B, S, E] and mask [B, S] of the chosen texts."""
+        ...
+
+
+class LiveStates:
+    """Runs the encoder each time, so that gradients reach it."""
+
+    def __init__(self, encoder: TextEncoder, texts: Sequence[str]) -> None:
+        self._encoder, self._texts = encoder, texts
+
+    def states(self, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
+        ids, mask = self._encoder.tokenize([self._texts[index] for index in chosen])
+        return self._encoder.amortizer.contextualise(ids, mask), mask
+
+
+class CachedStates:
+    """A frozen encoder's states in one file of half-precision rows, one row a token.
+
+    The file is named by what it holds; `fill` writes what is missing and goes on where an interrupted one ended.
+
+    Args:
+        encoder: the frozen encoder.
+        texts: the texts, in the order of their numbers.
+        folder: where the file lies.
+    """
+
+    BATCH = 64
+
+    def __init__(self, encoder: TextEncoder, texts: Sequence[str], folder: Path) -> None:
+        self._encoder, self._texts = encoder, texts
+        key = hashlib.sha256(f"{encoder.tokenizer.name_or_path} {encoder.window}".encode())
+        for text in texts:
+            key.update(hashlib.sha256(text.encode()).digest())
+        self._path = folder / f"{key.hexdigest()[:32]}.f16"
+        self._width: int = encoder.amortizer.pretrained.config.hidden_size
+        special = encoder.tokenizer.num_special_tokens_to_add()
+        counts = [min(count + special, encoder.window) for count in encoder.token_counts(texts)]
+        # Texts of one length lie together, so that batches need no padding.
+        self._order = sorted(range(len(texts)), key=lambda index: (counts[index], index))
+        self._counts = np.array(counts)
+        starts = np.concatenate([[0], np.cumsum(self._counts[self._order])])
+        self._rows = int(starts[-1])
+        self._start = np.empty(len(texts), dtype=np.int64)
+        self._start[self._order] = starts[:-1]
+        self._table: np.ndarray | None = None
+
+    def fill(self) -> Iterator[StatesCached]:
+        """Compute the missing states."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        row_bytes = 2 * self._width
+        with self._path.open("ab") as file:
+            done = int(np.searchsorted(self._start[self._order], file.tell() // row_bytes, side="right")) - 1
+            if file.tell() == self._rows * row_bytes:
+                done = len(self._texts)
+            done = max(done, 0)
+            if done < len(self._texts):
+                file.truncate(int(self._start[self._order[done]]) * row_bytes)
+            for begin in range(done, len(self._order), self.BATCH):
+                batch = self._order[begin : begin + self.BATCH]
+                self._write(file, batch)
+                yield StatesCached(begin + len(batch), len(self._texts))
+        self._table = np.memmap(self._path, dtype=np.float16, mode="r", shape=(self._rows, self._width))
+
+    def states(self, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
+        assert self._table is not None, "fill() comes first"
+        device = next(self._encoder.amortizer.parameters()).device
+        width = int(self._counts[list(chosen)].max())
+        states = torch.zeros(len(chosen), width, self._width, dtype=torch.float16)
+        mask = torch.zeros(len(chosen), width, dtype=torch.int64)
+        for row, index in enumerate(chosen):
+            start, count = self._start[index], self._counts[index]
+            states[row, :count] = torch.from_numpy(self._table[start : start + count].copy())
+            mask[row, :count] = 1
+        return states.to(device).float(), mask.to(device)
+
+    @torch.no_grad()
+    def _write(self, file: BinaryIO, batch: list[int]) -> None:
+        ids, mask = self._encoder.tokenize([self._texts[index] for index in batch])
+        states = self._encoder.amortizer.contextualise(ids, mask)
+        file.write(states[mask.bool()].half().cpu().numpy().tobytes())

@@ -1,0 +1,292 @@
+"""The training loop (paper, algorithm 1) as a generator of events, resumable to the bit."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from mbc_engine.config import Config, TrainingSettings
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.errors import ConfigError
+from mbc_engine.events import (
+    CheckpointSaved,
+    CodesReset,
+    Event,
+    EventLog,
+    QuantisationStarted,
+    TrainFinished,
+    TrainStarted,
+    TrainStep,
+    TrainStopped,
+    Validated,
+)
+from mbc_engine.model.builder import build, load_pretrained, trainable_parameters
+from mbc_engine.model.checkpoint import load_into, save_model
+from mbc_engine.model.mbc import MBC, TextEncoder
+from mbc_engine.model.scoring import ask_all, score
+from mbc_engine.training.data import Batch, TrainingSet
+from mbc_engine.training.objective import Losses, Objective
+from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
+from mbc_engine.training.texts import CachedStates, LiveStates, TextStates
+from mbc_engine.training.warm_start import fit_codebook, start_from_pca
+
+EVENTS, SNAPSHOT, MODEL, CONFIG = "events.jsonl", "snapshot.safetensors", "model", "config.toml"
+
+
+def train(
+    config: Config,
+    examples: Sequence[QAExample],
+    validation: Sequence[QAExample],
+    run: Path,
+    *,
+    cache: Path,
+    resume: bool = False,
+    start: Path | None = None,
+    device: str = "cpu",
+    stop: threading.Event | None = None,
+) -> Iterator[Event]:
+    """Train a model and keep the best validated one in `run/model`.
+
+    Args:
+        config: a preset.
+        examples: what to train on.
+        validation: what to validate on after each epoch; may be empty, then the last model is kept.
+        run: the run's folder; gets `config.toml`, `events.jsonl`, `snapshot.safetensors` and `model/`.
+        cache: where states of frozen encoders are kept.
+        resume: go on from the run's last snapshot.
+        start: a model folder whose weights training starts from.
+        device: a torch device.
+        stop: set it to end training after the step in progress, with a snapshot.
+
+    Raises:
+        ConfigError: the run exists and `resume` is False, or the settings do not fit together.
+        DataError: there are no examples.
+        ModelError: a pretrained part is missing.
+    """
+    if not resume and (run / EVENTS).exists():
+        raise ConfigError(f"{run} holds a run already.", hint="Go on with --resume, or choose another --run.")
+    run.mkdir(parents=True, exist_ok=True)
+    (run / CONFIG).write_text(config.to_toml())
+    log = EventLog(run / EVENTS)
+    try:
+        for event in _Training(config, examples, validation, run, cache, start, device, stop, log).events():
+            log.append(event)
+            yield event
+    finally:
+        log.close()
+
+
+class _Training:
+    """One run: model, optimiser, data and where it stands."""
+
+    def __init__(
+        self,
+        config: Config,
+        examples: Sequence[QAExample],
+        validation: Sequence[QAExample],
+        run: Path,
+        cache: Path,
+        start: Path | None,
+        device: str,
+        stop: threading.Event | None,
+        log: EventLog,
+    ) -> None:
+        self.config, self.settings, self.run, self.log = config, config.training, run, log
+        self.device, self.stop = torch.device(device), stop or threading.Event()
+        self.data = TrainingSet(examples)
+        self.validation = _first_questions(validation, self.settings.validation_questions)
+        self.began = time.monotonic()
+        torch.manual_seed(self.settings.seed)
+        self.model = build(config.model, load_pretrained(config.model)).to(self.device)
+        if start is not None:
+            load_into(self.model, start)
+        self.model.is_quantising = not self.settings.quantise_from or start is not None
+        self.optimizer = torch.optim.Adam(
+            [parameter for parameter in self.model.parameters() if parameter.requires_grad],
+            lr=self.settings.learning_rate,
+        )
+        self.documents = _states(self.model.documents, self.data.documents, cache)
+        self.questions = _states(self.model.questions, self.data.questions, cache)
+        self.objective = Objective(self.model, self.data, self.documents, self.questions, self.settings)
+        self.steps_per_epoch = self.data.steps(self.settings.batch_size)
+        self.total_steps = self.steps_per_epoch * self.settings.epochs
+        self.progress = Progress(0, -1.0, self.model.is_quantising, 0, 0.0)
+        self.fresh_start = start is None
+
+    def events(self) -> Iterator[Event]:
+        """Everything that happens, until the last epoch or a stop."""
+        for texts in (self.documents, self.questions):
+            if isinstance(texts, CachedStates):
+                yield from texts.fill()
+        if (self.run / SNAPSHOT).exists():
+            _recover(self.run / MODEL)
+            self.progress = load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
+            self.log.rewind(self.progress.events)
+        else:
+            self.log.rewind(0)
+            if self.settings.pca_start and self.fresh_start:
+                torch.manual_seed(self.settings.seed)
+                start_from_pca(self.model, self.documents, len(self.data.documents))
+        yield TrainStarted(
+            self.progress.step,
+            self.total_steps,
+            len(self.data),
+            len(self.data.documents),
+            trainable_parameters(self.model),
+        )
+        saved = time.monotonic()
+        for epoch in range(self.progress.step // self.steps_per_epoch, self.settings.epochs):
+            skip = self.progress.step - epoch * self.steps_per_epoch
+            order = self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip)
+            for batch in order:
+                yield from self._step(epoch, batch)
+                if self.stop.is_set():
+                    yield self._snapshot()
+                    yield TrainStopped(self.progress.step, self.total_steps)
+                    return
+                if time.monotonic() - saved > self.settings.checkpoint_seconds:
+                    yield self._snapshot()
+                    saved = time.monotonic()
+            yield from self._validate(epoch)
+            yield self._snapshot()
+            saved = time.monotonic()
+        yield TrainFinished(self.progress.step, round(self._seconds(), 1), str(self.run / MODEL))
+
+    def _step(self, epoch: int, batch: Batch) -> Iterator[Event]:
+        """One optimiser step of `accumulate` forward passes."""
+        settings, model, step = self.settings, self.model, self.progress.step
+        torch.manual_seed(settings.seed * 1_000_003 + step)
+        if step == settings.quantise_from and not model.is_quantising:
+            yield QuantisationStarted(step, fit_codebook(model, self.documents, len(self.data.documents)))
+        began = time.monotonic()
+        rate = learning_rate(step, self.total_steps, settings)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        model.train()
+        parts, resets = [], 0
+        for part in _parts(batch.examples, settings.accumulate):
+            with self._autocast():
+                losses = self.objective(self.data.batch(part))
+            if losses.codes is not None and losses.residuals is not None:
+                model.codebook.update_usage(losses.codes)
+                resets += model.codebook.reset_dead(losses.residuals) if settings.reset_codes else 0
+            (losses.total * (len(part) / len(batch.examples))).backward()
+            parts.append((losses, len(part)))
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.progress = replace(self.progress, step=step + 1, is_quantising=model.is_quantising)
+        if resets:
+            yield CodesReset(step, resets)
+        seconds = time.monotonic() - began
+        yield _report(parts, step + 1, epoch, model, rate, len(batch.examples) / seconds)
+
+    def _validate(self, epoch: int) -> Iterator[Event]:
+        """EM and F1 on the validation questions; the best quantised model so far becomes `run/model`."""
+        if not self.validation:
+            self._keep()
+            return
+        self.model.eval()
+        with self._autocast():
+            outcomes = list(ask_all(self.model, self.validation))
+        scores = score(outcomes)
+        is_best = self.model.is_quantising and scores.f1 > self.progress.best_f1
+        if is_best:
+            self.progress = replace(self.progress, best_f1=scores.f1)
+            self._keep()
+        documents = len({example.text for example in self.validation})
+        yield Validated(
+            self.progress.step,
+            epoch,
+            scores.questions,
+            documents,
+            round(scores.exact_match, 3),
+            round(scores.f1, 3),
+            round(scores.first_source, 3),
+            is_best,
+        )
+
+    def _keep(self) -> None:
+        """Make the present model the run's model, whole or not at all."""
+        folder = self.run / MODEL
+        new, old = folder.with_name("model-new"), folder.with_name("model-old")
+        shutil.rmtree(new, ignore_errors=True)
+        save_model(self.model, self.config, new)
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _snapshot(self) -> CheckpointSaved:
+        self.progress = replace(self.progress, events=self.log.position(), seconds=self._seconds())
+        self.began = time.monotonic()
+        save_snapshot(self.run / SNAPSHOT, self.model, self.optimizer, self.progress)
+        return CheckpointSaved(self.progress.step, str(self.run / SNAPSHOT))
+
+    def _seconds(self) -> float:
+        return self.progress.seconds + time.monotonic() - self.began
+
+    def _autocast(self) -> AbstractContextManager[None]:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16")
+
+
+def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
+    """Linear warm-up over the first share of the steps, then constant (paper, section 4.3.1)."""
+    warmup = max(1, round(total * settings.warmup))
+    return settings.learning_rate * min(1.0, (step + 1) / warmup)
+
+
+def _states(encoder: TextEncoder, texts: list[str], cache: Path) -> TextStates:
+    """Cached for a frozen encoder, computed in each step for one that trains."""
+    is_frozen = not any(parameter.requires_grad for parameter in encoder.amortizer.pretrained.parameters())
+    return CachedStates(encoder, texts, cache) if is_frozen else LiveStates(encoder, texts)
+
+
+def _parts(examples: list[int], count: int) -> list[list[int]]:
+    size = -(-len(examples) // count)
+    return [examples[start : start + size] for start in range(0, len(examples), size)]
+
+
+def _first_questions(examples: Sequence[QAExample], most: int) -> list[QAExample]:
+    """An evenly spaced selection of at most `most` examples."""
+    return [examples[index * len(examples) // most] for index in range(most)] if len(examples) > most else [*examples]
+
+
+def _recover(folder: Path) -> None:
+    """Finish a replacement of the run's model that was cut off in the middle."""
+    old = folder.with_name("model-old")
+    if not folder.exists() and old.exists():
+        old.rename(folder)
+
+
+def _report(
+    parts: list[tuple[Losses, int]], step: int, epoch: int, model: MBC, rate: float, speed: float
+) -> TrainStep:
+    total = sum(size for _, size in parts)
+
+    def mean(values: list[float]) -> float:
+        weighted = sum(value * size for value, (_, size) in zip(values, parts, strict=True)) / total
+        return float(f"{weighted:.6g}")
+
+    losses = [part for part, _ in parts]
+    hits = [part.route_accuracy for part in losses if part.route_accuracy is not None]
+    return TrainStep(
+        step=step,
+        epoch=epoch,
+        loss=mean([part.total.item() for part in losses]),
+        question_loss=mean([part.question for part in losses]),
+        vq_loss=mean([part.vq for part in losses]),
+        route_loss=mean([part.routing for part in losses]),
+        reconstruction_loss=mean([part.reconstruction for part in losses]),
+        route_accuracy=mean(hits) if hits else None,
+        perplexity=float(f"{model.codebook.perplexity():.6g}"),
+        dead_codes=model.codebook.dead_codes(),
+        document_variance=mean([part.document_variance for part in losses]),
+        learning_rate=float(f"{rate:.6g}"),
+        examples_per_second=float(f"{speed:.4g}"),
+    )

@@ -1,0 +1,78 @@
+"""Starting points that save a long way: readouts as PCA of sentence vectors, the codebook as k-means of documents."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from mbc_engine.errors import ConfigError
+from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, mean_pooled
+from mbc_engine.model.mbc import MBC
+from mbc_engine.training.texts import TextStates
+
+SAMPLE = 8192
+# Columns beside the principal ones start small, so that the first codes are spent on what routes.
+OTHER_COLUMNS = 0.1
+
+
+@torch.no_grad()
+def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
+    """Make both readouts the principal components of the documents' sentence vectors, dealt out over the positions.
+
+    Position t gets components t, t + T, t + 2T, …, so that every position carries strong and weak ones, and the
+    routing score starts as the product of sentence vectors.
+
+    Args:
+        model: with `EncoderAmortizer`s of one encoder on both sides.
+        documents: token states of the documents.
+        count: how many documents there are.
+
+    Raises:
+        ConfigError: the amortizers are of another kind.
+    """
+    sides = (model.documents.amortizer, model.questions.amortizer)
+    pooled = torch.cat([mean for mean in _means(documents, count)])
+    components = torch.pca_lowrank(pooled, q=min(pooled.shape), center=True)[2]  # [E, components]
+    for side in sides:
+        if not isinstance(side, EncoderAmortizer):
+            raise ConfigError("training.pca_start needs encoder-only amortizers.")
+        side.head_weight *= OTHER_COLUMNS
+        width = min(side.head_weight.shape[2], components.shape[1] // side.tokens)
+        for token in range(side.tokens):
+            side.head_weight[token, :, :width] = components[:, token :: side.tokens][:, :width]
+    vectors = torch.cat([readout for readout in _readouts(sides[0], documents, count)])
+    for side in sides:
+        if side.centring is not None:
+            side.centring.fit(vectors)
+
+
+@torch.no_grad()
+def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
+    """Fit the codebook to the documents' vectors and quantise from here on. Returns how many documents were used."""
+    was_training = model.training
+    model.eval()
+    vectors = torch.cat([
+        model.documents.amortizer.centre(readout) for readout in _readouts(model.documents.amortizer, documents, count)
+    ])
+    model.codebook.fit(vectors)
+    model.is_quantising = True
+    model.train(was_training)
+    return len(vectors)
+
+
+def _readouts(amortizer: Amortizer, documents: TextStates, count: int) -> Iterator[Tensor]:
+    for chosen in _sample(count):
+        yield amortizer.readout(*documents.states(chosen)).float()
+
+
+def _means(documents: TextStates, count: int) -> Iterator[Tensor]:
+    for chosen in _sample(count):
+        states, mask = documents.states(chosen)
+        yield mean_pooled(states, mask)
+
+
+def _sample(count: int, batch: int = 64) -> Iterator[list[int]]:
+    """Batches of at most SAMPLE documents, drawn at random."""
+    chosen = torch.randperm(count)[:SAMPLE].tolist()
+    for start in range(0, len(chosen), batch):
+        yield chosen[start : start + batch]

@@ -1,0 +1,76 @@
+"""Packed codes: exact bits, exact lengths, an exact inverse."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.bank import Codes, CodeShape, pack, unpack
+
+
+@st.composite
+def shaped_codes(draw: st.DrawFn) -> tuple[CodeShape, list[Codes]]:
+    shape = CodeShape(
+        tokens=draw(st.integers(1, 5)),
+        levels=draw(st.integers(1, 3)),
+        num_codes=draw(st.integers(2, 65_536)),
+        per_position=draw(st.booleans()),
+    )
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sizes = draw(st.lists(st.integers(0, 9), min_size=1, max_size=6))
+    return shape, [
+        random.integers(0, shape.num_codes, (size, shape.tokens, shape.levels)).astype(np.uint16) for size in sizes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("num_codes", "bits"), [(2, 1), (3, 2), (4, 2), (5, 3), (512, 9), (513, 10), (65_535, 16), (65_536, 16)]
+)
+def test_a_code_takes_the_fewest_bits(num_codes: int, bits: int) -> None:
+    assert CodeShape(12, 2, num_codes, False).bits_per_chunk == 12 * 2 * bits
+
+
+def test_bits_stand_in_reading_order() -> None:
+    shape = CodeShape(tokens=2, levels=2, num_codes=8, per_position=False)
+    codes = np.array([[[1, 2], [3, 4]]], dtype=np.uint16)
+    assert pack(codes, shape) == bytes([0b001_010_01, 0b1_100_0000])
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 2), (1, 0, 2), (1, 1, 1), (1, 1, 65_537)])
+def test_impossible_shape_is_refused(numbers: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="num_codes from 2"):
+        CodeShape(*numbers, per_position=False)
+
+
+@given(shaped_codes())
+def test_unpack_inverts_pack(case: tuple[CodeShape, list[Codes]]) -> None:
+    shape, arrays = case
+    packed = [pack(codes, shape) for codes in arrays]
+    for codes, data in zip(arrays, packed, strict=True):
+        assert len(data) == -(-shape.bits_per_chunk * len(codes) // 8)
+        assert np.array_equal(unpack(data, shape, len(codes)), codes)
+    together = unpack(b"".join(packed), shape, [len(codes) for codes in arrays])
+    assert together.dtype == np.uint16
+    assert np.array_equal(together, np.concatenate(arrays))
+
+
+def test_codes_that_do_not_fit_are_refused() -> None:
+    shape = CodeShape(2, 1, 5, False)
+    for codes, words in [
+        (np.zeros((1, 2), np.uint16), "must be .chunks, 2, 1."),
+        (np.zeros((1, 1, 2), np.uint16), "must be .chunks, 2, 1."),
+        (np.full((1, 2, 1), 5), "must be in .0, 5."),
+        (np.full((1, 2, 1), -1), "must be in .0, 5."),
+        (np.zeros((1, 2, 1)), "must be integers"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            pack(codes, shape)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("data", "chunks"),
+    [(b"", 1), (b"\0\0", 1), (b"\0", 2), (b"\0", -1), (b"", [1, -1]), (b"\1", 1), (b"\xff", 1), (b"", 2**62)],
+)
+def test_bytes_that_pack_did_not_make_are_refused(data: bytes, chunks: int | list[int]) -> None:
+    with pytest.raises(ValueError, match="do not hold|not zero|must be in"):
+        unpack(data, CodeShape(2, 1, 5, False), chunks)

@@ -1,0 +1,72 @@
+"""Chunks fit the window and lose nothing."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.documents import chunk
+
+
+class LetterTokens:
+    """A tokenizer of three letters a token, words apart; it records how often it was asked."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, texts: list[str]) -> list[int]:
+        self.calls += 1
+        return [sum(-(-len(word) // 3) for word in text.split()) for text in texts]
+
+
+def words(texts: list[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def test_whole_sentences_are_packed_and_keep_their_spacing() -> None:
+    text = "  One two three. Four five.\n\nSix seven. Eight nine ten. "
+    assert chunk(text, words, 7) == ["One two three. Four five.\n\nSix seven.", "Eight nine ten."]
+    assert chunk(text, words, 5) == ["One two three. Four five.", "Six seven. Eight nine ten."]
+    assert chunk(text, words, 3) == ["One two three.", "Four five.", "Six seven.", "Eight nine ten."]
+
+
+def test_long_sentence_is_cut_between_words() -> None:
+    assert chunk("a b c d e. Fine.", words, 2) == ["a b", "c d", "e. Fine."]
+
+
+def test_long_word_is_cut_between_characters() -> None:
+    assert chunk("abcdefghijkl mn", LetterTokens(), 2) == ["abcdef", "ghijkl mn"]
+
+
+def test_a_document_whose_sentences_fit_is_counted_in_one_call() -> None:
+    count_tokens = LetterTokens()
+    chunk("One two. Three four. Five six.", count_tokens, 4)
+    assert count_tokens.calls == 1
+
+
+def test_empty_text_has_no_chunk_and_needs_no_count() -> None:
+    count_tokens = LetterTokens()
+    assert chunk(" \n ", count_tokens, 4) == []
+    assert count_tokens.calls == 0
+
+
+def test_character_larger_than_the_window_stays_whole() -> None:
+    assert chunk("ab", lambda texts: [5 * len(text) for text in texts], 2) == ["a", "b"]
+
+
+def test_window_must_hold_a_token() -> None:
+    with pytest.raises(ValueError, match="max_tokens"):
+        chunk("a", words, 0)
+
+
+@given(
+    text=st.text(alphabet=st.sampled_from("aB1.!? \n") | st.characters(), max_size=300),
+    max_tokens=st.integers(1, 12),
+)
+def test_chunks_fit_and_hold_every_visible_character_in_order(text: str, max_tokens: int) -> None:
+    chunks = chunk(text, LetterTokens(), max_tokens)
+    assert all(tokens <= max_tokens for tokens in LetterTokens()(chunks))
+    assert re.sub(r"\s", "", "".join(chunks)) == re.sub(r"\s", "", text)
+    assert all(piece.strip() == piece and piece for piece in chunks)
+    assert chunks == chunk(text, LetterTokens(), max_tokens)

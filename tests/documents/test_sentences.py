@@ -1,0 +1,66 @@
+"""Sentence ends, by example; and that no character is lost."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.documents import split_sentences
+
+
+def sentences(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_sentences(text)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["Mr. Smith met Dr. J. A. Jones in St. Louis.", "They talked."],
+        ["The U.S. Army left.", "It was 3.5 km away."],
+        ["He lived in the U.S.", "He liked it."],
+        ["She arrived at 5 p.m.", "The door was shut."],
+        ["It cost $3.50.", "Nobody paid!", "Why?", "We don't know."],
+        ['"Stop!" he cried.', "She stopped."],
+        ['"It is over."', "Then he left (for good).", "(She stayed.)"],
+        ["He asked “Really?” and left.", "‘No.’", "She laughed…", "Then silence."],  # noqa: RUF001
+        ["See No. 5 and Fig. 2 on pp. 10–12.", "No.", "That is all."],  # noqa: RUF001
+        ["Yahoo! was founded by J. Yang.", "Acme Inc. grew, i.e. it sold more, etc. and so on."],
+        ["It rose by 5%.[1][2]", "It fell later.[3]"],
+        ["Wait...", "What?!", "Well... no."],
+        ["In 1999.", "2000 came next."],
+        ["1. Apples are red.", "A. The first letter."],
+        ["Jan. 5 was cold, e.g. in Washington, D.C.", "They froze."],
+    ],
+)
+def test_sentences_on_one_line(parts: list[str]) -> None:
+    assert sentences(" ".join(parts)) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \n\t ", []),
+        ("no end", ["no end"]),
+        ("A heading\n\nthen text", ["A heading", "then text"]),
+        ("# Fruit\n- Apples\n- Pears\n", ["# Fruit", "- Apples", "- Pears"]),
+        ("A line that\nruns on here. And\nends", ["A line that\nruns on here.", "And\nends"]),
+        ("Paris, Rome,\nLondon and Mr.\nSmith", ["Paris, Rome,\nLondon and Mr.\nSmith"]),
+        ("Dr.\n\nWho", ["Dr.", "Who"]),
+    ],
+)
+def test_line_breaks(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+@given(st.text(alphabet=st.sampled_from("aB1.!?…\"')[] \n\t,") | st.characters()))
+def test_spans_hold_every_visible_character_in_order(text: str) -> None:
+    spans = split_sentences(text)
+    assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
+    assert all(text[start:end] and text[start:end].strip() == text[start:end] for start, end in spans)
+    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+
+
+@pytest.mark.parametrize("text", ["." * 200_000 + "a", ".[1]" * 100_000 + "a", "(" * 200_000 + "a. B", "a. " * 50_000])
+@pytest.mark.timeout(5)
+def test_takes_linear_time_on_hostile_text(text: str) -> None:
+    assert split_sentences(text)
