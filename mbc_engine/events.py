@@ -171,6 +171,22 @@ class QuestionsAnswered(Event):
     total: int
 
 
+@dataclass(frozen=True)
+class Evaluated(Event):
+    """Figures of an evaluation, in percent, over banks of `bank_documents` documents each.
+
+    `first_source` and `in_five` say how often the question's own document ranked first, or among the first five.
+    """
+
+    questions: int
+    bank_documents: int
+    banks: int
+    exact_match: float
+    f1: float
+    first_source: float
+    in_five: float
+
+
 class EventLog:
     """An append-only JSON Lines file of events."""
 

@@ -2,15 +2,15 @@
 
 from mbc_engine.bank.counts import count
 from mbc_engine.bank.format import Codes, CodeShape, pack, unpack
-from mbc_engine.bank.store import (
+from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
     ChunkSource,
     DocumentRecord,
-    MemoryBank,
     ModelSignature,
     StoredDocument,
 )
+from mbc_engine.bank.store import MemoryBank
 
 __all__ = [
     "BankHeader",

@@ -28,7 +28,7 @@ _NAME_DRAW = re.compile(f"<({'|'.join(NAME_KINDS)})>")
 _FIRST_DAY = date(2001, 1, 1).toordinal()
 _LAST_DAY = date(2024, 12, 31).toordinal()
 _MAX_SENTENCES = 5
-_SHORT, _LONG = 46, 80  # words after which a story ends, drawn for each
+_SHORT, _LONG = 50, 80  # words after which a story ends, drawn for each
 _APART = 256  # stories after which an event of the same kind may have a place, person or organisation again
 _MIN_QUESTIONS, _MAX_QUESTIONS = 3, 6
 
@@ -272,11 +272,14 @@ def _calendar(published: date, world: _World) -> dict[str, str]:
 
 
 def _text(kind: _EventKind, scene: Scene, world: _World) -> str:
-    """A first sentence, then others about different sides of the event until the story is long enough."""
+    """A first sentence, then others about different sides of the event, each with news, until the story is long enough."""
     text = _sentence(world.pick(kind.leads).render(scene)) + "."
     length = world.between(_SHORT, _LONG)
     for group in world.shuffled(kind.body)[: _MAX_SENTENCES - 1]:
-        text += f" {_sentence(world.pick(group).render(scene))}."
+        told = len(scene.mentioned)
+        sentence = _sentence(world.pick(group).render(scene))
+        if len(scene.mentioned) > told:
+            text += f" {sentence}."
         if text.count(" ") >= length:
             break
     return text

@@ -64,10 +64,10 @@ def find_files(paths: Sequence[Path]) -> Found:
     files: list[Path] = []
     skipped: list[Skipped] = []
     seen: set[str] = set()
-    waiting = list(reversed(paths))
+    # Real paths grow with the walk: resolving every path from the root again would cost most of it.
+    waiting = [(path, os.path.realpath(path)) for path in reversed(paths)]
     while waiting:
-        path = waiting.pop()
-        real = os.path.realpath(path)
+        path, real = waiting.pop()
         if real in seen:
             continue
         seen.add(real)
@@ -75,7 +75,10 @@ def find_files(paths: Sequence[Path]) -> Found:
             mode = path.stat().st_mode
             if stat.S_ISDIR(mode):
                 names = sorted(name for name in os.listdir(path) if not name.startswith("."))
-                waiting.extend(path / name for name in reversed(names))
+                for name in reversed(names):
+                    child = path / name
+                    is_link = os.path.islink(child)
+                    waiting.append((child, os.path.realpath(child) if is_link else os.path.join(real, name)))
                 continue
             _reader_of(path, mode)
             files.append(path)

@@ -13,7 +13,7 @@ from peft import PeftConfig
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mbc_engine.bank import ModelSignature
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
 from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ModelError
 from mbc_engine.model.builder import assemble, load_pretrained
@@ -41,6 +41,18 @@ def fingerprints(model: MBC) -> tuple[str, str]:
         if name.startswith("documents."):
             amortizer.update(name.encode() + _bytes(state[name]))
     return amortizer.hexdigest()[:16], hashlib.sha256(_bytes(model.codebook.books)).hexdigest()[:16]
+
+
+def open_bank(model: MBC, path: Path) -> MemoryBank:
+    """The bank at `path` for this model to write to; made when it is not there yet.
+
+    Raises:
+        ModelMismatch: another model wrote it.
+        BankError: it cannot be opened or made.
+    """
+    book = model.codebook
+    shape = CodeShape(book.tokens, book.levels, book.num_codes, book.per_position)
+    return MemoryBank.open_or_create(path, signature(model), shape, book.dim)
 
 
 def signature(model: MBC) -> ModelSignature:

@@ -156,12 +156,12 @@ def test_any_history_equals_a_dict(steps: list[str | list[tuple[str, list[int]]]
         ]
 
 
-def test_documents_can_be_removed_while_they_are_listed(bank: MemoryBank) -> None:
-    bank.add([(Record(f"/{number}"), codes_of(number % 5)) for number in range(2500)])
-    for document in bank.documents():
-        bank.remove(document.source)
-    assert bank.num_documents == 0
-    assert not bank.counts().any()
+def test_documents_can_be_removed_while_they_are_listed() -> None:
+    with MemoryBank.in_memory(SIGNATURE, SHAPE, 8) as bank:
+        bank.add([(Record(f"/{number}"), codes_of(number % 5)) for number in range(2100)])
+        assert sum(bank.remove(document.source) for document in bank.documents()) == 2100
+        assert bank.num_documents == 0
+        assert not bank.counts().any()
 
 
 def test_removed_document_leaves_no_byte(bank: MemoryBank, path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_refused_batch_changes_nothing(bank: MemoryBank) -> None:
 def test_signature_decides_and_its_name_does_not(bank: MemoryBank, path: Path) -> None:
     bank.require(ModelSignature("renamed", SIGNATURE.amortizer, SIGNATURE.codebook))
     other = ModelSignature("mini", SIGNATURE.amortizer, "cc" * 32)
-    with pytest.raises(ModelMismatch, match="mini .aaaaaaaa-bbbbbbbb., not mini .aaaaaaaa-cccccccc.") as caught:
+    with pytest.raises(ModelMismatch, match=r"mini .aaaaaaaa-bbbbbbbb., not mini .aaaaaaaa-cccccccc.") as caught:
         bank.require(other)
     assert caught.value.hint
     with pytest.raises(ModelMismatch):
@@ -283,7 +283,7 @@ def test_folder_and_other_files_are_refused(tmp_path: Path) -> None:
     text.write_text("not a bank")
     refusal(text, "is not a bank")
     refusal(text / "below", "cannot be read")
-    with pytest.raises(BankError, match="cannot be made|cannot be read"):
+    with pytest.raises(BankError, match=r"cannot be (made|read)"):
         MemoryBank.create(text / "below" / "bank.mbc", SIGNATURE, SHAPE, 8)
     with pytest.raises(BankError, match="already a file"):
         MemoryBank.create(text, SIGNATURE, SHAPE, 8)
@@ -295,12 +295,9 @@ def test_other_database_is_refused_untouched(tmp_path: Path) -> None:
     other = sqlite3.connect(path)
     other.executescript("PRAGMA journal_mode = WAL; CREATE TABLE documents (id); INSERT INTO documents VALUES (1)")
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    for action in (
-        lambda: MemoryBank.open(path),
-        lambda: MemoryBank.open_or_create(path, SIGNATURE, SHAPE, 8),
-    ):
-        with pytest.raises(BankError, match="is not a bank"):
-            action()
+    refusal(path, "is not a bank")
+    with pytest.raises(BankError, match="is not a bank"):
+        MemoryBank.open_or_create(path, SIGNATURE, SHAPE, 8)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     other.close()
 

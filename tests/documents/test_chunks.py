@@ -36,7 +36,7 @@ def test_long_sentence_is_cut_between_words() -> None:
 
 
 def test_long_word_is_cut_between_characters() -> None:
-    assert chunk("abcdefghijkl mn", LetterTokens(), 2) == ["abcdef", "ghijkl mn"]
+    assert chunk("abcdefghijkl mn", LetterTokens(), 2) == ["abcdef", "ghijkl", "mn"]
 
 
 def test_a_document_whose_sentences_fit_is_counted_in_one_call() -> None:

@@ -40,7 +40,8 @@ def test_named_paths_keep_their_order_and_may_be_hidden(folder: Path) -> None:
 def test_what_is_reached_twice_counts_once(folder: Path) -> None:
     (folder / "a" / "loop").symlink_to(folder)
     (folder / "link.txt").symlink_to(folder / "b.txt")
-    assert found(folder, folder, folder / "a", folder / "b.txt")[0] == ["a/z.md", "b.txt", "c.TXT"]
+    again = (folder / "a", folder / "b.txt", folder / "a" / "..")
+    assert found(folder, folder, *again)[0] == ["a/z.md", "b.txt", "c.TXT"]
 
 
 def test_missing_path_is_an_error_with_a_hint(tmp_path: Path) -> None:
@@ -68,15 +69,6 @@ def test_broken_links_pipes_and_closed_folders_do_not_stop_the_walk(
     assert ("broken.txt", "cannot be read: no such file or directory") in skipped
     assert ("pipe.txt", "is not a regular file") in skipped
     assert ("closed", "cannot be read: permission denied") in skipped
-
-
-def test_deep_folders_are_walked(tmp_path: Path) -> None:
-    depth = tmp_path
-    for _ in range(1200):
-        depth = depth / "d"
-    os.makedirs(depth)
-    (depth / "a.txt").write_text("deep")
-    assert find_files([tmp_path]).files == (depth / "a.txt",)
 
 
 def test_document_says_where_it_came_from(tmp_path: Path) -> None:

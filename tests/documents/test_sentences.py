@@ -1,5 +1,7 @@
 """Sentence ends, by example; and that no character is lost."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +59,7 @@ def test_spans_hold_every_visible_character_in_order(text: str) -> None:
     spans = split_sentences(text)
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
     assert all(text[start:end] and text[start:end].strip() == text[start:end] for start, end in spans)
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
 @pytest.mark.parametrize("text", ["." * 200_000 + "a", ".[1]" * 100_000 + "a", "(" * 200_000 + "a. B", "a. " * 50_000])
