@@ -1,4 +1,4 @@
-"""Newswire: endless short made-up news stories with questions, for training and testing a memory on facts no model knows.
+"""Newswire: endless made-up news stories with questions, to train and test a memory on facts that no model knows.
 
 Everything that reads as English stands in two data files beside this module: `newswire_names.toml` (people and places)
 and `newswire_templates.toml` (word lists and one table per kind of event). A new kind of event is one new table there.
@@ -25,11 +25,17 @@ Split = Literal["train", "validation", "test"]
 _T = TypeVar("_T")
 _NAME_DRAW = re.compile(f"<({'|'.join(NAME_KINDS)})>")
 
+# strftime would ask the machine's locale.
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 _FIRST_DAY = date(2001, 1, 1).toordinal()
 _LAST_DAY = date(2024, 12, 31).toordinal()
 _MAX_SENTENCES = 5
 _SHORT, _LONG = 50, 80  # words after which a story ends, drawn for each
-_APART = 256  # stories after which an event of the same kind may have a place, person or organisation again
+_APART = 256  # stories after which a person or organisation may come again, or a place in the same kind of event
 _MIN_QUESTIONS, _MAX_QUESTIONS = 3, 6
 
 
@@ -131,7 +137,8 @@ class _EventKind:
         topic: what it is about.
         facts: recipe of every fact, in the order they are made; a recipe may use the facts before it.
         people: the facts that are people; each also gives `<fact>_last`, the surname alone.
-        named: the facts that hold a name, by which a question can tell the story from others.
+        named: the facts that hold a name, by which a question can tell the story from others: whether no other story
+            nearby may have it (people, organisations) or only none of the same kind (places).
         headlines: one is chosen.
         leads: first sentences; one is chosen.
         body: further sentences, one alternative of a group at most, in any order.
@@ -142,7 +149,7 @@ class _EventKind:
     topic: str
     facts: Mapping[str, Template]
     people: frozenset[str]
-    named: tuple[str, ...]
+    named: Mapping[str, bool]
     headlines: Sequence[Template]
     leads: Sequence[Template]
     body: Sequence[Sequence[Template]]
@@ -165,7 +172,11 @@ def _event_kinds() -> dict[str, tuple[_EventKind, ...]]:
             topic=table["topic"],
             facts={name: parse(recipe, lists) for name, recipe in table["facts"].items()},
             people=frozenset(name for name, recipe in table["facts"].items() if recipe == "<person>"),
-            named=tuple(fact for fact, recipe in table["facts"].items() if _NAME_DRAW.search(recipe)),
+            named={
+                fact: recipe not in ("<place>", "<first>")
+                for fact, recipe in table["facts"].items()
+                if _NAME_DRAW.search(recipe)
+            },
             headlines=parsed(table["headlines"]),
             leads=parsed(table["lead"]),
             body=tuple(parsed(group) for group in table["body"]),
@@ -216,11 +227,15 @@ class _World:
         self.chance = rng.random
         kinds = {"first": names.first, "surname": names.surnames, "place": names.places}
         self._decks = {kind: _Deck(words, rng.random) for kind, words in kinds.items()}
+        self._people = _Recent(8 * _APART)  # no event draws eight
         self.told = _Recent(_APART)
 
     def name(self, kind: str) -> str:
         if kind == "person":
-            return f"{self.name('first')} {self.name('surname')}"
+            while (person := f"{self.name('first')} {self.name('surname')}") in self._people:
+                pass
+            self._people.note((person,))
+            return person
         return self._decks[kind].draw()
 
     def pick(self, options: Sequence[_T]) -> _T:
@@ -236,7 +251,7 @@ class _World:
 def _tell(kind: _EventKind, world: _World, story_id: str) -> Story:
     """Casts the event, tells it and asks about what was told.
 
-    Starts over when a name was in a story of the same kind a short while ago, or too little can be asked.
+    Starts over when a name was in the news a short while ago, or too little can be asked.
     """
     while True:
         published = date.fromordinal(world.between(_FIRST_DAY, _LAST_DAY))
@@ -245,7 +260,7 @@ def _tell(kind: _EventKind, world: _World, story_id: str) -> Story:
             scene.facts[fact] = recipe.render(scene)
             if fact in kind.people:
                 scene.facts[f"{fact}_last"] = scene.facts[fact].split()[-1]
-        named = [f"{kind.name}: {scene.facts[fact]}" for fact in kind.named]
+        named = [scene.facts[fact] if own else f"{kind.name}: {scene.facts[fact]}" for fact, own in kind.named.items()]
         if any(name in world.told for name in named):
             continue
         title = _sentence(world.pick(kind.headlines).render(scene))
@@ -261,18 +276,19 @@ def _calendar(published: date, world: _World) -> dict[str, str]:
     """The dates a story may speak of: its event at most a day before it, a later event on another weekday."""
     event = published - timedelta(days=world.between(0, 1))
     later = event + timedelta(days=7 * world.between(1, 9) + world.between(1, 6))
+    much_later = event + timedelta(days=world.between(95, 300))
     return {
-        "weekday": f"{event:%A}",
-        "later_weekday": f"{later:%A}",
-        "later_day": f"{later.day} {later:%B}",
-        "later_month": f"{event + timedelta(days=world.between(95, 300)):%B}",
+        "weekday": _WEEKDAYS[event.weekday()],
+        "later_weekday": _WEEKDAYS[later.weekday()],
+        "later_day": f"{later.day} {_MONTHS[later.month - 1]}",
+        "later_month": _MONTHS[much_later.month - 1],
         "year": str(event.year),
         "later_year": str(event.year + world.between(1, 5)),
     }
 
 
 def _text(kind: _EventKind, scene: Scene, world: _World) -> str:
-    """A first sentence, then others about different sides of the event, each with news, until the story is long enough."""
+    """A first sentence, then others that each add a side of the event, until the story is long enough."""
     text = _sentence(world.pick(kind.leads).render(scene)) + "."
     length = world.between(_SHORT, _LONG)
     for group in world.shuffled(kind.body)[: _MAX_SENTENCES - 1]:
@@ -295,12 +311,23 @@ def _questions(kind: _EventKind, scene: Scene, world: _World, text: str) -> tupl
         for way in world.shuffled(kind.questions[fact]):
             scene.mentioned.clear()
             question = with_articles(way.render(scene))
-            if told.issuperset(scene.mentioned) and answer in text and answer.lower() not in question.lower():
+            if told.issuperset(scene.mentioned) and _has_word(text, answer) and answer.lower() not in question.lower():
                 asked.append((question, answer))
                 break
         if len(asked) == wanted:
             break
     return tuple(asked)
+
+
+def _has_word(text: str, word: str) -> bool:
+    """Whether `word` stands in the text by itself; a regex per answer would cost as much as the story."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+            return True
+        at = text.find(word, at + 1)
+    return False
 
 
 def _sentence(text: str) -> str:

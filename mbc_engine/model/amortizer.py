@@ -128,11 +128,10 @@ class EncoderAmortizer(Amortizer):
         width: int = encoder.config.hidden_size
         self.attention_heads = heads
         self.queries = nn.Parameter(torch.randn(tokens, width) * 0.02)
+        # No value projection: the heads that follow are linear and would absorb it.
         self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
-        nn.init.eye_(self.value.weight)
         self.feed_forward = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)
+            nn.LayerNorm(width), nn.Linear(width, width // 2), nn.GELU(), nn.Linear(width // 2, width)
         )
         nn.init.zeros_(self.feed_forward[-1].weight)
         nn.init.zeros_(self.feed_forward[-1].bias)
@@ -152,7 +151,7 @@ class EncoderAmortizer(Amortizer):
         split = (self.attention_heads, -1)
         query = self.queries.unflatten(-1, split).transpose(0, 1)  # [heads, T, e]
         key = self.key(states).unflatten(-1, split).transpose(1, 2)  # [B, heads, S, e]
-        value = self.value(states).unflatten(-1, split).transpose(1, 2)
+        value = states.unflatten(-1, split).transpose(1, 2)
         read = functional.scaled_dot_product_attention(
             query.expand(len(states), -1, -1, -1), key, value, attn_mask=mask[:, None, None].bool()
         )

@@ -8,12 +8,12 @@ from importlib.resources import files
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mbc_engine.errors import ModelError
 from mbc_engine.model.families import AttentionShape, attention_shape, family_of
 from mbc_engine.model.prefix import KVPrefix
+from mbc_engine.model.token_loss import token_loss
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,9 @@ class BaseLM(nn.Module):
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         """Mean negative log-likelihood of the target tokens under prefixes, a scalar in nats (paper, section 3.5)."""
         width = texts.target_mask.shape[1]
-        logits = self._logits(prefix, texts.ids, texts.mask, keep=width + 1)[:, :-1]
-        losses = functional.cross_entropy(
-            logits.flatten(0, 1).float(), texts.ids[:, -width:].flatten(), reduction="none"
-        )
-        chosen = texts.target_mask.flatten().to(losses.dtype)
-        return (losses * chosen).sum() / chosen.sum()
+        before = self._states(prefix, texts)[:, -width - 1 : -1]  # each predicts the token after it
+        chosen = texts.target_mask.bool()
+        return token_loss(before[chosen], texts.ids[:, -width:][chosen], self._logits)
 
     @torch.no_grad()
     def generate(
@@ -100,19 +97,23 @@ class BaseLM(nn.Module):
         texts = self.tokenizer.batch_decode(generated[:, ids.shape[1] :], skip_special_tokens=True)
         return [text.strip().split("\n")[0].strip() for text in texts]
 
-    def _logits(self, prefix: KVPrefix, ids: Tensor, mask: Tensor, *, keep: int) -> Tensor:
-        """Logits of the last `keep` columns, [B, keep, V]."""
-        full = torch.cat([mask.new_ones(len(ids), prefix.length), mask], dim=1)
-        positions = (full.cumsum(1) - 1).clamp_min(0)[:, prefix.length :]
-        logits: Tensor = self.model(
-            input_ids=ids,
-            attention_mask=full,
-            position_ids=positions,
+    def _states(self, prefix: KVPrefix, texts: Targets) -> Tensor:
+        """Last hidden states under prefixes, [B, S, D]."""
+        mask = torch.cat([texts.mask.new_ones(len(texts.ids), prefix.length), texts.mask], dim=1)
+        states: Tensor = self.model.get_decoder()(
+            input_ids=texts.ids,
+            attention_mask=mask,
+            position_ids=(mask.cumsum(1) - 1).clamp_min(0)[:, prefix.length :],
             past_key_values=prefix.cache(self.model.dtype),
             use_cache=True,
-            logits_to_keep=keep,
-        ).logits
-        return logits
+        ).last_hidden_state
+        return states
+
+    def _logits(self, states: Tensor) -> Tensor:
+        """Logits of hidden states, [N, D] -> [N, V], soft-capped where the family does so."""
+        logits: Tensor = self.model.get_output_embeddings()(states)
+        cap = getattr(self.model.config, "final_logit_softcapping", None)
+        return logits if cap is None else torch.tanh(logits / cap) * cap
 
     def _tokens(self, texts: list[str], window: int) -> list[list[int]]:
         """Token ids of texts without special tokens, at most `window` each."""

@@ -24,12 +24,16 @@ WEIGHTS, CONFIG, ADAPTER = "model.safetensors", "config.toml", "adapter"
 
 
 def trained_state(model: MBC) -> dict[str, Tensor]:
-    """Everything outside the base LM that training changes: parameters with gradients, and our buffers."""
-    frozen = {name for name, parameter in model.named_parameters(remove_duplicate=False) if not parameter.requires_grad}
+    """Everything outside the base LM that training changes: parameters with gradients, and our buffers.
+
+    A tied parameter, like T5's embeddings, comes once, under its first name.
+    """
+    every = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     return {
         name: value
         for name, value in model.state_dict().items()
-        if not name.startswith("base.") and name not in frozen
+        if not name.startswith("base.") and (name in trained or name not in every)
     }
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
+from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
@@ -48,6 +50,11 @@ class TextEncoder(nn.Module):
         self.amortizer = amortizer
         self.tokenizer = tokenizer
         self.window = window
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the pretrained encoder stays as it is."""
+        return not any(parameter.requires_grad for parameter in self.amortizer.pretrained.parameters())
 
     def tokenize(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Ids and mask [B, S], padded to the longest text; a text longer than the window is cut."""
@@ -110,6 +117,18 @@ class MBC(nn.Module):
         self.documents, self.questions = documents, questions
         self.codebook, self.aggregator, self.prefix, self.router = codebook, aggregator, prefix, router
         self.is_quantising = True
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode for what trains; frozen parts stay deterministic, without their dropout."""
+        super().train(mode)
+        self.base.model.eval()
+        for layer in self.base.model.modules():
+            if isinstance(layer, LoraLayer):
+                layer.lora_dropout.train(mode)
+        for side in (self.documents, self.questions):
+            if side.is_frozen:
+                side.amortizer.pretrained.eval()
+        return self
 
     @property
     def reader(self) -> Reader:

@@ -243,8 +243,7 @@ def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
 
 def _states(encoder: TextEncoder, texts: list[str], cache: Path) -> TextStates:
     """Cached for a frozen encoder, computed in each step for one that trains."""
-    is_frozen = not any(parameter.requires_grad for parameter in encoder.amortizer.pretrained.parameters())
-    return CachedStates(encoder, texts, cache) if is_frozen else LiveStates(encoder, texts)
+    return CachedStates(encoder, texts, cache) if encoder.is_frozen else LiveStates(encoder, texts)
 
 
 def _parts(examples: list[int], count: int) -> list[list[int]]:

@@ -48,7 +48,16 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
 
 @torch.no_grad()
 def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
-    """Fit the codebook to the documents' vectors and quantise from here on. Returns how many documents were used."""
+    """Fit the codebook to the documents' vectors and quantise from here on. Returns how many documents were used.
+
+    Raises:
+        ConfigError: there are fewer vectors for a book than codes in it.
+    """
+    if count * (1 if model.codebook.per_position else model.codebook.tokens) < model.codebook.num_codes:
+        raise ConfigError(
+            f"A codebook of {model.codebook.num_codes} codes cannot start from {count} documents.",
+            hint="Train on more documents, or with --set model.codebook.codes=64 or so.",
+        )
     was_training = model.training
     model.eval()
     vectors = torch.cat([

@@ -21,7 +21,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from mbc_engine.datasets import newswire
 
 END = "<|endoftext|>"
-QA_SETS = ("squad_train_part", "archivalqa_like", "fairytaleqa_train", "qamr_dev", "squadshifts_reddit")
+QA_SETS = ("squad_train_part", "fairytaleqa_train", "qamr_dev", "squadshifts_reddit", "squadshifts_amazon")
 
 
 def wikipedia(data: Path, limit: int) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Questions about texts: files, and generated news."""

@@ -1,0 +1,1 @@
+"""Using a model: files into a bank, answers out of it."""

@@ -1,0 +1,1 @@
+"""Training: data, states, objective, loop, snapshots."""

@@ -1,0 +1,208 @@
+"""Tiny models with fixed weights, made from configs in milliseconds: two base LMs, two kinds of encoder."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import (
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5Model,
+)
+
+from mbc_engine.config import Config, parse_config
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.model.builder import build, load_pretrained
+from mbc_engine.model.mbc import MBC
+
+torch.set_num_threads(1)
+
+NAMES = ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo", "Irene", "Jonas")
+PLACES = ("Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa", "Izmir", "Jena")
+SENTENCES = (
+    *(f"{name} moved to {place} in the spring." for name, place in zip(NAMES, PLACES, strict=True)),
+    "Where did the baker move? Who moved? Which town did the old painter leave in the winter?",
+    "The river rose, the bridge held, and nobody was hurt.",
+)
+
+
+def qa_examples(count: int) -> list[QAExample]:
+    """Facts about people and towns, no two alike: `count` documents with a question each."""
+    return [
+        QAExample(
+            id=str(index),
+            text=f"{NAMES[index % 10]} {NAMES[index // 10]} moved to {PLACES[(index * 3 + index // 10) % 10]}.",
+            question=f"Where did {NAMES[index % 10]} {NAMES[index // 10]} move?",
+            answers=(PLACES[(index * 3 + index // 10) % 10],),
+        )
+        for index in range(count)
+    ]
+
+
+@pytest.fixture
+def examples() -> Callable[[int], list[QAExample]]:
+    return qa_examples
+
+
+def _byte_level_tokenizer() -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<|end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", bos_token="<|end|>")
+
+
+def _word_tokenizer(special: list[str], template: str, **roles: str) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.WordLevel(unk_token=roles["unk_token"]))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.train_from_iterator(SENTENCES, trainers.WordLevelTrainer(special_tokens=special, show_progress=False))
+    used = [token for token in special if token in template]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=template, special_tokens=[(token, tokenizer.token_to_id(token)) for token in used]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles)
+
+
+def _save(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Path:
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """32 wide, 2 layers, 4 heads of 8, fused projections."""
+    torch.manual_seed(1)
+    tokenizer = _byte_level_tokenizer()
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=160,
+        initializer_range=0.3,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return _save(tmp_path_factory.mktemp("gpt2"), GPT2LMHeadModel(config), tokenizer)
+
+
+@pytest.fixture(scope="session")
+def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """32 wide, 2 layers, 4 query heads over 2 key/value heads of 12: neither 32 nor 32 / 4 fits the prefix."""
+    torch.manual_seed(2)
+    tokenizer = _byte_level_tokenizer()
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=12,
+        max_position_embeddings=160,
+        initializer_range=0.3,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return _save(tmp_path_factory.mktemp("llama"), LlamaForCausalLM(config), tokenizer)
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 wide, 1 layer; texts between [CLS] and [SEP]."""
+    torch.manual_seed(3)
+    tokenizer = _word_tokenizer(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]"],
+        "[CLS] $A [SEP]",
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+    )
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+        pad_token_id=0,
+    )
+    return _save(tmp_path_factory.mktemp("bert"), BertModel(config), tokenizer)
+
+
+@pytest.fixture(scope="session")
+def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """16 wide, 1 encoder and 1 decoder layer; texts end in </s>."""
+    torch.manual_seed(4)
+    tokenizer = _word_tokenizer(
+        ["<pad>", "</s>", "<unk>"], "$A </s>", pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
+    config = T5Config(
+        vocab_size=len(tokenizer), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, initializer_factor=3.0
+    )
+    return _save(tmp_path_factory.mktemp("t5"), T5Model(config), tokenizer)
+
+
+@dataclass(frozen=True)
+class TinyModels:
+    """Where the tiny pretrained models lie, by family and by kind of encoder."""
+
+    bases: dict[str, Path]
+    encoders: dict[str, Path]
+
+    def config(self, base: str = "gpt2", encoder: str = "bert", *overrides: str) -> Config:
+        """Settings of a tiny model around these, with `section.key=value` changes."""
+        text = f"""
+            [model]
+            base = "{self.bases[base]}"
+            tokens = 4
+            documents = {{ name = "{self.encoders[encoder]}", window = 32 }}
+            questions = {{ name = "{self.encoders[encoder]}", window = 32 }}
+            codebook = {{ codes = 8 }}
+            aggregator = {{ blocks = 2, heads = 2, head_dim = 8, hidden = 24 }}
+            prefix = {{ hidden = 16 }}
+            lora = {{ rank = 2, alpha = 4, layers = 1, dropout = 0.0 }}
+            [training]
+            epochs = 2
+            batch_size = 4
+            precision = "float32"
+            learning_rate = 0.001
+        """
+        return parse_config(text, "tiny", list(overrides))
+
+    def model(self, base: str = "gpt2", encoder: str = "bert", *overrides: str) -> MBC:
+        """A tiny model with fixed weights, in evaluation mode."""
+        settings = self.config(base, encoder, *overrides).model
+        torch.manual_seed(0)
+        return build(settings, load_pretrained(settings)).eval()
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> TinyModels:
+    return TinyModels({"gpt2": tiny_gpt2, "llama": tiny_llama}, {"bert": tiny_bert, "t5": tiny_t5})
+

@@ -1,0 +1,111 @@
+"""The aggregation network against loops, and what it means that a bank has no order."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from mbc_engine.model.aggregator import Aggregator, CrossAttention
+
+
+def small() -> Aggregator:
+    torch.manual_seed(0)
+    return Aggregator(6, blocks=3, heads=2, head_dim=5, hidden=7).eval()
+
+
+def naive_attention(layer: CrossAttention, query: Tensor, rows: list[Tensor]) -> tuple[Tensor, list[float]]:
+    """One query [D] over rows [D] by loops: what is added to it, and the mean weight of each row."""
+    normed = layer.norm(query)
+    size, reads, shares = layer.head_dim, [], [0.0] * len(rows)
+    for head in range(layer.heads):
+        part = slice(head * size, (head + 1) * size)
+        q = layer.query.weight[part] @ normed
+        keys = [layer.key.weight[part] @ layer.bank_norm(row) for row in rows]
+        values = [layer.value.weight[part] @ layer.bank_norm(row) for row in rows]
+        exponents = [math.exp(float(q @ key) / math.sqrt(size)) for key in keys]
+        weights = [exponent / sum(exponents) for exponent in exponents]
+        reads.append(sum(weight * value for weight, value in zip(weights, values, strict=True)))
+        shares = [share + weight / layer.heads for share, weight in zip(shares, weights, strict=True)]
+    return layer.output.weight @ torch.cat(reads) + layer.output.bias, shares
+
+
+def naive_aggregate(aggregator: Aggregator, question: Tensor, bank: Tensor) -> tuple[Tensor, Tensor]:
+    """One question [T, D] over one bank [N, D]."""
+    queries, attention = list(question), torch.zeros(len(bank))
+    for block in aggregator.blocks:
+        for index, query in enumerate(queries):
+            added, shares = naive_attention(block.attention, query, list(bank))
+            attention += torch.tensor(shares) / len(queries) / len(aggregator.blocks)
+            x = query + added
+            norm, up, _, down = block.feed_forward
+            queries[index] = x + down(functional.gelu(up(norm(x))))
+    return torch.stack(queries), attention
+
+
+def test_reading_equals_the_obvious_loops() -> None:
+    aggregator = small()
+    question, bank = torch.randn(3, 4, 6), torch.randn(3, 5, 6)
+    read = aggregator(question, bank)
+    for index in range(3):
+        modulation, attention = naive_aggregate(aggregator, question[index], bank[index])
+        torch.testing.assert_close(read.modulation[index], modulation)
+        torch.testing.assert_close(read.attention[index], attention)
+
+
+def test_the_published_size_is_the_default() -> None:
+    aggregator = Aggregator(12)
+    assert len(aggregator.blocks) == 4
+    attention = aggregator.blocks[0].attention
+    assert attention.heads * attention.head_dim == 768
+    biased = {name for name in ("query", "key", "value", "output") if getattr(attention, name).bias is not None}
+    assert biased == {"output"}
+
+
+def test_the_order_of_the_bank_does_not_matter() -> None:
+    aggregator = small()
+    question, bank = torch.randn(2, 4, 6), torch.randn(2, 9, 6)
+    order = torch.randperm(9)
+    here, there = aggregator(question, bank), aggregator(question, bank[:, order])
+    torch.testing.assert_close(there.modulation, here.modulation)
+    torch.testing.assert_close(there.attention, here.attention[:, order])
+    torch.testing.assert_close(here.attention.sum(-1), torch.ones(2))
+
+
+def test_another_bank_gives_another_modulation() -> None:
+    aggregator = small()
+    question = torch.randn(1, 4, 6)
+    one, other = (aggregator(question, torch.randn(1, 5, 6)).modulation for _ in range(2))
+    assert (one - other).abs().max() > 1e-3
+
+
+def test_a_row_of_weight_n_is_n_equal_rows() -> None:
+    aggregator = small()
+    question, rows = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
+    counts = torch.tensor([4, 1, 3])
+    weighted = aggregator(question, rows, counts.log().expand(2, -1))
+    repeated = aggregator(question, rows.repeat_interleave(counts, 1))
+    torch.testing.assert_close(weighted.modulation, repeated.modulation)
+    grouped = torch.stack([part.sum(-1) for part in repeated.attention.split(counts.tolist(), dim=1)], dim=1)
+    torch.testing.assert_close(weighted.attention, grouped)
+
+
+def test_a_row_of_weight_zero_is_no_row() -> None:
+    aggregator = small()
+    question, rows = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
+    weighted = aggregator(question, rows, torch.tensor([[0.0, -math.inf, 0.0]]))
+    without = aggregator(question, rows[:, [0, 2]])
+    torch.testing.assert_close(weighted.modulation, without.modulation)
+    assert weighted.attention[:, 1].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_shared_bank_reads_like_one_bank_each(weighted: bool) -> None:
+    aggregator = small()
+    question, bank = torch.randn(3, 4, 6), torch.randn(1, 5, 6)
+    log_weights = torch.randn(1, 5) if weighted else None
+    shared = aggregator(question, bank, log_weights)
+    each = aggregator(question, bank.expand(3, -1, -1), log_weights)
+    torch.testing.assert_close(shared.modulation, each.modulation)
+    torch.testing.assert_close(shared.attention, each.attention)

@@ -1,0 +1,277 @@
+"""The codebook on books written out by hand, and against a slow reference."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mbc_engine.model.codebook import Codebook, perplexity
+from mbc_engine.model.kmeans import kmeans
+
+SQUARE = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+
+
+def book_of(codes: list[list[float]], tokens: int = 1, **options: float) -> Codebook:
+    codebook = Codebook(len(codes), len(codes[0]), tokens, **options)
+    with torch.no_grad():
+        codebook.books[0, 0] = torch.tensor(codes)
+    return codebook
+
+
+def vectors_of(*documents: list[list[float]]) -> Tensor:
+    return torch.tensor(documents)
+
+
+def naive_quantize(codebook: Codebook, vectors: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Codes, vectors and loss by one loop a document, a position and a level."""
+    books = codebook.books.detach()
+    codes = torch.zeros(*vectors.shape[:2], codebook.levels, dtype=torch.int64)
+    sums, error = torch.zeros_like(vectors), [0.0] * codebook.levels
+    for document, token in [(d, t) for d in range(vectors.shape[0]) for t in range(vectors.shape[1])]:
+        rest = vectors[document, token].clone()
+        for level in range(codebook.levels):
+            book = books[level, token if codebook.per_position else 0]
+            distances = [float((rest - code).square().sum()) for code in book]
+            best = distances.index(min(distances))
+            codes[document, token, level] = best
+            error[level] += distances[best] / vectors.numel()
+            sums[document, token] += book[best]
+            rest = rest - book[best]
+    return codes, sums, sum(error) * (1 + codebook.commitment)
+
+
+def test_nearest_code_of_hand_written_vectors() -> None:
+    codes = book_of(SQUARE, tokens=2).encode(vectors_of([[0.1, 0.2], [0.9, 0.3]], [[0.2, 2.0], [-3.0, -1.0]]))
+    assert codes.tolist() == [[[0], [1]], [[2], [0]]]
+
+
+def test_the_lowest_code_wins_a_tie() -> None:
+    assert book_of(SQUARE).encode(vectors_of([[0.5, 0.5]], [[0.5, 0.0]], [[2.0, 2.0]])).flatten().tolist() == [0, 0, 1]
+    assert book_of([[1.0, 1.0], [1.0, 1.0]]).encode(vectors_of([[1.0, 1.0]])).item() == 0
+
+
+def test_long_codes_are_not_preferred_over_near_ones() -> None:
+    assert book_of([[10.0, 0.0], [1.0, 0.0]]).encode(vectors_of([[2.0, 0.0]])).item() == 1
+
+
+def test_codes_are_drawn_within_one_over_their_number() -> None:
+    torch.manual_seed(0)
+    books = Codebook(50, 16, 2).books
+    assert books.abs().max() <= 1 / 50
+    assert books.abs().max() > 0.9 / 50
+    assert books.min() < 0 < books.max()
+
+
+def test_output_has_the_value_of_the_code_and_the_gradient_of_the_input() -> None:
+    codebook = book_of(SQUARE)
+    vectors = vectors_of([[0.75, 0.25]]).requires_grad_()
+    out = codebook.quantize(vectors).vectors
+    assert out.tolist() == [[[1.0, 0.0]]]
+    direction = vectors_of([[3.0, -7.0]])
+    gradient, book_gradient = torch.autograd.grad(
+        (out * direction).sum(), [vectors, codebook.books], allow_unused=True
+    )
+    assert torch.equal(gradient, direction)
+    assert book_gradient is None
+
+
+def test_losses_and_their_gradients_by_hand() -> None:
+    # Code [1, 0] for [0.75, 0.25]: squared error (0.0625 + 0.0625) over two elements is 0.0625.
+    codebook = book_of(SQUARE, commitment=0.5)
+    vectors = vectors_of([[0.75, 0.25]]).requires_grad_()
+    loss = codebook.quantize(vectors).loss
+    assert loss.item() == pytest.approx(1.5 * 0.0625)
+    loss.backward()
+    # d/dE mean((E - v)^2) = (E - v); d/dv beta mean((v - E)^2) = beta (v - E).
+    assert codebook.books.grad is not None
+    assert codebook.books.grad[0, 0].tolist() == [[0.0, 0.0], [0.25, -0.25], [0.0, 0.0]]
+    assert vectors.grad is not None
+    assert vectors.grad.tolist() == [[[-0.125, 0.125]]]
+
+
+def test_losses_are_means_over_all_elements() -> None:
+    # Errors 1 and 0 along one of two dimensions, in two documents of one vector.
+    loss = book_of(SQUARE, commitment=0.25).quantize(vectors_of([[2.0, 0.0]], [[1.0, 0.0]])).loss
+    assert loss.item() == pytest.approx(1.25 * 1 / 4)
+
+
+@pytest.mark.parametrize("levels", [1, 3])
+@pytest.mark.parametrize("per_position", [False, True])
+def test_quantisation_equals_the_obvious_loops(levels: int, per_position: bool) -> None:
+    torch.manual_seed(levels)
+    codebook = Codebook(5, 3, 4, levels=levels, per_position=per_position)
+    with torch.no_grad():
+        codebook.books.normal_()
+    vectors = torch.randn(6, 4, 3)
+    codes, sums, loss = naive_quantize(codebook, vectors)
+    quantized = codebook.quantize(vectors)
+    assert torch.equal(quantized.codes, codes)
+    torch.testing.assert_close(quantized.vectors, sums)
+    torch.testing.assert_close(codebook.lookup(quantized.codes), sums)
+    assert quantized.loss.item() == pytest.approx(loss, rel=1e-5)
+    torch.testing.assert_close(quantized.residuals[0], vectors)
+    for level in range(1, levels):
+        before = codebook.lookup_level(codes[..., level - 1], level - 1)
+        torch.testing.assert_close(quantized.residuals[level], quantized.residuals[level - 1] - before)
+
+
+@given(
+    tokens=st.integers(1, 3),
+    levels=st.integers(1, 3),
+    per_position=st.booleans(),
+    documents=st.integers(1, 4),
+    seed=st.integers(0, 1000),
+)
+def test_looking_codes_up_gives_the_quantised_vectors(
+    tokens: int, levels: int, per_position: bool, documents: int, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    codebook = Codebook(6, 2, tokens, levels=levels, per_position=per_position)
+    vectors = torch.randn(documents, tokens, 2)
+    quantized = codebook.quantize(vectors)
+    assert torch.equal(codebook.encode(vectors), quantized.codes)
+    torch.testing.assert_close(codebook.lookup(quantized.codes), quantized.vectors)
+
+
+@given(seed=st.integers(0, 1000), levels=st.integers(1, 2))
+def test_quantising_a_codes_own_vector_gives_it_back(seed: int, levels: int) -> None:
+    torch.manual_seed(seed)
+    codebook = Codebook(6, 2, 3, levels=levels, per_position=True)
+    with torch.no_grad():
+        codebook.books.normal_()
+        codebook.books[1:] = 0
+    codes = torch.randint(6, (4, 3, levels))
+    codes[..., 1:] = 0
+    assert torch.equal(codebook.encode(codebook.lookup(codes)), codes)
+
+
+def test_usage_is_the_moving_average_of_counts_by_hand() -> None:
+    codebook = book_of(SQUARE, tokens=2, decay=0.75)
+    codebook.update_usage(torch.tensor([[[0], [2]], [[2], [2]]]))
+    assert codebook.usage.tolist() == [[[0.25, 0.0, 0.75]]]
+    codebook.update_usage(torch.tensor([[[1], [1]], [[1], [0]]]))
+    assert codebook.usage.tolist() == [[[0.4375, 0.75, 0.5625]]]
+
+
+def test_usage_is_kept_by_level_and_position() -> None:
+    codebook = Codebook(3, 2, 2, levels=2, per_position=True, decay=0.5)
+    codebook.update_usage(torch.tensor([[[0, 1], [2, 2]], [[0, 0], [1, 2]]]))
+    assert codebook.usage.tolist() == [[[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]]
+
+
+def test_only_codes_below_the_threshold_are_reset_and_take_the_mean_usage() -> None:
+    codebook = book_of([[5.0, 5.0], [6.0, 6.0], [7.0, 7.0], [8.0, 8.0]], dead_threshold=0.1)
+    codebook.usage[0, 0] = torch.tensor([0.05, 0.1, 1.0, 0.09])
+    batch = vectors_of([[1.0, 0.0]], [[2.0, 0.0]], [[3.0, 0.0]])
+    assert codebook.reset_dead(batch.unsqueeze(0)) == 2
+    book = codebook.books[0, 0].tolist()
+    assert book[1:3] == [[6.0, 6.0], [7.0, 7.0]]
+    taken = [tuple(book[0]), tuple(book[3])]
+    assert set(taken) <= {(1.0, 0.0), (2.0, 0.0), (3.0, 0.0)}
+    assert len(set(taken)) == 2
+    mean = (0.05 + 0.1 + 1.0 + 0.09) / 4
+    assert codebook.usage[0, 0].tolist() == pytest.approx([mean, 0.1, 1.0, mean])
+
+
+def test_at_most_as_many_codes_are_reset_as_the_batch_has_vectors() -> None:
+    codebook = book_of([[9.0, float(index)] for index in range(5)])
+    assert codebook.reset_dead(vectors_of([[1.0, 0.0]], [[2.0, 0.0]]).unsqueeze(0)) == 2
+    assert sorted(codebook.books[0, 0].tolist()) == sorted([[1.0, 0.0], [2.0, 0.0], [9.0, 2.0], [9.0, 3.0], [9.0, 4.0]])
+
+
+def test_reset_draws_evenly_from_the_batch() -> None:
+    torch.manual_seed(0)
+    drawn = []
+    for _ in range(60):
+        codebook = book_of([[9.0, 0.0], [8.0, 0.0]])
+        codebook.usage[0, 0, 1] = 1.0
+        codebook.reset_dead(vectors_of([[1.0, 0.0]], [[2.0, 0.0]], [[3.0, 0.0]]).unsqueeze(0))
+        drawn.append(codebook.books[0, 0, 0, 0].item())
+    assert min(drawn.count(value) for value in (1.0, 2.0, 3.0)) >= 10
+
+
+def test_each_book_is_reset_with_what_it_had_to_code() -> None:
+    codebook = Codebook(2, 2, 2, levels=2, per_position=True)
+    codebook.usage.fill_(1.0)
+    codebook.usage[0, 1, 0] = codebook.usage[1, 0, 1] = 0.0
+    before = codebook.books.detach().clone()
+    residuals = torch.arange(8.0).view(2, 1, 2, 2) + 100  # [levels, B, T, D]
+    assert codebook.reset_dead(residuals) == 2
+    assert codebook.books[0, 1, 0].tolist() == residuals[0, 0, 1].tolist()
+    assert codebook.books[1, 0, 1].tolist() == residuals[1, 0, 0].tolist()
+    codebook.books.data[0, 1, 0], codebook.books.data[1, 0, 1] = before[0, 1, 0], before[1, 0, 1]
+    assert torch.equal(codebook.books, before)
+
+
+def test_reset_codes_are_alive_for_the_next_batches() -> None:
+    codebook = book_of(SQUARE)
+    codebook.update_usage(torch.tensor([[[0]]]))
+    batch = vectors_of([[1.0, 0.0]], [[2.0, 0.0]]).unsqueeze(0)
+    assert codebook.reset_dead(batch) == 2
+    codebook.update_usage(torch.tensor([[[0]]]))
+    assert codebook.reset_dead(batch) == 0
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [([2.0, 2.0, 2.0, 2.0], 4.0), ([0.0, 7.0, 0.0], 1.0), ([0.0, 0.0], 1.0), ([1.0, 1.0, 0.0], 2.0)],
+)
+def test_perplexity_by_hand(usage: list[float], expected: float) -> None:
+    assert perplexity(torch.tensor(usage)).item() == pytest.approx(expected)
+
+
+def test_perplexity_of_an_uneven_book_is_exp_of_its_entropy() -> None:
+    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    assert perplexity(torch.tensor([3.0, 1.0])).item() == pytest.approx(math.exp(entropy))
+
+
+def test_perplexity_and_dead_codes_of_several_books() -> None:
+    codebook = Codebook(2, 1, 2, per_position=True)
+    codebook.usage[0] = torch.tensor([[1.0, 1.0], [5.0, 0.0]])
+    assert codebook.perplexity() == pytest.approx(1.5)
+    assert codebook.dead_codes() == 1
+
+
+@pytest.mark.parametrize("per_position", [False, True])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_fitting_reduces_the_error_of_every_level(levels: int, per_position: bool) -> None:
+    torch.manual_seed(0)
+    vectors = torch.randn(40, 2, 3)
+    codebook = Codebook(8, 3, 2, levels=levels, per_position=per_position)
+    before = codebook.quantize(vectors).loss.item()
+    codebook.fit(vectors)
+    after = codebook.quantize(vectors)
+    assert after.loss.item() < 0.7 * before
+    norms = after.residuals.square().mean((1, 2, 3)).tolist()
+    assert norms == sorted(norms, reverse=True)
+    assert codebook.usage.sum(-1).flatten().tolist() == pytest.approx([1.0 if per_position else 2.0] * len(norms) * codebook.books.shape[1])
+    counts = codebook.count(after.codes)
+    torch.testing.assert_close(codebook.usage[0] * len(vectors), counts[0], atol=6, rtol=0)
+
+
+def test_fitting_needs_a_vector_for_every_code() -> None:
+    with pytest.raises(ValueError, match="8 clusters need at least as many points, not 6"):
+        Codebook(8, 3, 2).fit(torch.randn(3, 2, 3))
+
+
+def test_kmeans_finds_well_separated_clusters() -> None:
+    torch.manual_seed(3)
+    corners = torch.tensor([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
+    points = torch.cat([corner + torch.tensor([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) for corner in corners])
+    points = torch.cat([points, corners[:1]])  # five points in the first cluster
+    clusters = kmeans(points, 3)
+    order = clusters.centres.sum(-1).argsort()
+    found = {(round(x), round(y)): size for (x, y), size in zip(clusters.centres.tolist(), clusters.sizes.tolist(), strict=True)}
+    assert found == {(0, 0): 5.0, (100, 0): 4.0, (0, 100): 4.0}
+    assert clusters.centres[order[0]].tolist() == pytest.approx([0.0, 0.0], abs=1e-5)
+
+
+def test_kmeans_leaves_no_cluster_empty() -> None:
+    torch.manual_seed(0)
+    points = torch.cat([torch.zeros(20, 1), torch.tensor([[5.0], [9.0]])])
+    clusters = kmeans(points, 3)
+    assert sorted(clusters.centres.flatten().tolist()) == [0.0, 5.0, 9.0]
+    assert sorted(clusters.sizes.tolist()) == [1.0, 1.0, 20.0]
