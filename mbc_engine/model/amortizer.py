@@ -148,14 +148,12 @@ class EncoderAmortizer(Amortizer):
 
     def pooled(self, states: Tensor, mask: Tensor) -> Tensor:
         """What each query reads from the states, [B, T, E]."""
-        split = (self.attention_heads, -1)
-        query = self.queries.unflatten(-1, split).transpose(0, 1)  # [heads, T, e]
-        key = self.key(states).unflatten(-1, split).transpose(1, 2)  # [B, heads, S, e]
-        value = states.unflatten(-1, split).transpose(1, 2)
-        read = functional.scaled_dot_product_attention(
-            query.expand(len(states), -1, -1, -1), key, value, attn_mask=mask[:, None, None].bool()
-        )
-        return read.transpose(1, 2).flatten(-2)
+        heads = (self.attention_heads, -1)
+        query, key = self.queries.unflatten(-1, heads), self.key(states).unflatten(-1, heads)
+        # Few queries over short texts: plain attention, which a CPU does faster than the fused kernel.
+        scores = torch.einsum("the,bshe->bhts", query, key) * query.shape[-1] ** -0.5
+        weights = scores.masked_fill(~mask[:, None, None].bool(), -torch.inf).softmax(-1)
+        return torch.einsum("bhts,bshe->bthe", weights.to(states.dtype), states.unflatten(-1, heads)).flatten(-2)
 
     def readout(self, states: Tensor, mask: Tensor) -> Tensor:
         x = self.pooled(states, mask)

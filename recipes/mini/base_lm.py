@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=2600)
+    parser.add_argument("--steps", type=int, default=1400)
     parser.add_argument("--batch", type=int, default=48)
     parser.add_argument("--part", type=int, default=16, help="sequences in one forward pass")
     parser.add_argument("--window", type=int, default=128)

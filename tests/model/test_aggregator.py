@@ -12,7 +12,7 @@ from mbc_engine.model.aggregator import Aggregator, CrossAttention
 
 def small() -> Aggregator:
     torch.manual_seed(0)
-    return Aggregator(6, blocks=3, heads=2, head_dim=5, hidden=7).eval()
+    return Aggregator(6, blocks=3, heads=2, head_dim=5, hidden=7).requires_grad_(False)
 
 
 def naive_attention(layer: CrossAttention, query: Tensor, rows: list[Tensor]) -> tuple[Tensor, list[float]]:

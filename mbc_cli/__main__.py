@@ -1,0 +1,5 @@
+"""`python -m mbc_cli` is `mbc`."""
+
+from mbc_cli.app import main
+
+main()

@@ -1,0 +1,63 @@
+"""Loading the heavy part of the engine: quietly, and saying what takes so long."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mbc_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mbc_engine.model.mbc import MBC
+
+
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Show on a terminal that `what` is being loaded; keep the libraries below from talking meanwhile."""
+    from mbc_cli.render.consoles import notes
+    from mbc_cli.render.text import plain
+
+    with notes.status(f"Loading {plain(what)}…") if notes.is_terminal else _nothing(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+
+        disable_progress_bar()
+        set_verbosity_error()
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+        yield
+
+
+def load_model(name: str) -> "MBC":
+    """Open a model.
+
+    Raises:
+        ModelError: it is not there or cannot be used.
+    """
+    with loading(f"model {name}"):
+        from mbc_engine.model.checkpoint import load_model as load
+
+        return load(name)
+
+
+def prepare_torch(device: str, threads: int | None) -> None:
+    """Set how many threads torch uses, and make sure that the device is there.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"The device {device!r} cannot be used: {str(error).splitlines()[0]}", hint="Leave out --device for the CPU."
+        ) from error
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield

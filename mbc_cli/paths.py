@@ -1,0 +1,22 @@
+"""Where things lie unless options or the environment say otherwise."""
+
+from pathlib import Path
+
+import platformdirs
+
+DEFAULT_MODEL = "mini"
+
+
+def default_bank() -> Path:
+    """The user's own bank."""
+    return platformdirs.user_data_path("mbc") / "memory.mbc"
+
+
+def default_runs() -> Path:
+    """The folder of training runs."""
+    return platformdirs.user_data_path("mbc") / "runs"
+
+
+def states_cache() -> Path:
+    """Where states of frozen encoders are kept between trainings; may be deleted at any time."""
+    return platformdirs.user_cache_path("mbc") / "states"

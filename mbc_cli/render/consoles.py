@@ -1,0 +1,58 @@
+"""The two consoles, and data on stdout as JSON or a table."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mbc_cli.render.text import plain
+
+# No string is ever read as markup: most of them hold text from outside.
+out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+notes = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on stdout, laid out for a terminal, on one line for a pipe. Only ASCII: nothing to inject."""
+    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None), flush=True)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
+    """A table on a terminal; lines of tab-separated values without a heading in a pipe.
+
+    Args:
+        columns: headings.
+        rows: cells, which may hold foreign text.
+        right: headings of the columns to align on the right.
+    """
+    cells = [[plain(cell) for cell in row] for row in rows]
+    if not out.is_terminal:
+        for row in cells:
+            out.print("\t".join(row))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    out.print(table, soft_wrap=False)
+
+
+def print_indented(text: str, *, by: int, style: str = "") -> None:
+    """Foreign text on stdout, wrapped within its indentation on a terminal."""
+    if out.is_terminal:
+        out.print(Padding(Text(plain(text), style), (0, 0, 0, by)), soft_wrap=False)
+    else:
+        out.print(" " * by + plain(text))
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Labelled values on stdout, one a line; values may hold foreign text."""
+    width = max(len(label) for label, _ in facts)
+    for label, value in facts:
+        out.print(Text.assemble((f"{label:<{width}}  ", "dim"), plain(value)))

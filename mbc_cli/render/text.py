@@ -1,0 +1,60 @@
+"""Text for people: foreign text made harmless, sizes, times and paths made short."""
+
+import re
+from pathlib import Path
+
+# Control characters (C0, DEL, C1), marks that turn or hide text (bidirectional overrides, tags, line separators), and
+# halves of characters that cannot be printed at all.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+    "\ud800-\udfff]"
+)
+
+
+def plain(text: object) -> str:
+    """Text from outside as one line that moves no cursor: what a terminal would obey is shown instead.
+
+    Tabs and line ends become spaces; other control characters their pictures (␛ for ESC) or `<U+202E>`.
+    """
+    return _UNSAFE.sub(_shown, str(text))
+
+
+def _shown(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if found[0] in "\t\n\r":
+        return " "
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def size(count: int) -> str:
+    """Bytes in a person's units, powers of 1,000."""
+    value, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while value >= 999.5 and unit != "TB":
+        value, unit = value / 1000, next(units)
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
+
+
+def seconds(value: float) -> str:
+    """A duration: `0.12 s`, `34 s`, `5 min 02 s`, `3 h 07 min`."""
+    if value < 10:
+        return f"{value:.2f} s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 file`, `1,234 files`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def near(path: Path | str) -> str:
+    """A path relative to the working folder when it lies inside, made harmless."""
+    whole = Path(path)
+    here = Path.cwd()
+    return plain(whole.relative_to(here) if whole.is_relative_to(here) else whole)

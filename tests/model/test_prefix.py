@@ -1,0 +1,98 @@
+"""The prefix: which latent fills which slot, and that a base LM reads it."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from mbc_engine.model.prefix import KVPrefix, PrefixNetwork
+
+
+def network(dim: int, kv_heads: int, head_dim: int, **options: Any) -> PrefixNetwork:
+    torch.manual_seed(0)
+    made = PrefixNetwork(dim, 3, kv_heads, head_dim, hidden=5, **options).requires_grad_(False)
+    for parameter in made.parameters():
+        parameter.normal_()
+    return made
+
+
+def naive_slot(made: PrefixNetwork, latent: Tensor, slot: int) -> Tensor:
+    """One latent [D] through one slot's feed-forward: [kv_heads, head_dim]."""
+    x = latent if made.slot_embedding is None else latent + made.slot_embedding[slot]
+    normed = functional.layer_norm(x, (len(x),), made.norm_weight[slot], made.norm_bias[slot])
+    x = x + functional.gelu(normed @ made.up[slot] + made.up_bias[slot]) @ made.down[slot] + made.down_bias[slot]
+    return made.to_kv(x).view(made.kv_heads, made.head_dim)
+
+
+@pytest.mark.parametrize(
+    ("dim", "kv_heads", "head_dim", "options"),
+    [(6, 2, 3, {}), (6, 1, 4, {}), (6, 2, 3, {"columns": 3}), (6, 2, 5, {"columns": 1, "slot_embedding": True})],
+    ids=["as wide as the model", "grouped queries", "three columns", "slot embedding"],
+)
+@pytest.mark.parametrize("tokens", [4, 5, 30])
+def test_slots_are_filled_in_order_by_the_obvious_loop(
+    dim: int, kv_heads: int, head_dim: int, options: dict[str, Any], tokens: int
+) -> None:
+    made = network(dim, kv_heads, head_dim, **options)
+    latents = torch.randn(2, tokens, dim)
+    prefix = made(latents)
+    columns = options.get("columns", 2)
+    assert prefix.length == columns
+    assert prefix.keys.shape == prefix.values.shape == (2, 3, kv_heads, columns, head_dim)
+    slot = 0
+    for layer in range(3):
+        for kind in (prefix.keys, prefix.values):
+            for column in range(columns):
+                for document in range(2):
+                    expected = naive_slot(made, latents[document, slot % tokens], slot)
+                    torch.testing.assert_close(kind[document, layer, :, column], expected)
+                slot += 1
+
+
+def test_latents_beyond_the_slots_are_unused() -> None:
+    made, latents = network(6, 2, 3), torch.randn(1, 13, 6)  # 12 slots
+    prefix = made(latents)
+    latents[:, 12] += 1
+    assert torch.equal(made(latents).keys, prefix.keys)
+    latents[:, 11] += 1
+    assert not torch.equal(made(latents).values, prefix.values)
+
+
+def test_a_projection_stands_only_where_the_width_differs() -> None:
+    assert not list(network(6, 2, 3).to_kv.parameters())
+    assert network(6, 2, 2).to_kv.weight.shape == (4, 6)
+
+
+def test_repeating_keeps_an_examples_copies_together() -> None:
+    keys = torch.arange(2.0).view(2, 1, 1, 1, 1)
+    repeated = KVPrefix(keys, keys + 10).repeat(3)
+    assert repeated.keys.flatten().tolist() == [0, 0, 0, 1, 1, 1]
+    assert repeated.values.flatten().tolist() == [10, 10, 10, 11, 11, 11]
+
+
+def test_every_cache_is_fresh() -> None:
+    prefix = network(6, 2, 3)(torch.randn(1, 4, 6))
+    first = prefix.cache(torch.float32)
+    first.update(torch.zeros(1, 2, 1, 3), torch.zeros(1, 2, 1, 3), 0)
+    second = prefix.cache(torch.float32)
+    assert (first.get_seq_length(0), second.get_seq_length(0)) == (3, 2)
+    for layer in range(3):
+        keys, values = second.layers[layer].keys, second.layers[layer].values
+        assert torch.equal(keys, prefix.keys[:, layer])
+        assert torch.equal(values, prefix.values[:, layer])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("kind", ["keys", "values"])
+def test_every_layers_keys_and_values_reach_the_loss(tiny: Any, family: str, layer: int, kind: str) -> None:
+    base = tiny.model(family).base
+    texts = base.asked(["Who moved?"], ["Ada"], question_window=9, answer_window=9)
+    shape = base.shape
+    size = (1, shape.layers, shape.kv_heads, 2, shape.head_dim)
+    prefix = KVPrefix(torch.randn(size, requires_grad=True), torch.randn(size, requires_grad=True))
+    base.loss(prefix, texts).backward()
+    gradient = getattr(prefix, kind).grad[0, layer]
+    assert (gradient.abs().amax((0, 2)) > 0).all()  # each column
