@@ -24,7 +24,8 @@ def loading(what: str) -> Iterator[None]:
 
         disable_progress_bar()
         set_verbosity_error()
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+        for library in ("huggingface_hub", "bitsandbytes"):
+            logging.getLogger(library).setLevel(logging.ERROR)
         yield
 
 
@@ -54,7 +55,7 @@ def prepare_torch(device: str, threads: int | None) -> None:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
-            f"The device {device!r} cannot be used: {str(error).splitlines()[0]}", hint="Leave out --device for the CPU."
+            f"The device {device!r} cannot be used here.", hint="Leave out --device to use the CPU."
         ) from error
 
 

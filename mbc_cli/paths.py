@@ -1,5 +1,6 @@
 """Where things lie unless options or the environment say otherwise."""
 
+import os
 from pathlib import Path
 
 import platformdirs
@@ -15,6 +16,11 @@ def default_bank() -> Path:
 def default_runs() -> Path:
     """The folder of training runs."""
     return platformdirs.user_data_path("mbc") / "runs"
+
+
+def runs_folder() -> Path:
+    """Where a bare `--run NAME` lies without --runs."""
+    return Path(os.environ.get("MBC_RUNS") or default_runs())
 
 
 def states_cache() -> Path:

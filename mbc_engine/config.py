@@ -146,7 +146,9 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
     elif Path(name).is_file():
         text = Path(name).read_text()
     else:
-        raise ConfigError(f"There is no preset {name!r}.", hint=f"Presets: {', '.join(preset_names())}; or a TOML file.")
+        raise ConfigError(
+            f"There is no preset {name!r}.", hint=f"Presets: {', '.join(preset_names())}; or a TOML file."
+        )
     return parse_config(text, name, overrides)
 
 

@@ -32,26 +32,25 @@ from mbc_engine.model.mbc import MBC
 
 torch.set_num_threads(1)
 
-NAMES = ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo", "Irene", "Jonas")
+NAMES = tuple(first + last for last in ("bo", "dine", "ka", "mir", "ro") for first in (
+    "Ada", "Bru", "Cla", "Dari", "Edi", "Feli", "Gre", "Hu", "Ire", "Jona"
+))
 PLACES = ("Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa", "Izmir", "Jena")
 SENTENCES = (
-    *(f"{name} moved to {place} in the spring." for name, place in zip(NAMES, PLACES, strict=True)),
+    *(f"{name} moved to {PLACES[index % 10]} in the spring." for index, name in enumerate(NAMES)),
     "Where did the baker move? Who moved? Which town did the old painter leave in the winter?",
+    "Ada moved. Hugo moved to Haifa. Irene moved to Izmir.",
     "The river rose, the bridge held, and nobody was hurt.",
 )
 
 
 def qa_examples(count: int) -> list[QAExample]:
-    """Facts about people and towns, no two alike: `count` documents with a question each."""
+    """Who moved where: at most 50 documents, no two alike, with a question each."""
+    places = [PLACES[(index * 3 + index // 10) % 10] for index in range(len(NAMES))]
     return [
-        QAExample(
-            id=str(index),
-            text=f"{NAMES[index % 10]} {NAMES[index // 10]} moved to {PLACES[(index * 3 + index // 10) % 10]}.",
-            question=f"Where did {NAMES[index % 10]} {NAMES[index // 10]} move?",
-            answers=(PLACES[(index * 3 + index // 10) % 10],),
-        )
-        for index in range(count)
-    ]
+        QAExample(str(index), f"{name} moved to {place}.", f"Where did {name} move?", (place,))
+        for index, (name, place) in enumerate(zip(NAMES, places, strict=True))
+    ][:count]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from mbc_cli.options import BankOption, JsonOption, ModelOption, ReadOption
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="What you want to know.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you want to know.")],
     *,
     bank: BankOption,
     model: ModelOption,

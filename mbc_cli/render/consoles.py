@@ -33,7 +33,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, rig
     cells = [[plain(cell) for cell in row] for row in rows]
     if not out.is_terminal:
         for row in cells:
-            out.print("\t".join(row))
+            print("\t".join(row))  # Rich would turn tabs into spaces
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:

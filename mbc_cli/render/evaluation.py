@@ -40,5 +40,3 @@ class EvaluationView(ProgressView):
                 ("source in five", f"{figures['in_five']:.1f} %"),
             ]
         )
-
-

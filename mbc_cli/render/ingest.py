@@ -48,6 +48,8 @@ class IngestView(ProgressView):
     @show.register
     def _(self, event: IngestFinished) -> None:
         self._finished = event
+        if event.files + event.unchanged + event.skipped >= self._files:
+            self.bar("Memorising", self._files, completed=self._files)
 
     def stopping(self) -> None:
         """Answer a first Ctrl-C."""

@@ -2,13 +2,15 @@
 
 from dataclasses import asdict
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from mbc_cli.render.consoles import notes, out, print_indented
 from mbc_cli.render.text import near, plain, seconds
-from mbc_engine.serving.ask import Reply, Source
+
+if TYPE_CHECKING:
+    from mbc_engine.serving.ask import Reply, Source
 
 _MINI = "The model mini is small and often wrong: judge by the sentences of the sources."
 _STATES = {
@@ -17,7 +19,7 @@ _STATES = {
 }
 
 
-def show_reply(reply: Reply, model: str, loading: float) -> None:
+def show_reply(reply: "Reply", model: str, loading: float) -> None:
     """The answer as the first line of stdout, its sources below; what else there is to say on stderr.
 
     Args:
@@ -39,7 +41,7 @@ def show_reply(reply: Reply, model: str, loading: float) -> None:
     warn_of_mini(model)
 
 
-def show_source(label: str, source: Source) -> None:
+def show_source(label: str, source: "Source") -> None:
     """Where an answer came from, its share of it, and the sentence that fits the question."""
     out.print(
         Text.assemble(label, (near(source.path), "cyan"), f"  {source.share:.0%}", (f"  {source.date or ''}", "dim"))
@@ -56,7 +58,7 @@ def warn_of_mini(model: str) -> None:
         notes.print(_MINI, style="yellow")
 
 
-def reply_json(reply: Reply, bank: str, loading: float) -> dict[str, Any]:
+def reply_json(reply: "Reply", bank: str, loading: float) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes."""
     return {
         "question": reply.question,

@@ -27,8 +27,10 @@ def hold_out(examples: Sequence[QAExample], share: float, *, most: int = 500) ->
     documents = list(questions)
     count = min(max(1, round(share * len(documents))), len(documents) - 1)
     held: set[str] = set()
-    for text in reversed(documents[len(documents) - count :] if count > 0 else []):
-        if held and sum(questions[other] for other in held) + questions[text] > most:
+    total = 0
+    for text in documents[: -count - 1 : -1] if count > 0 else []:
+        total += questions[text]
+        if held and total > most:
             break
         held.add(text)
     return HeldOut(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from mbc_engine.datasets.example import QAExample
+from mbc_engine.errors import DataError
 from mbc_engine.events import Evaluated, Event, QuestionsAnswered
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.scoring import Outcome, ask_all, score
@@ -15,7 +16,13 @@ def evaluate(
 
     The documents are taken in order, `bank_documents` to a bank, and each question is asked of the bank with its
     document; a last, smaller group is left out unless it is the only one. None puts all documents in one bank.
+
+    Raises:
+        DataError: there are no questions.
+        MBCError: the read does not fit the model.
     """
+    if not examples:
+        raise DataError("There are no questions to ask.", hint="Give --data a file with questions.")
     texts = list(dict.fromkeys(example.text for example in examples))
     size = min(bank_documents or len(texts), len(texts))
     groups = len(texts) // size
@@ -29,7 +36,8 @@ def evaluate(
     for group in members:
         for outcome in ask_all(model, group, read_mode=read_mode):
             outcomes.append(outcome)
-        yield QuestionsAnswered(len(outcomes), total)
+            if len(outcomes) % 32 == 0 or len(outcomes) == total:
+                yield QuestionsAnswered(len(outcomes), total)
     scores = score(outcomes)
     yield Evaluated(
         questions=scores.questions,

@@ -58,9 +58,7 @@ class Block(nn.Module):
     def __init__(self, dim: int, heads: int, head_dim: int, hidden: int) -> None:
         super().__init__()
         self.attention = CrossAttention(dim, heads, head_dim)
-        self.feed_forward = nn.Sequential(
-            nn.LayerNorm(dim), nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim)
-        )
+        self.feed_forward = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim))
 
     def forward(self, queries: Tensor, bank: Tensor, log_weights: Tensor | None) -> tuple[Tensor, Tensor]:
         queries, weights = self.attention(queries, bank, log_weights)

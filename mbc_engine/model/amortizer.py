@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel, T5Model
+from transformers import PreTrainedModel
 
 from mbc_engine.model.centring import Centring
 
@@ -73,13 +73,13 @@ class T5Amortizer(Amortizer):
     The decoder's causal mask is lifted: the T inputs are a set of queries, not a text.
 
     Args:
-        t5: the encoder-decoder without its LM head.
+        t5: a `T5Model`, without LM head.
         tokens: T.
         dim: D.
         centring: see `Amortizer`.
     """
 
-    def __init__(self, t5: T5Model, tokens: int, dim: int, centring: Centring | None = None) -> None:
+    def __init__(self, t5: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
         super().__init__(tokens, centring)
         self.t5 = t5
         width = t5.config.d_model
@@ -87,7 +87,7 @@ class T5Amortizer(Amortizer):
         self.heads = nn.ModuleList(TokenHead(width, dim) for _ in range(tokens))
 
     @property
-    def pretrained(self) -> T5Model:
+    def pretrained(self) -> PreTrainedModel:
         return self.t5
 
     def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -130,11 +130,10 @@ class EncoderAmortizer(Amortizer):
         self.queries = nn.Parameter(torch.randn(tokens, width) * 0.02)
         # No value projection: the heads that follow are linear and would absorb it.
         self.key = nn.Linear(width, width, bias=False)
-        self.feed_forward = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, width // 2), nn.GELU(), nn.Linear(width // 2, width)
-        )
-        nn.init.zeros_(self.feed_forward[-1].weight)
-        nn.init.zeros_(self.feed_forward[-1].bias)
+        last = nn.Linear(width // 2, width)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.feed_forward = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width // 2), nn.GELU(), last)
         self.head_weight = nn.Parameter(torch.randn(tokens, width, dim) * width**-0.5)
         self.head_bias = nn.Parameter(torch.zeros(tokens, dim))
 

@@ -43,6 +43,8 @@ class BaseLM(nn.Module):
         super().__init__()
         family_of(model.config)
         self.model = model.requires_grad_(False)
+        # A hub model's own settings (a repetition penalty, say) would silently join those of `generate`.
+        model.generation_config = GenerationConfig()
         self.tokenizer = tokenizer
 
     @property
@@ -82,7 +84,7 @@ class BaseLM(nn.Module):
         """Answers to questions under prefixes: greedy, or by beam search; they end at EOS or at a line's end."""
         ids, mask = _pad_left(self._tokens(questions, window), self._end, self.model.device)
         columns = mask.new_ones(len(ids), prefix.length)
-        generated = self.model.generate(
+        generated: Tensor = self.model.generate(  # type: ignore[operator]
             input_ids=ids,
             attention_mask=torch.cat([columns, mask], dim=1),
             past_key_values=prefix.repeat(beams).cache(self.model.dtype),

@@ -35,7 +35,8 @@ def load_pretrained(settings: ModelSettings) -> Pretrained:
     base = load_base(settings.base)
     documents = load_encoder(settings.documents.name)
     # One frozen encoder serves both sides: it is loaded once and its states are cached once.
-    is_shared = settings.questions.frozen and settings.questions.name == settings.documents.name
+    both_frozen = settings.documents.frozen and settings.questions.frozen
+    is_shared = both_frozen and settings.questions.name == settings.documents.name
     return Pretrained(base, documents, documents if is_shared else load_encoder(settings.questions.name))
 
 
@@ -104,5 +105,3 @@ def _codebook(own: CodebookSettings, dim: int, tokens: int) -> Codebook:
 def trainable_parameters(model: nn.Module) -> int:
     """How many parameters require gradients."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-
-

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import platformdirs
 import torch
-from peft import PeftConfig
+from peft import LoraConfig
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
 from mbc_engine.config import Config, parse_config
-from mbc_engine.errors import ModelError
+from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.model.builder import assemble, load_pretrained
 from mbc_engine.model.kv_lora import add_kv_lora, load_adapter, save_adapter
 from mbc_engine.model.mbc import MBC
@@ -92,10 +93,14 @@ def load_into(model: MBC, folder: Path) -> None:
     """Give a freshly built model the weights of the model in `folder`.
 
     Raises:
-        ModelError: they do not fit.
+        ModelError: they are damaged or do not fit.
     """
-    load_adapter(model.base.model, folder / ADAPTER)
-    load_trained_state(model, load_file(folder / WEIGHTS), folder / WEIGHTS)
+    try:
+        load_adapter(model.base.model, folder / ADAPTER)
+        state = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"The weights in {folder} cannot be read: {error}", hint="Get the model again.") from error
+    load_trained_state(model, state, folder / WEIGHTS)
 
 
 def find_model(name: str) -> Path:
@@ -129,10 +134,24 @@ def load_model(name: str | Path) -> MBC:
     config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))
     pretrained = load_pretrained(config.model)
     model = assemble(config.model, pretrained)
-    add_kv_lora(model.base.model, PeftConfig.from_pretrained(str(folder / ADAPTER)))
+    _add_adapter(model, folder / ADAPTER)
     load_into(model, folder)
     model.name = name if isinstance(name, str) else folder.name
     return model.eval()
+
+
+def _add_adapter(model: MBC, folder: Path) -> None:
+    """Put the untrained layers of the adapter in `folder` into the base LM."""
+    if not (folder / "adapter_config.json").is_file():
+        raise ModelError(f"{folder} holds no adapter.", hint="Get the model again.")
+    config = LoraConfig.from_pretrained(str(folder))
+    try:
+        add_kv_lora(model.base.model, config)
+    except ValueError as error:
+        raise ModelMismatch(
+            f"The adapter in {folder} does not fit the base LM {model.base.model.name_or_path}.",
+            hint="Its layers belong to another architecture; get the base LM it was trained with.",
+        ) from error
 
 
 def _bytes(value: Tensor) -> bytes:

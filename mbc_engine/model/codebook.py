@@ -63,7 +63,9 @@ class Codebook(nn.Module):
         self.levels, self.per_position = levels, per_position
         self.commitment, self.decay, self.dead_threshold = commitment, decay, dead_threshold
         positions = tokens if per_position else 1
-        self.books = nn.Parameter(torch.empty(levels, positions, num_codes, dim).uniform_(-1 / num_codes, 1 / num_codes))
+        self.books = nn.Parameter(
+            torch.empty(levels, positions, num_codes, dim).uniform_(-1 / num_codes, 1 / num_codes)
+        )
         self.register_buffer("usage", torch.zeros(levels, positions, num_codes))
 
     def nearest(self, vectors: Tensor, level: int) -> Tensor:
@@ -180,4 +182,5 @@ def perplexity(usage: Tensor) -> Tensor:
         [...], values in [1, num_codes]; 1 where nothing has been used.
     """
     share = usage / usage.sum(-1, keepdim=True).clamp_min(torch.finfo(usage.dtype).tiny)
-    return torch.special.entr(share).sum(-1).exp()
+    entropy: Tensor = torch.special.entr(share).sum(-1)
+    return entropy.exp()

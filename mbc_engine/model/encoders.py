@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from mbc_engine.errors import ModelError
 
@@ -74,7 +74,13 @@ def load_encoder(name: str) -> Encoder:
 
 def locate(name: str) -> str:
     """A folder, or the hub id itself when neither the cache nor a bundle has it."""
-    if Path(name).is_dir() or cached_file(name, "config.json", local_files_only=True, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False):
+    if Path(name).is_dir() or cached_file(
+        name,
+        "config.json",
+        local_files_only=True,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    ):
         return name
     bundle = BUNDLES.get(name)
     if bundle is None:

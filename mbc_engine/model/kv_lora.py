@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftConfig, get_peft_model_state_dict, inject_adapter_in_model, set_peft_model_state_dict
+from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model, set_peft_model_state_dict
 from peft.tuners.lora import LoraLayer
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from mbc_engine.model.families import family_of
 WEIGHTS = "adapter_model.safetensors"
 
 
-class FusedKeyValueLora(nn.Module, LoraLayer):  # type: ignore[misc]
+class FusedKeyValueLora(nn.Module, LoraLayer):
     """LoRA on the key and value columns of a fused query-key-value projection, A shared, one B over both."""
 
     def __init__(
@@ -29,7 +29,8 @@ class FusedKeyValueLora(nn.Module, LoraLayer):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         LoraLayer.__init__(self, base_layer, **options)
-        self.out_features = 2 * self.in_features
+        self.width: int = base_layer.weight.shape[0]  # type: ignore[assignment, index]
+        self.out_features = 2 * self.width
         self._active_adapter = adapter_name
         self.update_layer(adapter_name, r, lora_alpha=lora_alpha, config=config, **options)
 
@@ -39,7 +40,7 @@ class FusedKeyValueLora(nn.Module, LoraLayer):  # type: ignore[misc]
         for name in self.active_adapters:
             down = self.lora_A[name](self.lora_dropout[name](x).to(self.lora_A[name].weight.dtype))
             update = self.lora_B[name](down) * self.scaling[name]
-            query, key_value = projected.tensor_split((self.in_features,), dim=-1)
+            query, key_value = projected.tensor_split((self.width,), dim=-1)
             projected = torch.cat([query, key_value + update.to(projected.dtype)], dim=-1)
         return projected
 
@@ -62,7 +63,7 @@ def kv_lora_config(base: PreTrainedModel, *, rank: int, alpha: int, dropout: flo
     )
 
 
-def add_kv_lora(base: PreTrainedModel, config: PeftConfig) -> None:
+def add_kv_lora(base: PreTrainedModel, config: LoraConfig) -> None:
     """Put the adapter's layers into the base LM, in place; only they require gradients afterwards."""
     if family_of(base.config).fused:
         config._register_custom_module({Conv1D: FusedKeyValueLora})
@@ -73,8 +74,7 @@ def add_kv_lora(base: PreTrainedModel, config: PeftConfig) -> None:
 def save_adapter(base: PreTrainedModel, folder: Path) -> None:
     """Write `adapter_config.json` and the weights, in peft's layout."""
     folder.mkdir(parents=True, exist_ok=True)
-    config: PeftConfig = base.peft_config["default"]
-    config.save_pretrained(folder)
+    base.peft_config["default"].save_pretrained(str(folder))
     state = get_peft_model_state_dict(base, adapter_name="default")
     save_file({name: value.detach().contiguous().cpu() for name, value in state.items()}, folder / WEIGHTS)
 

@@ -177,7 +177,5 @@ class MBC(nn.Module):
         )
         return [
             Answer(text, tuple(documents), tuple(shares))
-            for text, documents, shares in zip(
-                texts, reading.documents.tolist(), reading.shares.tolist(), strict=True
-            )
+            for text, documents, shares in zip(texts, reading.documents.tolist(), reading.shares.tolist(), strict=True)
         ]

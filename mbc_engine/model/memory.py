@@ -46,7 +46,7 @@ class VectorMemory:
         return self._vectors.flatten(0, 1), None
 
     def shares(self, attention: Tensor) -> Tensor:
-        return attention.unflatten(-1, self._vectors.shape[:2]).sum(-1)
+        return attention.reshape(len(attention), *self._vectors.shape[:2]).sum(-1)
 
     def scores(self, router: Router, question: Tensor) -> Tensor:
         return router.scores(question, self._vectors)

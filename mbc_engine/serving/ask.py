@@ -105,7 +105,9 @@ class Recall:
                 questions, memory, read_mode=read_mode, top=4 * sources, max_new_tokens=max_new_tokens, beams=beams
             )
             answered = time.perf_counter()
-            found = [self._sources(question, answer, sources) for question, answer in zip(questions, answers, strict=True)]
+            found = [
+                self._sources(question, answer, sources) for question, answer in zip(questions, answers, strict=True)
+            ]
             documents, chunks, sizes = self._bank.num_documents, self._bank.num_chunks, self._bank.sizes()
         timings = Timings(loaded - began, answered - loaded, time.perf_counter() - answered)
         return [

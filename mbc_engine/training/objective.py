@@ -96,9 +96,9 @@ class Objective:
         )
 
     def _document_vectors(self, documents: list[int]) -> Tensor:
-        """Phi of documents [U, T, D]; under back-propagation dropout a random share of them has no gradient."""
+        """Phi of documents [U, T, D]; under back-propagation dropout a random share, never all, has no gradient."""
         amortizer = self.model.documents.amortizer
-        dropped = round(len(documents) * self.settings.backprop_dropout)
+        dropped = min(round(len(documents) * self.settings.backprop_dropout), len(documents) - 1)
         if not dropped:
             return amortizer.vectors(*self.documents.states(documents))
         order = torch.randperm(len(documents)).tolist()
@@ -113,7 +113,9 @@ class Objective:
         count = self.settings.bank_documents
         if not count or count >= len(memory):
             return memory.flatten(0, 1).unsqueeze(0)
-        preference = scores.detach().clone() if scores is not None else torch.rand(len(own), len(memory))
+        preference = (
+            scores.detach().clone() if scores is not None else torch.rand(len(own), len(memory), device=own.device)
+        )
         preference = preference.scatter(1, own.unsqueeze(1), torch.inf)
         return memory[preference.topk(count, dim=-1).indices].flatten(1, 2)
 

@@ -148,6 +148,8 @@ class _Training:
             order = self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip)
             for batch in order:
                 yield from self._step(epoch, batch)
+                if self.progress.step == (epoch + 1) * self.steps_per_epoch:
+                    break  # An epoch's last snapshot comes after its validation, which a resumed run would skip.
                 if self.stop.is_set():
                     yield self._snapshot()
                     yield TrainStopped(self.progress.step, self.total_steps)
@@ -158,6 +160,9 @@ class _Training:
             yield from self._validate(epoch)
             yield self._snapshot()
             saved = time.monotonic()
+            if self.stop.is_set() and self.progress.step < self.total_steps:
+                yield TrainStopped(self.progress.step, self.total_steps)
+                return
         yield TrainFinished(self.progress.step, round(self._seconds(), 1), str(self.run / MODEL))
 
     def _step(self, epoch: int, batch: Batch) -> Iterator[Event]:
@@ -266,9 +271,7 @@ def _recover(folder: Path) -> None:
         old.rename(folder)
 
 
-def _report(
-    parts: list[tuple[Losses, int]], step: int, epoch: int, model: MBC, rate: float, speed: float
-) -> TrainStep:
+def _report(parts: list[tuple[Losses, int]], step: int, epoch: int, model: MBC, rate: float, speed: float) -> TrainStep:
     total = sum(size for _, size in parts)
 
     def mean(values: list[float]) -> float:

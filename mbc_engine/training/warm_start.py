@@ -11,6 +11,7 @@ from mbc_engine.model.mbc import MBC
 from mbc_engine.training.texts import TextStates
 
 SAMPLE = 8192
+COMPONENTS = 192
 # Columns beside the principal ones start small, so that the first codes are spent on what routes.
 OTHER_COLUMNS = 0.1
 
@@ -31,16 +32,16 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
         ConfigError: the amortizers are of another kind.
     """
     sides = (model.documents.amortizer, model.questions.amortizer)
-    pooled = torch.cat([mean for mean in _means(documents, count)])
-    components = torch.pca_lowrank(pooled, q=min(pooled.shape), center=True)[2]  # [E, components]
+    pooled = torch.cat([*_means(documents, count)])
+    components = torch.pca_lowrank(pooled, q=min(COMPONENTS, *pooled.shape), center=True)[2]  # [E, components]
     for side in sides:
         if not isinstance(side, EncoderAmortizer):
             raise ConfigError("training.pca_start needs encoder-only amortizers.")
-        side.head_weight *= OTHER_COLUMNS
+        side.head_weight.mul_(OTHER_COLUMNS)
         width = min(side.head_weight.shape[2], components.shape[1] // side.tokens)
         for token in range(side.tokens):
             side.head_weight[token, :, :width] = components[:, token :: side.tokens][:, :width]
-    vectors = torch.cat([readout for readout in _readouts(sides[0], documents, count)])
+    vectors = torch.cat([*_readouts(sides[0], documents, count)])
     for side in sides:
         if side.centring is not None:
             side.centring.fit(vectors)
@@ -60,9 +61,12 @@ def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
         )
     was_training = model.training
     model.eval()
-    vectors = torch.cat([
-        model.documents.amortizer.centre(readout) for readout in _readouts(model.documents.amortizer, documents, count)
-    ])
+    vectors = torch.cat(
+        [
+            model.documents.amortizer.centre(readout)
+            for readout in _readouts(model.documents.amortizer, documents, count)
+        ]
+    )
     model.codebook.fit(vectors)
     model.is_quantising = True
     model.train(was_training)

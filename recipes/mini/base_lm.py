@@ -107,10 +107,19 @@ def main() -> None:
     tokenizer = Tokenizer.from_file(str(args.corpus / "tokenizer.json"))
     end = tokenizer.token_to_id(END)
     config = GPT2Config(
-        vocab_size=tokenizer.get_vocab_size(), n_positions=512, n_embd=args.width, n_layer=args.layers,
-        n_head=args.heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=end, eos_token_id=end,
+        vocab_size=tokenizer.get_vocab_size(),
+        n_positions=512,
+        n_embd=args.width,
+        n_layer=args.layers,
+        n_head=args.heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=end,
+        eos_token_id=end,
         # The fused form of GPT-2's own activation, several times faster on a CPU; so is plain attention at this size.
-        activation_function="gelu_pytorch_tanh", attn_implementation="eager",
+        activation_function="gelu_pytorch_tanh",
+        attn_implementation="eager",
     )
     model = GPT2LMHeadModel(config).to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.05)

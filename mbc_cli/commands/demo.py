@@ -1,0 +1,129 @@
+"""`mbc demo`: a first look, with stories nobody has seen before."""
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mbc_cli.options import JsonOption, ModelOption
+
+if TYPE_CHECKING:
+    from mbc_engine.datasets.newswire import Story
+
+STORIES = 16
+_KINDS = ("Who", "Where", "How", "What")
+
+
+def demo(
+    *,
+    model: ModelOption,
+    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep stories and bank here.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Memorise 16 made-up news stories and ask about them. Works off-line; leaves nothing behind.
+
+    \b
+    Examples:
+      mbc demo
+      mbc demo --keep stories
+    """
+    from mbc_cli.engine import load_model
+    from mbc_cli.render.consoles import print_json
+    from mbc_cli.render.demo import Asked, demo_json, show_asked, show_end, show_start
+    from mbc_engine.datasets.newswire import stories
+    from mbc_engine.events import IngestFinished
+
+    told = list(stories("test", STORIES, seed=0))
+    with _folder(keep) as folder:
+        files = _write(told, folder / "stories")
+        began = time.perf_counter()
+        loaded = load_model(model)
+        from mbc_engine.model.checkpoint import open_bank
+        from mbc_engine.serving.ask import Recall
+        from mbc_engine.serving.ingest import ingest
+
+        loading = time.perf_counter() - began
+        with open_bank(loaded, folder / "demo.mbc") as bank:
+            *_, done = ingest(loaded, bank, [folder / "stories"])
+            assert isinstance(done, IngestFinished)
+            if not json:
+                show_start(folder, done)
+            recall, asked = Recall(loaded, bank), []
+            for question in pick_questions(told):
+                began = time.perf_counter()
+                reply = recall.ask([question.text])[0]
+                asked.append(
+                    Asked(reply, question.answer, files[question.story], round(time.perf_counter() - began, 3))
+                )
+                if not json:
+                    show_asked(asked[-1])
+    if json:
+        print_json(demo_json(asked, loading, done))
+    else:
+        show_end(asked, loading, done, model, keep)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of a story, by the story's id."""
+
+    story: str
+    text: str
+    answer: str
+
+
+def pick_questions(told: "Sequence[Story]") -> list[Question]:
+    """A question of each kind (who, where, how, what), each about another story."""
+    chosen: list[Question] = []
+    for kind in _KINDS:
+        used = {question.story for question in chosen}
+        chosen.append(
+            next(
+                Question(story.id, text, answer)
+                for story in told
+                if story.id not in used
+                for text, answer in story.questions
+                if text.startswith(f"{kind} ")
+            )
+        )
+    return chosen
+
+
+def _write(told: "Sequence[Story]", folder: Path) -> dict[str, Path]:
+    """Write each story to a file named after its title; the files by the stories' ids."""
+    folder.mkdir()
+    files = {}
+    for number, story in enumerate(told, 1):
+        name = re.sub(r"[^a-z0-9]+", "-", story.title.lower()).strip("-")
+        files[story.id] = folder / f"{number:02}-{name}.txt"
+        files[story.id].write_text(f"{story.title}\n\n{story.text}\n", encoding="utf-8")
+    return files
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """A folder for the demo, deleted at the end unless it is to be kept.
+
+    Raises:
+        ConfigError: the folder to keep cannot be made or is in use.
+    """
+    from mbc_engine.errors import ConfigError
+
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="mbc-demo-") as folder:
+            yield Path(folder)
+        return
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+        is_used = any(keep.iterdir())
+    except OSError as error:
+        raise ConfigError(f"{keep} cannot be used: {error.strerror}", hint="Name a new folder.") from error
+    if is_used:
+        raise ConfigError(f"{keep} is not empty.", hint="Name a new folder.")
+    yield keep

@@ -1,0 +1,101 @@
+"""Training runs by name, and what a run remembers of the command that started it."""
+
+import json
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import Self
+
+from mbc_cli.paths import runs_folder
+from mbc_engine.config import Config, parse_config
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.files import NEWSWIRE, load_examples
+from mbc_engine.datasets.split import HeldOut, hold_out
+from mbc_engine.errors import ConfigError
+
+_COMMAND, _CONFIG, _EVENTS = "command.json", "config.toml", "events.jsonl"
+_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class RunCommand:
+    """What a training was started with, beside its settings.
+
+    Attributes:
+        data: question files with absolute paths, or generated data by name.
+        validation: the same for validation; None holds back part of `data`.
+        start: the model folder training started from, or None.
+        device: a torch device.
+    """
+
+    data: list[str]
+    validation: str | None
+    start: str | None
+    device: str
+
+    def save(self, run: Path) -> None:
+        """Note the command in a new run's folder; one that holds a training already keeps its own."""
+        if not (run / _EVENTS).exists():
+            run.mkdir(parents=True, exist_ok=True)
+            (run / _COMMAND).write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, run: Path) -> Self:
+        """The command that started a run.
+
+        Raises:
+            ConfigError: there is no such run, or the note is damaged.
+        """
+        try:
+            return cls(**json.loads((run / _COMMAND).read_text()))
+        except FileNotFoundError as error:
+            raise ConfigError(
+                f"There is no run to resume at {run}.", hint="Start one with `mbc train --preset NAME --data SPEC`."
+            ) from error
+        except (OSError, ValueError, TypeError) as error:
+            raise ConfigError(f"{run / _COMMAND} cannot be read: {error}", hint="Start a new run.") from error
+
+    def examples(self) -> HeldOut:
+        """The questions to train and to validate on.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        examples: list[QAExample] = [example for spec in self.data for example in load_examples(spec)]
+        if self.validation is None:
+            return hold_out(examples, _SHARE)
+        return HeldOut(examples, load_examples(self.validation))
+
+
+def absolute(spec: str) -> str:
+    """A data spec that means the same from every working folder."""
+    return spec if spec.startswith(NEWSWIRE) else str(Path(spec).absolute())
+
+
+def config_of(run: Path) -> Config:
+    """The settings of a run.
+
+    Raises:
+        ConfigError: they cannot be read.
+    """
+    try:
+        return parse_config((run / _CONFIG).read_text(), str(run / _CONFIG))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{run / _CONFIG} cannot be read.", hint="Start a new run.") from error
+
+
+def find_run(name: str, runs: Path) -> Path:
+    """A run's folder: a bare name lies in `runs`, anything with a slash is a path."""
+    is_bare = len(Path(name).parts) == 1 and Path(name).name == name
+    return (runs / name if is_bare else Path(name)).absolute()
+
+
+def name_of(run: Path) -> str:
+    """What --run takes to find a run again from any working folder, without --runs."""
+    return run.name if run.parent == runs_folder().absolute() else str(run)
+
+
+def new_run(preset: str, runs: Path) -> Path:
+    """The first folder `runs/PRESET-NUMBER` that is not there yet."""
+    stem = Path(preset).stem
+    return next(runs / f"{stem}-{number}" for number in count(1) if not (runs / f"{stem}-{number}").exists()).absolute()

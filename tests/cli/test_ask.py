@@ -1,0 +1,116 @@
+import json
+
+import pytest
+
+from mbc_engine.model.base import BaseLM
+
+QUESTION = "Where did Ada move?"
+
+
+@pytest.fixture
+def says(monkeypatch):
+    """Makes the base LM say something."""
+
+    def say(text):
+        monkeypatch.setattr(BaseLM, "generate", lambda self, prefix, questions, **options: [text] * len(questions))
+
+    return say
+
+
+def test_the_answer_is_the_first_line(mbc, bank, model, says):
+    says("Aalen")
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[:2] == ["Aalen", ""]
+    assert "notes/ada.txt" in result.stdout
+    assert "model" in result.stderr
+
+
+def test_a_source_comes_with_share_and_sentence(mbc, bank, model, says):
+    says("Aalen")
+    lines = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--sources", 1).stdout.splitlines()
+    assert len(lines) == 4
+    assert lines[2].startswith("1. notes/")
+    assert "%" in lines[2]
+    assert lines[3].strip() in {
+        "Ada moved to Aalen in the spring.",
+        "The river rose.",
+        "Bruno moved to Bergen.",
+        "The bridge held.",
+    }
+
+
+@pytest.mark.parametrize("read", ["flat", "routed"])
+def test_json_has_everything(mbc, bank, model, notes, says, read):
+    says("Aalen")
+    told = json.loads(mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", read, "--json").stdout)
+    assert (told["question"], told["answer"]) == (QUESTION, "Aalen")
+    assert {source["path"] for source in told["sources"]} == {str(notes / "ada.txt"), str(notes / "bruno.md")}
+    assert sum(source["share"] for source in told["sources"]) == pytest.approx(1)
+    assert set(told["timings"]) == {"model", "bank", "answer", "sources"}
+    assert (told["bank"]["documents"], told["bank"]["sizes"]["codes"]) == (2, 4)
+
+
+def test_an_answer_cannot_command_the_terminal(mbc, bank, model, notes, says):
+    says("\x1b[2J[red]Aalen[/nothing]\u202e")
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model)
+    assert result.stdout.splitlines()[0] == "␛[2J[red]Aalen[/nothing]<U+202E>"
+    assert "\x1b" not in mbc("ask", QUESTION, "--bank", bank, "--model", model, "--json").stdout
+
+
+def test_a_sentence_cannot_command_the_terminal(mbc, model, says, home):
+    says("Aalen")
+    (home / "evil.txt").write_text("Ada moved to \x1b]0;x\x07[bold]Aalen[/] now")
+    mbc("ingest", "evil.txt", "--bank", "b.mbc", "--model", model)
+    result = mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model)
+    assert "Ada moved to ␛]0;x␇[bold]Aalen[/] now" in result.stdout
+    assert "\x1b" not in result.output
+
+
+def test_changed_and_missing_files_are_named(mbc, bank, model, notes, says):
+    says("Aalen")
+    (notes / "ada.txt").unlink()
+    (notes / "bruno.md").write_text("Bruno stayed.")
+    shown = mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout
+    assert "no longer there" in shown
+    assert "has changed" in shown
+
+
+def test_mini_comes_with_a_warning_on_stderr(mbc, bank, model, home, says):
+    says("Aalen")
+    (home / "my-mini").symlink_to(model)
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", "my-mini")
+    assert "often wrong" in result.stderr
+    assert "often wrong" not in result.stdout
+    assert "often wrong" not in mbc("ask", QUESTION, "--bank", bank, "--model", model).stderr
+
+
+def test_a_missing_bank_is_an_error_before_any_model_is_loaded(mbc):
+    result = mbc("ask", QUESTION, "--bank", "none.mbc", "--model", "no-such-model")
+    assert result.exit_code == 5
+    assert "none.mbc" in result.stderr
+
+
+def test_an_empty_bank_is_an_error(mbc, bank, model):
+    mbc("bank", "remove", "notes/ada.txt", "notes/bruno.md", "--bank", bank)
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model)
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "is empty" in result.stderr
+
+
+def test_an_empty_question_is_an_error(mbc, bank, model):
+    assert mbc("ask", "  ", "--bank", bank, "--model", model).exit_code == 2
+
+
+def test_an_unknown_model_is_an_error(mbc, bank):
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model").exit_code == 4
+
+
+def test_an_unknown_read_is_an_error(mbc, bank, model):
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", "backwards").exit_code == 2
+
+
+def test_real_generation_obeys_its_limits(mbc, bank, model):
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--max-tokens", 2, "--beams", 2, "--json")
+    assert result.exit_code == 0
+    assert isinstance(json.loads(result.stdout)["answer"], str)

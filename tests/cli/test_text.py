@@ -1,0 +1,69 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_cli.render.text import counted, near, plain, seconds, size
+
+OBEYED = {"Cc", "Cs", "Zl", "Zp"}
+BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@pytest.mark.parametrize(
+    ("foreign", "harmless"),
+    [
+        ("\x1b[31mred\x1b[0m", "␛[31mred␛[0m"),
+        ("\x1b]0;title\x07", "␛]0;title␇"),
+        ("\x9b2J", "<U+009B>2J"),
+        ("over\rwritten", "over written"),
+        ("two\nlines\tand a tab", "two lines and a tab"),
+        ("gone\b\b\b\x7f", "gone␈␈␈␡"),
+        ("invoice\u202etxt.exe", "invoice<U+202E>txt.exe"),
+        ("tag\U000e0041", "tag<U+E0041>"),
+        ("half \ud800", "half <U+D800>"),
+        ("[bold]markup[/bold] :smile:", "[bold]markup[/bold] :smile:"),
+        ("Ünïcode 漢字 👩‍👩‍👧 می‌خواهم", "Ünïcode 漢字 👩‍👩‍👧 می‌خواهم"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown(foreign, harmless):
+    assert plain(foreign) == harmless
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=())))
+def test_nothing_that_a_terminal_obeys_is_left(text):
+    shown = plain(text)
+    assert not {character for character in shown if unicodedata.category(character) in OBEYED}
+    assert not BIDIRECTIONAL & set(shown)
+    assert plain(shown) == shown
+
+
+def test_sizes_have_three_digits():
+    assert [size(count) for count in (0, 999, 1000, 13_500, 999_499, 999_500, 2_000_000_000)] == [
+        "0 B",
+        "999 B",
+        "1 kB",
+        "13.5 kB",
+        "999 kB",
+        "1 MB",
+        "2 GB",
+    ]
+
+
+def test_durations_lose_what_does_not_matter():
+    assert [seconds(value) for value in (0.123, 12.3, 59.6, 302, 11_220)] == [
+        "0.12 s",
+        "12 s",
+        "1 min 00 s",
+        "5 min 02 s",
+        "3 h 07 min",
+    ]
+
+
+def test_one_is_singular():
+    assert [counted(count, "file") for count in (0, 1, 1234)] == ["0 files", "1 file", "1,234 files"]
+
+
+def test_paths_inside_the_working_folder_are_relative(home):
+    assert near(home / "notes" / "a.txt") == "notes/a.txt"
+    assert near("/elsewhere/a.txt") == "/elsewhere/a.txt"

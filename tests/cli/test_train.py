@@ -1,0 +1,151 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from mbc_cli.runs import name_of
+from mbc_engine.errors import ConfigError
+
+
+@pytest.fixture
+def data(home):
+    path = home / "questions.jsonl"
+    names = ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo")
+    places = ("Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa")
+    rows = [
+        {"text": f"{name} moved to {place}.", "question": f"Where did {name} move?", "answers": [place]}
+        for name, place in zip(names, places, strict=True)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_presets_are_listed(mbc):
+    rows = [line.split("\t") for line in mbc("train", "--list-presets").stdout.splitlines()]
+    mini = next(row for row in rows if row[0] == "mini")
+    assert mini[1] == "embedded:mini/base"
+    assert "distilgpt2" in {row[0] for row in rows}
+    assert json.loads(mbc("train", "--list-presets", "--json").stdout)["mini"]["model"]["base"] == mini[1]
+
+
+def test_a_run_ends_in_a_model_that_answers(mbc, preset, data, home, notes):
+    result = mbc("train", "--preset", preset, "--data", data, "--run", "first")
+    assert result.exit_code == 0
+    run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "first"
+    assert result.stdout == f"{run / 'model'}\n"
+    assert f'mbc ask "..." --model {run / "model"}' in result.stderr
+    assert "exact match" in result.stderr
+    assert mbc("ingest", notes, "--bank", "b.mbc", "--model", run).exit_code == 0
+    assert mbc("ask", "Where did Ada move?", "--bank", "b.mbc", "--model", run).exit_code == 0
+
+
+def test_json_is_the_event_log(mbc, preset, data, home):
+    result = mbc("train", "--preset", preset, "--data", data, "--run", "runs/here", "--json")
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (events[0]["event"], events[-1]["event"]) == ("TrainStarted", "TrainFinished")
+    assert events[0]["documents"] == 7
+    logged = [json.loads(line) for line in (home / "runs" / "here" / "events.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in logged] == [event["event"] for event in events]
+
+
+def test_settings_and_validation_can_be_given(mbc, preset, data):
+    arguments = ("--preset", preset, "--data", data, "--validation", data, "--set", "training.epochs=1", "--json")
+    events = [json.loads(line) for line in mbc("train", *arguments).stdout.splitlines()]
+    assert events[0]["documents"] == 8
+    assert [event["documents"] for event in events if event["event"] == "Validated"] == [8]
+
+
+def test_runs_are_numbered(mbc, preset, data, home, monkeypatch):
+    monkeypatch.setenv("MBC_RUNS", str(home / "mine"))
+    for _ in range(2):
+        assert mbc("train", "--preset", preset, "--data", data, "--set", "training.epochs=1").exit_code == 0
+    assert sorted(folder.name for folder in (home / "mine").iterdir()) == ["tiny-1", "tiny-2"]
+
+
+def test_training_can_start_from_a_model(mbc, preset, data, model):
+    result = mbc("train", "--preset", preset, "--data", data, "--from", model, "--set", "training.epochs=1")
+    assert result.exit_code == 0
+
+
+def test_a_run_is_not_overwritten(mbc, preset, data, home):
+    arguments = ("train", "--preset", preset, "--data", data, "--run", "./run", "--set", "training.epochs=1")
+    assert mbc(*arguments).exit_code == 0
+    before = (home / "run" / "command.json").read_text()
+    result = mbc(*arguments, "--device", "cpu", "--validation", data)
+    assert result.exit_code == 2
+    assert "--resume" in result.stderr
+    assert (home / "run" / "command.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((), 2),
+        (("--preset", "mini"), 2),
+        (("--preset", "no-such-preset", "--data", "newswire:train:2"), 2),
+        (("--preset", "mini", "--data", "none.csv"), 3),
+        (("--preset", "mini", "--data", "newswire:nowhere:2"), 3),
+        (("--preset", "mini", "--data", "newswire:train:2", "--set", "nonsense"), 2),
+        (("--preset", "mini", "--data", "newswire:train:2", "--device", "abacus"), 2),
+        (("--preset", "mini", "--data", "newswire:train:2", "--from", "no-such-model"), 4),
+        (("--resume",), 2),
+        (("--resume", "--run", "nothing"), 2),
+        (("--resume", "--run", "nothing", "--preset", "mini"), 2),
+    ],
+)
+def test_what_cannot_be_used_is_an_error_in_two_lines(mbc, arguments, code):
+    result = mbc("train", *arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.splitlines()) <= 2
+
+
+def test_nothing_to_train_on_is_an_error(mbc, preset, home):
+    (home / "empty.jsonl").touch()
+    assert mbc("train", "--preset", preset, "--data", "empty.jsonl").exit_code == 3
+
+
+def test_an_interrupted_run_is_resumed_from_its_name_alone(mbc, preset, data, home):
+    command = [sys.executable, "-m", "mbc_cli", "train", "--preset", preset, "--data", data.name, "--run", "long"]
+    command += ["--set", "training.epochs=400", "--threads", "1", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home) as process:
+        seen = []
+        while "TrainStep" not in seen:
+            seen.append(json.loads(process.stdout.readline())["event"])
+        os.kill(process.pid, signal.SIGINT)
+        rest, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert json.loads(rest.splitlines()[-1])["event"] == "TrainStopped"
+    assert "Go on with: mbc train --resume --run long" in said
+    run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "long"
+    assert (run / "snapshot.safetensors").is_file()
+
+    # The rest would take long: an epoch more is enough.
+    step = json.loads(rest.splitlines()[-1])["step"]
+    config = run / "config.toml"
+    config.write_text(config.read_text().replace("epochs = 400", f"epochs = {step + 1}"))
+    (home / "elsewhere").mkdir()
+    os.chdir(home / "elsewhere")
+    result = mbc("train", "--resume", "--run", "long", "--json")
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert events[0]["step"] == step
+    assert events[-1]["event"] == "TrainFinished"
+
+
+def test_the_way_to_resume_works_from_anywhere(home, monkeypatch):
+    assert name_of(home / "XDG_DATA_HOME" / "mbc" / "runs" / "first") == "first"
+    assert name_of(home / "first") == str(home / "first")
+    monkeypatch.setenv("MBC_RUNS", "mine")
+    assert name_of(home / "mine" / "first") == "first"
+
+
+def test_a_damaged_note_of_the_command_is_an_error(mbc, home):
+    run = home / "run"
+    run.mkdir()
+    (run / "command.json").write_text("[]")
+    result = mbc("train", "--resume", "--run", run)
+    assert result.exit_code == ConfigError.exit_code

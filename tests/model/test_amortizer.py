@@ -1,0 +1,130 @@
+"""Amortizers: padding does not leak, queries see each other, an encoder's readout starts as its mean."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from mbc_engine.model.amortizer import EncoderAmortizer, T5Amortizer, TokenHead, mean_pooled
+from mbc_engine.model.encoders import load_encoder
+
+SHORT, LONG = "Ada moved.", "Where did the old painter move to in the spring, and who left the town in the winter?"
+
+
+@pytest.mark.parametrize("encoder", ["bert", "t5"])
+@pytest.mark.parametrize("centring", ["true", "false"])
+def test_a_longer_neighbour_does_not_change_a_texts_vectors(tiny: Any, encoder: str, centring: str) -> None:
+    documents = tiny.model("gpt2", encoder, f"model.centring={centring}").documents
+    with torch.no_grad():
+        alone, together = documents([SHORT]), documents([SHORT, LONG])
+    assert together.shape == (2, 4, 32)
+    torch.testing.assert_close(together[:1], alone, rtol=1e-4, atol=1e-5)
+    assert (together[1] - together[0]).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("encoder", ["bert", "t5"])
+def test_states_then_vectors_is_the_whole(tiny: Any, encoder: str) -> None:
+    documents = tiny.model("gpt2", encoder).documents
+    ids, mask = documents.tokenize([SHORT, LONG])
+    amortizer = documents.amortizer
+    with torch.no_grad():
+        states = amortizer.contextualise(ids, mask)
+        assert states.shape == (*ids.shape, amortizer.pretrained.config.hidden_size)
+        assert torch.equal(amortizer.vectors(states, mask), documents([SHORT, LONG]))
+
+
+def test_a_t5s_learned_inputs_see_each_other_in_both_directions(tiny: Any) -> None:
+    encoder = load_encoder(str(tiny.encoders["t5"]))
+    torch.manual_seed(0)
+    amortizer = T5Amortizer(encoder.model, 4, 8).eval().requires_grad_(False)
+    states, mask = torch.randn(1, 5, 16), torch.ones(1, 5, dtype=torch.int64)
+    before = amortizer.readout(states, mask)
+    for changed in (0, 3):
+        saved = amortizer.queries[changed].clone()
+        amortizer.queries[changed] += 3 * torch.randn(16)
+        difference = (amortizer.readout(states, mask) - before).abs().amax((0, 2))
+        amortizer.queries[changed] = saved
+        assert (difference > 1e-3).all()
+
+
+def test_a_t5_has_a_head_of_its_own_for_each_vector(tiny: Any) -> None:
+    encoder = load_encoder(str(tiny.encoders["t5"]))
+    amortizer = T5Amortizer(encoder.model, 3, 8).eval().requires_grad_(False)
+    states, mask = torch.randn(2, 5, 16), torch.ones(2, 5, dtype=torch.int64)
+    before = amortizer.readout(states, mask)
+    amortizer.heads[1].mlp[3].bias += 1
+    torch.testing.assert_close(amortizer.readout(states, mask) - before, torch.tensor([0.0, 1.0, 0.0])[:, None].expand(2, 3, 8))
+
+
+@pytest.mark.parametrize(("inputs", "dim"), [(4, 4), (4, 6)])
+def test_a_token_head_is_a_skip_and_a_small_network(inputs: int, dim: int) -> None:
+    head, x = TokenHead(inputs, dim), torch.randn(2, inputs)
+    norm, up, _, down = head.mlp
+    skip = x if inputs == dim else x @ head.skip.weight.T + head.skip.bias
+    torch.testing.assert_close(head(x), skip + down(torch.tanh(up(norm(x)))))
+    assert bool(list(head.skip.parameters())) == (inputs != dim)
+
+
+@pytest.fixture
+def pooling(tiny: Any) -> EncoderAmortizer:
+    encoder = load_encoder(str(tiny.encoders["bert"]))
+    torch.manual_seed(0)
+    return EncoderAmortizer(encoder.model, 4, 8).eval().requires_grad_(False)
+
+
+def masked_states() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(1)
+    states, mask = torch.randn(2, 5, 24), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    return states, mask, torch.stack([states[0].mean(0), states[1, :2].mean(0)])
+
+
+def test_without_queries_an_encoder_amortizer_reads_the_mean(pooling: EncoderAmortizer) -> None:
+    states, mask, means = masked_states()
+    pooling.queries.zero_()
+    torch.testing.assert_close(pooling.pooled(states, mask), means[:, None].expand(-1, 4, -1))
+
+
+def test_an_encoder_amortizer_starts_as_linear_maps_of_about_the_mean(pooling: EncoderAmortizer) -> None:
+    states, mask, means = masked_states()
+    pooled = pooling.pooled(states, mask)
+    torch.testing.assert_close(pooled, means[:, None].expand(-1, 4, -1), rtol=0, atol=0.05)
+    expected = torch.stack([pooled[:, token] @ pooling.head_weight[token] for token in range(4)], dim=1)
+    torch.testing.assert_close(pooling.readout(states, mask), expected)
+
+
+def test_queries_attend_by_their_keys_as_the_obvious_loop(pooling: EncoderAmortizer) -> None:
+    states, mask, _ = masked_states()
+    pooling.queries.normal_()
+    pooled, size = pooling.pooled(states, mask), 4  # six heads of four
+    for text, token, head in [(t, q, h) for t in range(2) for q in range(4) for h in range(6)]:
+        part = slice(head * size, (head + 1) * size)
+        length = int(mask[text].sum())
+        keys = (states[text, :length] @ pooling.key.weight.T)[:, part]
+        weights = (keys @ pooling.queries[token, part] / size**0.5).softmax(0)
+        torch.testing.assert_close(pooled[text, token, part], weights @ states[text, :length, part])
+
+
+def test_mean_pooling_by_hand() -> None:
+    states = torch.tensor([[[3.0, 0.0], [3.0, 8.0], [99.0, 99.0]], [[0.0, 2.0], [7.0, 7.0], [7.0, 7.0]]])
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    torch.testing.assert_close(mean_pooled(states, mask), torch.tensor([[0.6, 0.8], [0.0, 1.0]]))
+
+
+def test_texts_are_cut_at_the_window_and_counted_without_special_tokens(tiny: Any) -> None:
+    for encoder, special in (("bert", 2), ("t5", 1)):
+        documents = tiny.model("gpt2", encoder, "model.documents.window=6").documents
+        ids, mask = documents.tokenize([SHORT, LONG])
+        assert ids.shape == (2, 6)
+        assert mask.sum(1).tolist() == [min(6, 3 + special), 6]
+        assert documents.token_counts([SHORT, LONG]) == [3, 20]
+        assert documents.capacity == 6 - special
+
+
+def test_sentence_vectors_are_the_encoders_mean_and_unit_long(tiny: Any) -> None:
+    documents = tiny.model().documents
+    ids, mask = documents.tokenize([SHORT, LONG])
+    states = documents.amortizer.pretrained(input_ids=ids, attention_mask=mask).last_hidden_state
+    expected = torch.stack([states[0, : mask[0].sum()].mean(0), states[1].mean(0)])
+    vectors = documents.sentence_vectors([SHORT, LONG])
+    torch.testing.assert_close(vectors, expected / expected.norm(dim=1, keepdim=True))
+    assert not vectors.requires_grad

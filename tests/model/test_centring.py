@@ -1,0 +1,75 @@
+"""Centring and the share of variance between documents, by hand."""
+
+import math
+
+import pytest
+import torch
+
+from mbc_engine.model.centring import Centring, document_variance
+
+# Two documents, two positions, two dimensions. Position 0 differs by (2, 0), position 1 by (0, 6).
+VECTORS = torch.tensor([[[1.0, 5.0], [0.0, 0.0]], [[3.0, 5.0], [0.0, 6.0]]])
+# Means (2, 5) and (0, 3); what is left has squares (1, 0) and (0, 9) a document: scales sqrt(1/2) and sqrt(9/2).
+CENTRED = torch.tensor([[[-1.0, 0.0], [0.0, -3.0]], [[1.0, 0.0], [0.0, 3.0]]])
+SCALE = torch.tensor([[math.sqrt(0.5)], [math.sqrt(4.5)]])
+
+
+def test_training_centres_by_the_batch_with_one_scale_a_position() -> None:
+    torch.testing.assert_close(Centring(2, 2)(VECTORS), CENTRED / SCALE)
+
+
+def test_running_figures_follow_the_batches() -> None:
+    centring = Centring(2, 2, momentum=0.25)
+    centring(VECTORS)
+    torch.testing.assert_close(centring.mean, torch.tensor([[0.5, 1.25], [0.0, 0.75]]))
+    torch.testing.assert_close(centring.scale, 0.75 + 0.25 * SCALE)
+
+
+def test_evaluation_uses_the_running_figures_and_leaves_them() -> None:
+    centring = Centring(2, 2).eval()
+    centring.mean[0, 0], centring.scale[1] = 1.0, 2.0
+    out = centring(VECTORS[:1])
+    assert out.tolist() == [[[0.0, 5.0], [0.0, 0.0]]]
+    assert torch.equal(centring(VECTORS)[:1], out)
+    assert centring.mean.sum() == 1.0
+
+
+def test_one_document_alone_is_centred_by_the_running_figures_in_training_too() -> None:
+    centring = Centring(2, 2)
+    assert torch.equal(centring(VECTORS[:1]), VECTORS[:1])
+    assert not centring.mean.any()
+
+
+def test_fitting_sets_the_figures_of_all_documents() -> None:
+    centring = Centring(2, 2)
+    centring.fit(VECTORS)
+    torch.testing.assert_close(centring.mean, torch.tensor([[2.0, 5.0], [0.0, 3.0]]))
+    torch.testing.assert_close(centring.eval()(VECTORS), CENTRED / SCALE)
+
+
+def test_the_batchs_mean_and_scale_carry_gradients() -> None:
+    torch.manual_seed(0)
+    weights, ours = torch.randn(3, 2, 2), torch.randn(3, 2, 2, requires_grad=True)
+    (Centring(2, 2)(ours) * weights).sum().backward()
+    by_hand = ours.detach().clone().requires_grad_()
+    mean = by_hand.sum(0) / 3
+    scale = ((by_hand - mean).square().sum((0, 2)) / 6).sqrt()
+    ((by_hand - mean) / scale[None, :, None] * weights).sum().backward()
+    torch.testing.assert_close(ours.grad, by_hand.grad)
+
+
+def test_documents_that_are_all_alike_stay_finite() -> None:
+    assert Centring(2, 2)(torch.ones(4, 2, 2)).abs().max() == 0
+
+
+@pytest.mark.parametrize(
+    ("vectors", "expected"),
+    [
+        ([[[1.0]], [[-1.0]]], 1.0),  # nothing shared
+        ([[[2.0]], [[2.0]]], 0.0),  # collapsed
+        ([[[3.0]], [[1.0]]], 0.2),  # energy (9 + 1) / 2 = 5, varying 1
+        ([[[3.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]]], 2 / 18),  # positions apart: 2 of 9 + 4 + 1 + 4
+    ],
+)
+def test_document_variance_by_hand(vectors: list[list[list[float]]], expected: float) -> None:
+    assert document_variance(torch.tensor(vectors)) == pytest.approx(expected)

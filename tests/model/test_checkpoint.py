@@ -1,0 +1,194 @@
+"""Model folders: what was saved answers the same, and what is damaged is refused in words."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mbc_engine.errors import ModelError, ModelMismatch
+from mbc_engine.model.checkpoint import (
+    find_model,
+    fingerprints,
+    load_model,
+    load_trained_state,
+    save_model,
+    signature,
+    trained_state,
+)
+from mbc_engine.model.mbc import MBC
+from mbc_engine.model.memory import CodeMemory
+
+TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
+QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]
+KINDS = [("gpt2", "bert", True), ("gpt2", "t5", False), ("llama", "bert", False), ("llama", "t5", True)]
+
+
+def overrides(frozen: bool) -> list[str]:
+    word = str(frozen).lower()
+    return [f"model.documents.frozen={word}", f"model.questions.frozen={word}", "model.centring=true"]
+
+
+def disturbed(model: MBC) -> MBC:
+    """A model whose every trained value differs from a freshly built one's."""
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for value in trained_state(model).values():
+            value.add_(0.1 * torch.rand_like(value))
+        for name, value in model.base.named_parameters():
+            if "lora_" in name:
+                value.add_(0.3 * torch.randn_like(value))
+    return model
+
+
+@pytest.fixture
+def saved(tiny: Any, tmp_path: Path) -> Path:
+    save_model(disturbed(tiny.model()), tiny.config(), tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(("base", "encoder", "frozen"), KINDS)
+def test_a_loaded_model_gives_the_same_codes_and_answers(
+    tiny: Any, tmp_path: Path, base: str, encoder: str, frozen: bool
+) -> None:
+    model = disturbed(tiny.model(base, encoder, *overrides(frozen)))
+    save_model(model, tiny.config(base, encoder, *overrides(frozen)), tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    here, there = trained_state(model), trained_state(again)
+    assert here.keys() == there.keys()
+    assert all(torch.equal(value, there[name]) for name, value in here.items())
+    codes = model.memorise(TEXTS)
+    assert (again.memorise(TEXTS) == codes).all()
+    one, other = (made.answer(QUESTIONS, CodeMemory(codes, made.codebook)) for made in (model, again))
+    assert one == other
+    assert fingerprints(again) == fingerprints(model)
+    assert not again.training
+
+
+@pytest.mark.parametrize("encoder", ["bert", "t5"])
+def test_a_frozen_encoder_is_referred_to_and_a_trained_one_stored(tiny: Any, encoder: str) -> None:
+    for frozen in (True, False):
+        names = trained_state(tiny.model("gpt2", encoder, *overrides(frozen)))
+        stored = {name for name in names if ".encoder." in name or ".t5." in name}
+        assert bool(stored) != frozen
+        assert {"documents.amortizer.queries", "codebook.books", "codebook.usage"} <= names.keys()
+        assert {"documents.amortizer.centring.mean", "questions.amortizer.centring.scale"} <= names.keys()
+        assert not any(name.startswith("base.") for name in names)
+
+
+def test_every_trained_parameter_is_stored_once(tiny: Any) -> None:
+    model = tiny.model("gpt2", "t5")
+    stored = trained_state(model).values()
+    wanted = [value for name, value in model.named_parameters() if value.requires_grad and not name.startswith("base.")]
+    assert sorted(value.data_ptr() for value in stored) == sorted(
+        value.data_ptr() for value in [*wanted, model.codebook.usage]
+    )
+
+
+def test_a_fingerprint_changes_with_what_decides_codes_and_with_nothing_else(tiny: Any) -> None:
+    model = tiny.model()
+    amortizer, codebook = fingerprints(model)
+    assert re.fullmatch("[0-9a-f]{16}", amortizer)
+    assert re.fullmatch("[0-9a-f]{16}", codebook)
+    with torch.no_grad():
+        model.questions.amortizer.head_bias += 1
+        model.aggregator.blocks[0].attention.query.weight += 1
+        model.codebook.usage += 1
+        assert fingerprints(model) == (amortizer, codebook)
+        model.codebook.books[0, 0, 3, 7] += 1e-6
+        assert fingerprints(model)[0] == amortizer
+        assert fingerprints(model)[1] != codebook
+        model.documents.amortizer.head_bias[0, 0] += 1e-6
+        assert fingerprints(model)[0] != amortizer
+
+
+def test_a_signature_names_model_and_fingerprints(tiny: Any) -> None:
+    model = tiny.model()
+    model.name = "tiny"
+    made = signature(model)
+    assert (made.name, made.amortizer, made.codebook) == ("tiny", *fingerprints(model))
+
+
+def test_half_precision_halves_the_weights(tiny: Any, saved: Path, tmp_path: Path) -> None:
+    model = load_model(saved)
+    save_model(model, tiny.config(), tmp_path / "half", dtype=torch.float16)
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (saved, tmp_path / "half")]
+    assert sizes[1] < 0.7 * sizes[0]
+    for name, value in trained_state(load_model(tmp_path / "half")).items():
+        assert torch.equal(value, trained_state(model)[name].half().float()), name
+
+
+def test_no_pickle_is_written_or_read(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = sorted(path.relative_to(saved).as_posix() for path in saved.rglob("*") if path.is_file())
+    assert files == [
+        "adapter/adapter_config.json",
+        "adapter/adapter_model.safetensors",
+        "config.toml",
+        "model.safetensors",
+    ]
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("unpickled")
+
+    monkeypatch.setattr("torch.load", refuse)
+    monkeypatch.setattr("pickle.load", refuse)
+    load_model(saved)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "adapter/adapter_model.safetensors"])
+@pytest.mark.parametrize("damage", ["cut", "header"])
+def test_damaged_weights_are_refused(saved: Path, file: str, damage: str) -> None:
+    content = (saved / file).read_bytes()
+    (saved / file).write_bytes(content[: len(content) // 2] if damage == "cut" else b"\xff" * 64 + content[64:])
+    with pytest.raises(ModelError) as caught:
+        load_model(saved)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "config.toml", "adapter/adapter_model.safetensors", "adapter/adapter_config.json"]
+)
+def test_a_missing_file_is_refused(saved: Path, file: str) -> None:
+    (saved / file).unlink()
+    with pytest.raises(ModelError):
+        load_model(saved)
+
+
+def test_weights_of_another_shape_are_refused(saved: Path) -> None:
+    text = (saved / "config.toml").read_text()
+    (saved / "config.toml").write_text(text.replace("tokens = 4", "tokens = 5"))
+    with pytest.raises(ModelError, match="does not hold the weights its config describes"):
+        load_model(saved)
+
+
+def test_another_base_lm_is_refused(tiny: Any, saved: Path) -> None:
+    text = (saved / "config.toml").read_text()
+    (saved / "config.toml").write_text(text.replace(str(tiny.bases["gpt2"]), str(tiny.bases["llama"])))
+    with pytest.raises(ModelMismatch):
+        load_model(saved)
+
+
+def test_a_state_with_a_name_too_many_or_too_few_is_refused(tiny: Any, tmp_path: Path) -> None:
+    model = tiny.model()
+    state = dict(trained_state(model))
+    state.pop("codebook.usage")
+    with pytest.raises(ModelError):
+        load_trained_state(model, state, tmp_path)
+    with pytest.raises(ModelError):
+        load_trained_state(model, {**trained_state(model), "more": torch.zeros(1)}, tmp_path)
+
+
+def test_a_model_is_found_as_a_folder_or_in_a_run(saved: Path) -> None:
+    assert find_model(str(saved)) == saved
+    assert find_model(str(saved.parent)) == saved
+    with pytest.raises(ModelError, match="There is no model 'nonesuch'"):
+        find_model("nonesuch")
+
+
+def test_a_users_own_model_is_found_by_name(saved: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("platformdirs.user_data_path", lambda name: tmp_path / "data" / name)
+    own = tmp_path / "data" / "mbc" / "models" / "my-model"
+    shutil.copytree(saved, own)
+    assert find_model("my-model") == own

@@ -1,0 +1,164 @@
+"""KV-LoRA: what it leaves alone, what it changes and by how much."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mbc_engine.errors import ModelMismatch
+from mbc_engine.model.base import BaseLM, load_base
+from mbc_engine.model.kv_lora import add_kv_lora, kv_lora_config, load_adapter, save_adapter
+
+RANK, ALPHA = 2, 6
+
+
+def adapted(folder: Path, *, layers: int = 1, dropout: float = 0.0, rank: int = RANK) -> BaseLM:
+    base = load_base(str(folder))
+    torch.manual_seed(0)
+    config = kv_lora_config(base.model, rank=rank, alpha=ALPHA, dropout=dropout, layers=layers)
+    add_kv_lora(base.model, config)
+    return base
+
+
+def randomise(base: BaseLM) -> None:
+    torch.manual_seed(1)
+    for name, parameter in base.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(parameter)
+
+
+def trained(base: BaseLM) -> dict[str, Tensor]:
+    return {name: value for name, value in base.named_parameters() if value.requires_grad}
+
+
+@torch.no_grad()
+def projections(base: BaseLM) -> dict[tuple[int, str], tuple[Tensor, Tensor]]:
+    """Input and output of each layer's query, key and value projections for one text: [S, ...]."""
+    seen: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
+
+    def keep(layer: int, name: str) -> Any:
+        def hook(_: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> None:
+            parts = zip("qkv", out[0].chunk(3, -1), strict=True) if name == "c_attn" else [(name[0], out[0])]
+            seen.update({(layer, part): (given[0][0], value) for part, value in parts})
+
+        return hook
+
+    layers = base.model.transformer.h if base.model.config.model_type == "gpt2" else base.model.model.layers
+    hooks = []
+    for index, layer in enumerate(layers):
+        attention = layer.attn if hasattr(layer, "attn") else layer.self_attn
+        for name in ("c_attn", "q_proj", "k_proj", "v_proj"):
+            if hasattr(attention, name):
+                hooks.append(getattr(attention, name).register_forward_hook(keep(index, name)))
+    base.model(torch.tensor([[5, 9, 14, 3]]))
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
+@pytest.fixture(params=["gpt2", "llama"])
+def folder(request: pytest.FixtureRequest, tiny: Any) -> Path:
+    return tiny.bases[request.param]
+
+
+def test_an_untrained_adapter_changes_nothing(folder: Path) -> None:
+    ids = torch.tensor([[5, 9, 14, 3]])
+    with torch.no_grad():
+        assert torch.equal(adapted(folder, layers=2).model(ids).logits, load_base(str(folder)).model(ids).logits)
+
+
+def test_keys_and_values_of_the_last_layers_change_and_nothing_else(folder: Path) -> None:
+    base = adapted(folder, layers=1)
+    before = projections(base)
+    randomise(base)
+    after = projections(base)
+    assert len(after) == 6
+    for (layer, part), (_, value) in after.items():
+        changed = (value - before[layer, part][1]).abs().max() > 1e-2
+        assert changed == (layer == 1 and part in "kv"), (layer, part)
+
+
+def test_the_update_is_a_scaled_product_of_two_low_rank_factors(folder: Path) -> None:
+    base = adapted(folder, layers=1)
+    before = projections(base)
+    randomise(base)
+    after = projections(base)
+    given = after[1, "k"][0]
+    factors = {name: value.detach() for name, value in trained(base).items()}
+
+    def factor(kind: str, part: str) -> Tensor:
+        (found,) = [value for name, value in factors.items() if f"lora_{kind}" in name and part in name]
+        return found
+
+    if base.model.config.model_type == "gpt2":
+        down = {"k": factor("A", "c_attn"), "v": factor("A", "c_attn")}
+        up = dict(zip("kv", factor("B", "c_attn").chunk(2), strict=True))
+    else:
+        down = {part: factor("A", f"{part}_proj") for part in "kv"}
+        up = {part: factor("B", f"{part}_proj") for part in "kv"}
+    for part in "kv":
+        expected = given @ down[part].T @ up[part].T * (ALPHA / RANK)
+        torch.testing.assert_close(after[1, part][1] - before[1, part][1], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_gpt2_shares_the_down_projection_and_llama_does_not(tiny: Any) -> None:
+    gpt2 = trained(adapted(tiny.bases["gpt2"], layers=2))
+    assert sorted(tuple(value.shape) for value in gpt2.values()) == [(2, 32), (2, 32), (64, 2), (64, 2)]
+    llama = trained(adapted(tiny.bases["llama"], layers=2))
+    assert sorted(tuple(value.shape) for value in llama.values()) == [(2, 32)] * 4 + [(24, 2)] * 4
+
+
+def test_only_the_adapter_requires_gradients(folder: Path) -> None:
+    base = adapted(folder, layers=2)
+    assert all("lora_" in name for name in trained(base))
+    assert all(".1." in name for name in trained(adapted(folder, layers=1)))
+    assert trained(adapted(folder, layers=99)).keys() == trained(base).keys()
+
+
+def test_gradients_reach_both_factors(folder: Path) -> None:
+    base = adapted(folder, layers=2)
+    randomise(base)
+    base.model(torch.tensor([[5, 9, 14, 3]])).logits[0, -1, :50].sum().backward()
+    for name, parameter in trained(base).items():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().max() > 0, name
+
+
+def test_dropout_acts_in_training_only(folder: Path) -> None:
+    base = adapted(folder, dropout=0.5)
+    randomise(base)
+    for name, module in base.named_modules():
+        module.training = "lora_dropout" in name
+    torch.manual_seed(0)
+    assert not torch.equal(projections(base)[1, "v"][1], projections(base)[1, "v"][1])
+    base.eval()
+    assert torch.equal(projections(base)[1, "v"][1], projections(base)[1, "v"][1])
+
+
+def test_a_saved_adapter_comes_back_bit_equal(folder: Path, tmp_path: Path) -> None:
+    base = adapted(folder)
+    randomise(base)
+    save_adapter(base.model, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["adapter_config.json", "adapter_model.safetensors"]
+    again = adapted(folder)
+    load_adapter(again.model, tmp_path)
+    here, there = trained(base), trained(again)
+    assert here.keys() == there.keys()
+    assert all(torch.equal(value, there[name]) for name, value in here.items())
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["r"] == RANK
+
+
+def test_an_adapter_of_another_family_is_refused(tiny: Any, tmp_path: Path) -> None:
+    save_adapter(adapted(tiny.bases["llama"]).model, tmp_path)
+    with pytest.raises(ModelMismatch, match="does not fit the base LM"):
+        load_adapter(adapted(tiny.bases["gpt2"]).model, tmp_path)
+
+
+@pytest.mark.parametrize("other", [{"layers": 2}, {"rank": 3}])
+def test_an_adapter_of_another_size_is_refused(folder: Path, tmp_path: Path, other: dict[str, int]) -> None:
+    save_adapter(adapted(folder, **other).model, tmp_path)
+    with pytest.raises(ModelMismatch):
+        load_adapter(adapted(folder).model, tmp_path)

@@ -1,0 +1,98 @@
+"""Memorising and answering, end to end."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mbc_engine.errors import MBCError
+from mbc_engine.model.memory import CodeMemory
+
+TEXTS = [
+    "The river rose, the bridge held, and nobody was hurt.",
+    "Ada moved.",
+    "Hugo moved to Haifa in the spring.",
+    "Which town did the old painter leave?",
+    "Irene moved to Izmir.",
+]
+QUESTIONS = ["Where did Ada move in the spring?", "Who?"]
+
+
+@pytest.mark.parametrize("encoder", ["bert", "t5"])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(tiny: Any, encoder: str, levels: int) -> None:
+    model = tiny.model(
+        "gpt2",
+        encoder,
+        f"model.codebook.levels={levels}",
+        "model.codebook.per_position=true",
+        "model.codebook.codes=5",
+    )
+    with torch.no_grad():
+        model.codebook.fit(model.documents(TEXTS))
+    codes = model.memorise(TEXTS, batch_size=2)
+    assert codes.dtype == np.uint16
+    with torch.no_grad():
+        alone = [model.codebook.encode(model.documents([text]))[0].tolist() for text in TEXTS]
+    assert codes.tolist() == alone
+    assert len({str(document) for document in alone}) == len(TEXTS)
+    assert (model.memorise(TEXTS, batch_size=99) == codes).all()
+
+
+def test_nothing_to_memorise_gives_no_codes(tiny: Any) -> None:
+    assert tiny.model().memorise([]).shape == (0, 4, 1)
+
+
+@pytest.mark.parametrize("base", ["gpt2", "llama"])
+@pytest.mark.parametrize("mode", ["flat", "routed"])
+def test_answering_reads_the_memory_and_prefixes_the_base(tiny: Any, base: str, mode: str) -> None:
+    model = tiny.model(base, "bert", "model.routing=true", "model.codebook.per_position=true")
+    torch.nn.init.normal_(model.codebook.books)
+    memory = CodeMemory(model.memorise(TEXTS), model.codebook)
+    answers = model.answer(QUESTIONS, memory, read_mode=mode, top=3)
+    with torch.no_grad():
+        question, bank = model.questions(QUESTIONS), memory.vectors(torch.arange(5))
+        scores = model.router.scores(question, bank)
+        for index, answer in enumerate(answers):
+            best = scores[index].topk(2).indices if mode == "routed" else torch.arange(5)
+            rows = bank[best].flatten(0, 1).unsqueeze(0)
+            read = model.aggregator(question[index : index + 1], rows)
+            assert [answer.text] == model.base.generate(model.prefix(read.modulation), [QUESTIONS[index]])
+            shares = scores[index].softmax(-1) if mode == "routed" else read.attention[0].view(5, 4).sum(-1)
+            assert list(answer.documents) == shares.topk(3).indices.tolist()
+            assert list(answer.shares) == pytest.approx(shares.topk(3).values.tolist(), rel=1e-4)
+
+
+def test_the_models_own_read_is_the_default(tiny: Any) -> None:
+    model = tiny.model("gpt2", "bert", "model.routing=true", "model.read=routed")
+    torch.nn.init.normal_(model.codebook.books)
+    memory = CodeMemory(model.memorise(TEXTS), model.codebook)
+    assert model.answer(QUESTIONS, memory) == model.answer(QUESTIONS, memory, read_mode="routed")
+    assert model.answer(QUESTIONS, memory) != model.answer(QUESTIONS, memory, read_mode="flat")
+
+
+def test_the_order_of_the_memory_does_not_change_an_answer(tiny: Any) -> None:
+    model = tiny.model()
+    torch.nn.init.normal_(model.codebook.books)
+    codes, order = model.memorise(TEXTS), [3, 0, 4, 2, 1]
+    here = model.answer(QUESTIONS, CodeMemory(codes, model.codebook), top=5)
+    there = model.answer(QUESTIONS, CodeMemory(codes[order], model.codebook), top=5)
+    for one, other in zip(here, there, strict=True):
+        assert one.text == other.text
+        shares = dict(zip((order[place] for place in other.documents), other.shares, strict=True))
+        assert shares == pytest.approx(dict(zip(one.documents, one.shares, strict=True)), rel=1e-4)
+
+
+def test_an_empty_memory_still_answers(tiny: Any) -> None:
+    model = tiny.model()
+    answers = model.answer(QUESTIONS, CodeMemory(model.memorise([]), model.codebook))
+    assert [(answer.documents, answer.shares) for answer in answers] == [((), ()), ((), ())]
+
+
+def test_residual_codes_answer_routed_and_refuse_flat(tiny: Any) -> None:
+    model = tiny.model("gpt2", "bert", "model.routing=true", "model.codebook.levels=2")
+    memory = CodeMemory(model.memorise(TEXTS), model.codebook)
+    assert len(model.answer(QUESTIONS, memory, read_mode="routed")) == 2
+    with pytest.raises(MBCError, match="cannot be read flat"):
+        model.answer(QUESTIONS, memory, read_mode="flat")

@@ -1,0 +1,59 @@
+"""Training sets: documents kept once, epochs in a seeded order that can be entered anywhere."""
+
+import pytest
+
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.errors import DataError
+from mbc_engine.training.data import TrainingSet
+
+
+def example(text: str, question: str, *answers: str) -> QAExample:
+    return QAExample(question, text, question, answers or ("yes",))
+
+
+@pytest.fixture
+def data() -> TrainingSet:
+    return TrainingSet([example("A", "a1"), example("B", "b1", "long answer", "short"), example("A", "a2"), example("C", "c")])
+
+
+def test_documents_are_kept_once_and_the_shortest_answer_is_the_target(data: TrainingSet) -> None:
+    assert data.documents == ["A", "B", "C"]
+    assert data.questions == ["a1", "b1", "a2", "c"]
+    assert data.answers == ["yes", "short", "yes", "yes"]
+
+
+def test_a_batch_names_its_distinct_documents_and_whose_they_are(data: TrainingSet) -> None:
+    batch = data.batch([3, 2, 0])
+    assert (batch.examples, batch.documents, batch.own) == ([3, 2, 0], [2, 0], [0, 1, 1])
+
+
+def test_an_epoch_asks_each_question_at_most_once_and_leaves_a_partial_batch_out() -> None:
+    data = TrainingSet([example(str(index), str(index)) for index in range(10)])
+    batches = [batch.examples for batch in data.epoch(0, 4, seed=1)]
+    assert data.steps(4) == 2
+    assert [len(batch) for batch in batches] == [4, 4]
+    assert len({index for batch in batches for index in batch}) == 8
+
+
+def test_a_set_smaller_than_a_batch_is_one_batch(data: TrainingSet) -> None:
+    assert data.steps(64) == 1
+    (batch,) = data.epoch(0, 64, seed=0)
+    assert sorted(batch.examples) == [0, 1, 2, 3]
+
+
+def test_an_epochs_order_depends_on_seed_and_epoch_alone() -> None:
+    data = TrainingSet([example(str(index), str(index)) for index in range(30)])
+
+    def order(epoch: int, seed: int, skip: int = 0) -> list[list[int]]:
+        return [batch.examples for batch in data.epoch(epoch, 5, seed=seed, skip=skip)]
+
+    assert order(0, 7) == order(0, 7)
+    assert order(0, 7) != order(1, 7)
+    assert order(0, 7) != order(0, 8)
+    assert order(0, 7, skip=2) == order(0, 7)[2:]
+    assert order(0, 7, skip=6) == []
+
+
+def test_nothing_to_train_on_is_an_error() -> None:
+    with pytest.raises(DataError, match="nothing to train on"):
+        TrainingSet([])

@@ -1,0 +1,239 @@
+"""The objective by hand, and what it does and does not train."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from mbc_engine.model.centring import document_variance
+from mbc_engine.model.checkpoint import trained_state
+from mbc_engine.model.mbc import MBC
+from mbc_engine.training.data import TrainingSet
+from mbc_engine.training.objective import Losses, Objective
+from mbc_engine.training.texts import LiveStates
+
+ROUTED = ["model.routing=true", "training.losses.routing=0.5"]
+BATCH = [0, 3, 4, 7]
+Make = Callable[..., Objective]
+
+
+@pytest.fixture
+def make(tiny: Any, examples: Any) -> Make:
+    def make(base: str = "gpt2", encoder: str = "bert", *overrides: str) -> Objective:
+        model = tiny.model(base, encoder, *overrides)
+        with torch.no_grad():
+            model.codebook.books.normal_()
+        data = TrainingSet([*examples(8), examples(1)[0]])
+        states = LiveStates(model.documents, data.documents), LiveStates(model.questions, data.questions)
+        return Objective(model, data, *states, tiny.config(base, encoder, *overrides).training)
+
+    return make
+
+
+def question_loss(objective: Objective, banks: Sequence[Tensor], batch: list[int]) -> float:
+    """Each question alone with a bank of its own [N, D], the mean over all answer tokens."""
+    model, data, settings = objective.model, objective.data, objective.settings
+    total, count = 0.0, 0
+    for index, bank in zip(batch, banks, strict=True):
+        modulation = model.aggregator(model.questions([data.questions[index]]), bank.unsqueeze(0)).modulation
+        windows = {"question_window": settings.question_window, "answer_window": settings.answer_window}
+        targets = model.base.asked([data.questions[index]], [data.answers[index]], **windows)
+        tokens = int(targets.target_mask.sum())
+        total += float(model.base.loss(model.prefix(modulation), targets)) * tokens
+        count += tokens
+    return total / count
+
+
+@pytest.mark.parametrize("encoder", ["bert", "t5"])
+@torch.no_grad()
+def test_the_papers_loss_is_the_question_loss_and_lambda_times_the_codebooks(make: Make, encoder: str) -> None:
+    objective = make("gpt2", encoder, "training.losses.vq=0.5")
+    losses = objective(objective.data.batch(BATCH))
+    vectors = objective.model.documents([objective.data.documents[index] for index in BATCH])
+    quantized = objective.model.codebook.quantize(vectors)
+    expected = question_loss(objective, [quantized.vectors.flatten(0, 1)] * 4, BATCH)
+    assert losses.question == pytest.approx(expected, rel=1e-4)
+    assert losses.vq == pytest.approx(quantized.loss.item(), rel=1e-4)
+    assert losses.total.item() == pytest.approx(losses.question + 0.5 * losses.vq, rel=1e-5)
+    assert (losses.routing, losses.reconstruction, losses.route_accuracy) == (0.0, 0.0, None)
+    assert losses.document_variance == pytest.approx(document_variance(vectors), rel=1e-4)
+    assert losses.codes is not None
+    assert torch.equal(losses.codes, quantized.codes)
+    assert losses.residuals is not None
+    torch.testing.assert_close(losses.residuals[0], vectors, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_routing_and_reconstruction_by_hand(make: Make) -> None:
+    weights = ["training.losses.reconstruction=0.25", "training.losses.reconstruction_tokens=5"]
+    objective = make("llama", "bert", *ROUTED, *weights)
+    model, data = objective.model, objective.data
+    model.is_quantising = False  # untrained documents share their codes, and their scores would tie
+    losses = objective(data.batch([0, 3, 8, 7]))  # questions 0 and 8 are about the same document
+    documents = [data.documents[index] for index in (0, 3, 7)]
+    memory = model.documents(documents)
+    question = model.questions([data.questions[index] for index in (0, 3, 8, 7)])
+    scores = torch.einsum("btd,de,nte->bn", question, model.router.weight, memory) * 10 / (4 * 32)
+    own = [0, 1, 0, 2]
+    expected = -scores.log_softmax(-1)[range(4), own].mean()
+    assert losses.routing == pytest.approx(expected.item(), rel=1e-4)
+    assert losses.route_accuracy == pytest.approx((scores.argmax(-1) == torch.tensor(own)).float().mean().item())
+    written = model.base.loss(model.prefix(memory), model.base.written(documents, window=5))
+    assert losses.reconstruction == pytest.approx(written.item(), rel=1e-4)
+    total = losses.question + losses.vq + 0.5 * losses.routing + 0.25 * losses.reconstruction
+    assert losses.total.item() == pytest.approx(total, rel=1e-5)
+
+
+@torch.no_grad()
+def test_before_quantisation_documents_are_continuous(make: Make) -> None:
+    objective = make()
+    objective.model.is_quantising = False
+    losses = objective(objective.data.batch(BATCH))
+    vectors = objective.model.documents([objective.data.documents[index] for index in BATCH])
+    expected = question_loss(objective, [vectors.flatten(0, 1)] * 4, BATCH)
+    assert losses.question == pytest.approx(expected, rel=1e-4)
+    assert (losses.vq, losses.codes, losses.residuals) == (0.0, None, None)
+
+
+def banks_read(objective: Objective, batch: list[int]) -> tuple[Tensor, Tensor]:
+    """What each question of a batch read [K, k, T, D], and the batch's documents [U, T, D]."""
+    seen: list[Tensor] = []
+    hook = objective.model.aggregator.register_forward_hook(lambda _, given, __: seen.append(given[1]))
+    objective(objective.data.batch(batch))
+    hook.remove()
+    vectors = objective.model.documents([objective.data.documents[index] for index in batch])
+    return seen[0].unflatten(1, (-1, 4)), objective.model.codebook.quantize(vectors).vectors
+
+
+@torch.no_grad()
+def test_a_limited_bank_is_the_own_document_and_the_best_routed_others(make: Make) -> None:
+    objective = make("gpt2", "bert", *ROUTED, "training.bank_documents=3")
+    batch = list(range(8))
+    banks, memory = banks_read(objective, batch)
+    scores = objective.model.router.scores(objective.model.questions(objective.data.questions[:8]), memory)
+    assert banks.shape == (8, 3, 4, 32)
+    for index in batch:
+        others = [place for place in scores[index].argsort(descending=True).tolist() if place != index]
+        torch.testing.assert_close(banks[index], memory[[index, *others[:2]]], rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_without_a_router_the_other_documents_are_drawn_at_random(make: Make) -> None:
+    objective = make("gpt2", "bert", "training.bank_documents=3")
+    torch.manual_seed(0)
+    (first, memory), (second, _) = (banks_read(objective, list(range(8))) for _ in range(2))
+    assert first.shape == (8, 3, 4, 32)
+    torch.testing.assert_close(first[:, 0], memory, rtol=1e-4, atol=1e-5)
+    assert not torch.equal(first[:, 1:], second[:, 1:])
+
+
+@pytest.mark.parametrize("count", [0, 8, 20])
+@torch.no_grad()
+def test_a_bank_of_the_whole_batch_is_shared_by_its_questions(make: Make, count: int) -> None:
+    objective = make("gpt2", "bert", f"training.bank_documents={count}")
+    banks, memory = banks_read(objective, list(range(8)))
+    torch.testing.assert_close(banks, memory.unsqueeze(0), rtol=1e-4, atol=1e-5)
+
+
+class LeafStates:
+    """Token states that are leaves, so that their gradients show which texts were trained on."""
+
+    def __init__(self, count: int, width: int) -> None:
+        torch.manual_seed(2)
+        self.leaves = [torch.randn(3, width, requires_grad=True) for _ in range(count)]
+
+    def states(self, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
+        return torch.stack([self.leaves[index] for index in chosen]), torch.ones(len(chosen), 3, dtype=torch.int64)
+
+
+def trained_on(objective: Objective, count: int) -> tuple[Losses, list[int]]:
+    """Losses of the first `count` questions, and which documents had a gradient."""
+    leaves = LeafStates(8, 24)
+    objective = Objective(objective.model, objective.data, leaves, objective.questions, objective.settings)
+    torch.manual_seed(11)
+    losses = objective(objective.data.batch(list(range(count))))
+    losses.total.backward()
+    return losses, [index for index, leaf in enumerate(leaves.leaves) if leaf.grad is not None and leaf.grad.any()]
+
+
+@pytest.mark.parametrize("centring", ["true", "false"])
+@pytest.mark.parametrize(
+    ("share", "documents", "expected"), [(0.0, 8, 8), (0.25, 8, 6), (0.75, 8, 2), (0.5, 2, 1), (0.75, 2, 1), (0.9, 1, 1)]
+)
+def test_backprop_dropout_leaves_its_share_of_documents_without_gradient(
+    make: Make, share: float, documents: int, expected: int, centring: str
+) -> None:
+    objective = make("gpt2", "bert", f"training.backprop_dropout={share}", f"model.centring={centring}")
+    losses, chosen = trained_on(objective, documents)
+    assert len(chosen) == expected
+    whole, _ = trained_on(make("gpt2", "bert", f"model.centring={centring}"), documents)
+    assert losses.total.item() == pytest.approx(whole.total.item(), rel=1e-5)  # forward, nothing changes
+
+
+def test_backprop_dropout_draws_anew_each_time(make: Make) -> None:
+    objective = make("gpt2", "bert", "training.backprop_dropout=0.5")
+    leaves = LeafStates(8, 24)
+    objective = Objective(objective.model, objective.data, leaves, objective.questions, objective.settings)
+    drawn = set()
+    for seed in range(6):
+        torch.manual_seed(seed)
+        objective(objective.data.batch(list(range(8)))).total.backward()
+        drawn.add(tuple(index for index, leaf in enumerate(leaves.leaves) if leaf.grad is not None))
+        for leaf in leaves.leaves:
+            leaf.grad = None
+    assert len(drawn) > 1
+
+
+def snapshot(model: MBC) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("base", ["gpt2", "llama"])
+@pytest.mark.parametrize(("encoder", "frozen"), [("bert", False), ("bert", True), ("t5", False), ("t5", True)])
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_exactly_what_should_train_trains(make: Make, base: str, encoder: str, frozen: bool, precision: str) -> None:
+    word = str(frozen).lower()
+    frozen_sides = [f"model.documents.frozen={word}", f"model.questions.frozen={word}"]
+    objective = make(base, encoder, *frozen_sides, *ROUTED, "model.centring=true", "model.prefix.slot_embedding=true")
+    model = objective.model.train()
+    before = snapshot(model)
+    wanted = set(trained_state(model)) | {
+        f"base.{name}" for name, value in model.base.named_parameters() if value.requires_grad
+    }
+    optimizer = torch.optim.Adam([value for value in model.parameters() if value.requires_grad], lr=0.01)
+    # Factors that start at zero hide the gradient of what they multiply for one step.
+    for step in range(3):
+        torch.manual_seed(step)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            losses = objective(objective.data.batch(list(range(8))))
+        model.codebook.update_usage(losses.codes)
+        losses.total.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        assert losses.total.isfinite()
+    after = model.state_dict()
+    changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
+    unused = {name for name in wanted if ".pooler." in name}  # a BERT's pooler reads nothing into its token states
+    tied = {name for name in changed if "embed_tokens" in name and not frozen}  # T5's, stored as `shared`
+    assert changed - tied == wanted - unused
+    assert bool(unused) == (encoder == "bert" and not frozen)
+    assert not any("lora_" not in name for name in changed if name.startswith("base."))
+
+
+def test_two_parts_add_up_to_the_mean_of_their_gradients(make: Make) -> None:
+    """A batch in two parts trains on the size-weighted mean of the parts' losses, each with its own bank."""
+    objective = make("gpt2", "bert")
+    parts = [[0, 3, 4], [7]]
+
+    def gradient(part: list[int]) -> Tensor:
+        objective.model.zero_grad()
+        objective(objective.data.batch(part)).total.backward()
+        return objective.model.prefix.up.grad.clone()
+
+    alone = [gradient(part) for part in parts]
+    objective.model.zero_grad()
+    for part in parts:
+        (objective(objective.data.batch(part)).total * (len(part) / 4)).backward()
+    torch.testing.assert_close(objective.model.prefix.up.grad, 0.75 * alone[0] + 0.25 * alone[1])

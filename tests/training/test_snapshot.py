@@ -1,0 +1,97 @@
+"""Snapshots: everything that changes in training, and nothing half-written."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from mbc_engine.errors import ModelError
+from mbc_engine.model.checkpoint import trained_state
+from mbc_engine.model.mbc import MBC
+from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
+
+PROGRESS = Progress(step=7, best_f1=12.5, is_quantising=True, events=1234, seconds=5.75)
+
+
+def trained(tiny: Any, base: str, encoder: str, steps: int = 2) -> tuple[MBC, torch.optim.Adam]:
+    """A model and its optimiser after steps with random gradients; the router never gets one."""
+    model = tiny.model(base, encoder, "model.routing=true", "model.centring=true")
+    parameters = [value for value in model.parameters() if value.requires_grad]
+    optimizer = torch.optim.Adam(parameters, lr=0.01)
+    torch.manual_seed(3)
+    for _ in range(steps):
+        for value in parameters:
+            value.grad = None if value is model.router.weight else torch.randn_like(value)
+        optimizer.step()
+    return model, optimizer
+
+
+@pytest.mark.parametrize(("base", "encoder"), [("gpt2", "bert"), ("llama", "t5")])
+def test_model_optimiser_and_progress_come_back_bit_equal(tiny: Any, tmp_path: Path, base: str, encoder: str) -> None:
+    model, optimizer = trained(tiny, base, encoder)
+    with torch.no_grad():
+        model.codebook.usage.uniform_()
+        model.documents.amortizer.centring.mean.normal_()
+    save_snapshot(tmp_path / "s.safetensors", model, optimizer, PROGRESS)
+    again, fresh = trained(tiny, base, encoder, steps=0)
+    again.is_quantising = False
+    assert load_snapshot(tmp_path / "s.safetensors", again, fresh) == PROGRESS
+    assert again.is_quantising
+    here, there = trained_state(model), trained_state(again)
+    assert all(torch.equal(value, there[name]) for name, value in here.items())
+    for (name, value), other in zip(model.base.named_parameters(), again.base.parameters(), strict=True):
+        assert torch.equal(value, other), name
+    states = optimizer.state_dict()["state"], fresh.state_dict()["state"]
+    assert states[0].keys() == states[1].keys()
+    for index, state in states[0].items():
+        assert state.keys() == states[1][index].keys() == {"step", "exp_avg", "exp_avg_sq"}
+        assert all(torch.equal(value, states[1][index][name]) for name, value in state.items())
+
+
+def test_a_resumed_optimiser_takes_the_same_next_step(tiny: Any, tmp_path: Path) -> None:
+    model, optimizer = trained(tiny, "gpt2", "bert")
+    save_snapshot(tmp_path / "s.safetensors", model, optimizer, PROGRESS)
+    again, fresh = trained(tiny, "gpt2", "bert", steps=0)
+    load_snapshot(tmp_path / "s.safetensors", again, fresh)
+    for made, by in ((model, optimizer), (again, fresh)):
+        made.prefix.up.grad = torch.ones_like(made.prefix.up)
+        by.step()
+    assert torch.equal(model.prefix.up, again.prefix.up)
+
+
+def test_a_failed_write_leaves_the_old_snapshot(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.safetensors"
+    model, optimizer = trained(tiny, "gpt2", "bert", steps=1)
+    save_snapshot(path, model, optimizer, PROGRESS)
+    content = path.read_bytes()
+
+    def full(_: Any, target: Path, __: Any) -> None:
+        target.write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("mbc_engine.training.snapshot.save_file", full)
+    with pytest.raises(OSError, match="no space left"):
+        save_snapshot(path, model, optimizer, PROGRESS)
+    assert path.read_bytes() == content
+
+
+def test_a_snapshot_of_another_model_is_refused(tiny: Any, tmp_path: Path) -> None:
+    model, optimizer = trained(tiny, "gpt2", "bert")
+    save_snapshot(tmp_path / "s.safetensors", model, optimizer, PROGRESS)
+    other = tiny.model("gpt2", "bert", "model.tokens=5")
+    with pytest.raises(ModelError, match="does not hold the weights"):
+        load_snapshot(tmp_path / "s.safetensors", other, torch.optim.Adam(other.prefix.parameters()))
+
+
+def test_a_snapshot_holds_no_frozen_weights(tiny: Any, tmp_path: Path) -> None:
+    frozen = tiny.model("gpt2", "bert", "model.documents.frozen=true", "model.questions.frozen=true")
+    optimizer = torch.optim.Adam([value for value in frozen.parameters() if value.requires_grad])
+    save_snapshot(tmp_path / "s.safetensors", frozen, optimizer, PROGRESS)
+    with safe_open(tmp_path / "s.safetensors", "pt") as file:
+        names = list(file.keys())  # noqa: SIM118
+    assert not [name for name in names if ".encoder." in name or ("base" in name and "lora" not in name)]
+    assert [name for name in names if name.startswith("lora.")]

@@ -1,0 +1,97 @@
+"""Cached token states against computed ones, and caches that were cut off."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mbc_engine.events import StatesCached
+from mbc_engine.training.texts import CachedStates, LiveStates
+
+TEXTS = [
+    "Where did the old painter move to in the spring, and who left the town in the winter?",
+    "Ada moved.",
+    "",
+    "Hugo moved to Haifa and nobody was hurt.",
+    "Ada moved.",
+    "Which town?",
+]
+
+
+@pytest.fixture(params=["bert", "t5"])
+def encoder(request: pytest.FixtureRequest, tiny: Any) -> Any:
+    frozen = ["model.documents.frozen=true", "model.questions.frozen=true", "model.documents.window=12"]
+    return tiny.model("gpt2", request.param, *frozen).documents
+
+
+def filled(encoder: Any, folder: Path) -> tuple[CachedStates, list[StatesCached]]:
+    cached = CachedStates(encoder, TEXTS, folder)
+    return cached, list(cached.fill())
+
+
+def test_cached_states_are_the_computed_ones_in_half_precision(encoder: Any, tmp_path: Path) -> None:
+    cached, _ = filled(encoder, tmp_path)
+    live = LiveStates(encoder, TEXTS)
+    for chosen in ([0], [1, 5, 4], [3, 2, 0, 1], [5] * 2):
+        (states, mask), (expected, expected_mask) = cached.states(chosen), live.states(chosen)
+        assert torch.equal(mask, expected_mask)
+        assert states.dtype == torch.float32
+        real = mask.bool()
+        torch.testing.assert_close(states[real], expected.detach()[real], rtol=2e-3, atol=2e-3)
+
+
+def test_cached_states_give_the_same_vectors(encoder: Any, tmp_path: Path) -> None:
+    cached, _ = filled(encoder, tmp_path)
+    with torch.no_grad():
+        vectors = encoder.amortizer.vectors(*cached.states([3, 0, 1]))
+        torch.testing.assert_close(vectors, encoder([TEXTS[3], TEXTS[0], TEXTS[1]]), rtol=0.02, atol=0.05)
+
+
+def test_filling_reports_its_progress_and_is_done_once(
+    encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CachedStates, "BATCH", 4)
+    _, events = filled(encoder, tmp_path)
+    assert events == [StatesCached(4, 6), StatesCached(6, 6)]
+    (file,) = tmp_path.iterdir()
+    content = file.read_bytes()
+    cached, again = filled(encoder, tmp_path)
+    assert again == []
+    assert file.read_bytes() == content
+    assert cached.states([0])[0].shape == (1, 12, encoder.amortizer.pretrained.config.hidden_size)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_cut_off_cache_is_completed_to_the_same_file(
+    encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(CachedStates, "BATCH", batch)
+    filled(encoder, tmp_path)
+    (file,) = tmp_path.iterdir()
+    content = file.read_bytes()
+    row = 2 * encoder.amortizer.pretrained.config.hidden_size
+    for left in (0, 1, row, 5 * row, 5 * row + 7, len(content) - row, len(content) - 1):
+        file.write_bytes(content[:left])
+        cached, events = filled(encoder, tmp_path)
+        assert len(file.read_bytes()) == len(content)
+        assert events[-1] == StatesCached(6, 6)
+        live = LiveStates(encoder, TEXTS)
+        for index in range(6):
+            states, expected = cached.states([index])[0], live.states([index])[0]
+            torch.testing.assert_close(states, expected.detach(), rtol=2e-3, atol=2e-3)
+
+
+def test_other_texts_or_another_window_have_a_file_of_their_own(encoder: Any, tmp_path: Path) -> None:
+    list(CachedStates(encoder, TEXTS, tmp_path).fill())
+    list(CachedStates(encoder, TEXTS[:3], tmp_path).fill())
+    encoder.window = 9
+    list(CachedStates(encoder, TEXTS, tmp_path).fill())
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_live_states_carry_gradients_to_the_encoder(tiny: Any) -> None:
+    encoder = tiny.model("gpt2", "bert").documents
+    states, _ = LiveStates(encoder, TEXTS).states([0, 3])
+    states.square().sum().backward()
+    assert any(parameter.grad is not None for parameter in encoder.amortizer.pretrained.parameters())

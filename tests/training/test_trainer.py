@@ -1,0 +1,363 @@
+"""The training loop: it learns, it resumes to the bit, and it does what the schedule says."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from torch.nn import functional
+
+from mbc_engine.config import Config, TrainingSettings
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.events import (
+    CheckpointSaved,
+    CodesReset,
+    Event,
+    QuantisationStarted,
+    StatesCached,
+    TrainFinished,
+    TrainStarted,
+    TrainStep,
+    TrainStopped,
+    Validated,
+    read_events,
+)
+from mbc_engine.model.base import load_base
+from mbc_engine.model.checkpoint import load_model, trained_state
+from mbc_engine.model.memory import CodeMemory
+from mbc_engine.model.scoring import ask_all, score
+from mbc_engine.training import trainer
+from mbc_engine.training.trainer import learning_rate, train
+
+FROZEN = ["model.documents.frozen=true", "model.questions.frozen=true"]
+ROUTED = ["model.routing=true", "training.losses.routing=1.0"]
+# Two epochs of five steps with everything that changes on the way: quantisation begins, codes die, parts accumulate.
+EVERYTHING = [
+    *ROUTED,
+    "model.centring=true",
+    "model.lora.dropout=0.2",
+    "model.codebook.dead_threshold=0.02",
+    "training.quantise_from=3",
+    "training.accumulate=2",
+    "training.backprop_dropout=0.5",
+    "training.bank_documents=2",
+]
+Runner = Callable[..., list[Event]]
+
+
+@pytest.fixture
+def start(tmp_path: Path, examples: Any) -> Runner:
+    def start(config: Config, run: str, *, validate: int = 3, until: Any = None, **options: Any) -> list[Event]:
+        """All events of a training on 20 questions, or those until `until` is true of one."""
+        events = []
+        running = train(config, examples(20), examples(validate), tmp_path / run, cache=tmp_path / "cache", **options)
+        for event in running:
+            events.append(event)
+            if until is not None and until(event):
+                break
+        running.close()
+        return events
+
+    return start
+
+
+def tensors(path: Path) -> dict[str, Tensor]:
+    with safe_open(path, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def steady(events: list[Event]) -> list[Event]:
+    """What must be the same in every run: without paths, clocks, starts and snapshots."""
+    passing = (TrainStarted, CheckpointSaved, StatesCached, TrainStopped)
+    kept = [event for event in events if not isinstance(event, passing)]
+    return [
+        replace(event, examples_per_second=0.0)
+        if isinstance(event, TrainStep)
+        else replace(event, seconds=0.0, model="")
+        if isinstance(event, TrainFinished)
+        else event
+        for event in kept
+    ]
+
+
+def same_outcome(one: Path, other: Path) -> None:
+    for file in ("snapshot.safetensors", "model/model.safetensors", "model/adapter/adapter_model.safetensors"):
+        here, there = tensors(one / file), tensors(other / file)
+        assert here.keys() == there.keys()
+        different = [name for name, value in here.items() if not torch.equal(value, there[name])]
+        assert not different, file
+    logs = [steady(list(read_events(run / "events.jsonl"))) for run in (one, other)]
+    assert logs[0] == logs[1]
+
+
+def of(kind: type[Event], events: list[Event]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from types import SimpleNamespace
+import torch
+torch.set_num_threads(1)
+from mbc_engine.config import parse_config
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.events import TrainStep
+from mbc_engine.training import trainer
+
+folder = Path(sys.argv[1])
+config = parse_config((folder / "config.toml").read_text(), "config")
+rows = [line.split("\\t") for line in (folder / "examples.tsv").read_text().splitlines()]
+examples = [QAExample(name, text, question, (answer,)) for name, text, question, answer in rows]
+ticks = iter(range(0, 10**9, 1000))
+trainer.time = SimpleNamespace(monotonic=lambda: next(ticks))  # every step is due for a snapshot
+for event in trainer.train(config, examples, examples[:3], folder / "killed", cache=folder / "cache"):
+    if isinstance(event, TrainStep) and event.step == 8:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_run_resumes_to_the_same_bits(
+    tiny: Any, tmp_path: Path, start: Runner, examples: Callable[[int], list[QAExample]]
+) -> None:
+    config = tiny.config("gpt2", "bert", *EVERYTHING)
+    whole = start(config, "whole")
+    (tmp_path / "config.toml").write_text(config.to_toml())
+    rows = ["\t".join((e.id, e.text, e.question, e.answers[0])) for e in examples(20)]
+    (tmp_path / "examples.tsv").write_text("\n".join(rows))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], env=environment, capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    before = list(read_events(tmp_path / "killed" / "events.jsonl"))
+    assert (before[-1].step, before[-2].step) == (8, 7)  # the snapshot is of step 7, in the middle of an epoch
+    assert isinstance(before[-2], CheckpointSaved)
+
+    resumed = start(config, "killed", resume=True)
+    assert of(TrainStarted, resumed)[0].step == 7
+    assert steady(whole)[-len(steady(resumed)) :] == steady(resumed)
+    same_outcome(tmp_path / "whole", tmp_path / "killed")
+    assert of(CodesReset, whole)
+    assert [event.step for event in of(QuantisationStarted, whole)] == [3]
+
+
+@pytest.mark.parametrize("step", [1, 5, 7, 10], ids=["first", "an epoch's last", "in the middle", "the very last"])
+@pytest.mark.parametrize("encoder", ["bert", "t5"])
+def test_a_stopped_run_resumes_to_the_same_bits(
+    tiny: Any, tmp_path: Path, start: Runner, step: int, encoder: str
+) -> None:
+    config = tiny.config("llama", encoder, *EVERYTHING, *(FROZEN if step == 7 else []))
+    start(config, "whole")
+    stop = threading.Event()
+
+    def at(event: Event) -> bool:
+        if isinstance(event, TrainStep) and event.step == step:
+            stop.set()
+        return False
+
+    first = start(config, "stopped", stop=stop, until=at)
+    if step < 10:
+        assert first[-1] == TrainStopped(step, 10)
+        assert isinstance(first[-2], CheckpointSaved)
+    start(config, "stopped", resume=True)
+    same_outcome(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_an_abandoned_run_without_snapshot_starts_over(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    config = tiny.config()
+    start(config, "whole")
+    start(config, "left", until=lambda event: isinstance(event, TrainStep) and event.step == 2)
+    again = start(config, "left", resume=True)
+    assert of(TrainStarted, again)[0].step == 0
+    same_outcome(tmp_path / "whole", tmp_path / "left")
+    assert [event.step for event in of(TrainStep, list(read_events(tmp_path / "left" / "events.jsonl")))] == [*range(1, 11)]
+
+
+def test_every_snapshot_is_taken_in_time(
+    tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: next(clock))
+    events = start(tiny.config(), "run")
+    assert [event.step for event in of(CheckpointSaved, events)] == [*range(1, 11)]
+
+
+def test_a_finished_run_has_nothing_left_to_do(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    start(tiny.config(), "run")
+    again = start(tiny.config(), "run", resume=True)
+    assert [type(event) for event in again] == [TrainStarted, TrainFinished]
+
+
+def test_a_run_is_not_overwritten(tiny: Any, start: Runner) -> None:
+    start(tiny.config(), "run", until=lambda event: True)
+    with pytest.raises(ConfigError, match="holds a run already"):
+        start(tiny.config(), "run")
+
+
+def test_nothing_to_train_on_is_told_before_anything_is_loaded(tiny: Any, tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        next(train(tiny.config(), [], [], tmp_path / "run", cache=tmp_path))
+
+
+def test_what_happens_is_logged_in_order(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    events = start(tiny.config("gpt2", "bert", *FROZEN), "run")
+    logged = list(read_events(tmp_path / "run" / "events.jsonl"))
+    assert [event for event in logged if not isinstance(event, StatesCached)] == [
+        event for event in events if not isinstance(event, StatesCached)
+    ]
+    names = [type(event).__name__ for event in events if not isinstance(event, (StatesCached, CodesReset))]
+    epoch = ["TrainStep"] * 5 + ["Validated", "CheckpointSaved"]
+    assert names == ["TrainStarted", *epoch, *epoch, "TrainFinished"]
+    started = of(TrainStarted, events)[0]
+    assert (started.total_steps, started.examples, started.documents) == (10, 20, 20)
+    assert [event.epoch for event in of(TrainStep, events)] == [0] * 5 + [1] * 5
+    assert of(Validated, events)[0].documents == 3
+
+
+def test_the_runs_model_is_the_best_validated_one(
+    tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1 of 5, 9, 9 and 2 percent: the second epoch's model is kept."""
+    real, figures = trainer.score, iter((5.0, 9.0, 9.0, 2.0))
+    monkeypatch.setattr(trainer, "score", lambda outcomes: replace(real(outcomes), f1=next(figures)))
+    kept = []
+    monkeypatch.setattr(
+        trainer,
+        "save_model",
+        lambda model, config, folder, save=trainer.save_model: (kept.append(folder.name), save(model, config, folder)),
+    )
+    states: list[dict[str, Tensor]] = []
+    config = tiny.config("gpt2", "bert", "training.epochs=4")
+
+    def at(event: Event) -> bool:
+        if isinstance(event, CheckpointSaved):
+            states.append(tensors(Path(event.path)))
+        return False
+
+    events = start(config, "run", until=at)
+    assert [event.is_best for event in of(Validated, events)] == [True, True, False, False]
+    assert len(kept) == 2
+    best = tensors(tmp_path / "run" / "model" / "model.safetensors")
+    assert all(torch.equal(value, states[1][f"model.{name}"]) for name, value in best.items())
+    assert not all(torch.equal(value, states[3][f"model.{name}"]) for name, value in best.items())
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "config.toml",
+        "events.jsonl",
+        "model",
+        "snapshot.safetensors",
+    ]
+
+
+def test_without_validation_the_last_model_is_kept(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    events = start(tiny.config(), "run", validate=0)
+    assert not of(Validated, events)
+    state = tensors(tmp_path / "run" / "snapshot.safetensors")
+    for name, value in tensors(tmp_path / "run" / "model" / "model.safetensors").items():
+        assert torch.equal(value, state[f"model.{name}"])
+
+
+def test_a_continuous_model_is_never_the_runs_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    events = start(tiny.config("gpt2", "bert", "training.quantise_from=7"), "run")
+    assert [event.is_best for event in of(Validated, events)] == [False, True]
+
+
+def test_documents_are_continuous_until_quantisation_and_codes_after(tiny: Any, start: Runner) -> None:
+    events = start(tiny.config("gpt2", "bert", "training.quantise_from=3", "training.reset_codes=false"), "run")
+    steps = of(TrainStep, events)
+    assert [event.vq_loss > 0 for event in steps] == [False] * 3 + [True] * 7
+    assert [event.perplexity > 1 for event in steps] == [False] * 3 + [True] * 7
+    assert [event.dead_codes for event in steps[:4]] == [8, 8, 8, 0]
+    (began,) = of(QuantisationStarted, events)
+    assert (began.step, began.vectors) == (3, 20)
+    assert events.index(began) == events.index(steps[3]) - 1
+
+
+def test_dead_codes_are_reset_only_where_asked(tiny: Any, start: Runner) -> None:
+    with_reset = start(tiny.config("gpt2", "bert", "training.reset_codes=true"), "with")
+    assert of(CodesReset, with_reset)[0] == CodesReset(0, of(CodesReset, with_reset)[0].count)
+    assert 0 < of(CodesReset, with_reset)[0].count <= 7
+    without = start(tiny.config("gpt2", "bert", "training.reset_codes=false"), "without")
+    assert not of(CodesReset, without)
+    assert of(TrainStep, with_reset)[0].dead_codes == 0
+    assert of(TrainStep, without)[0].dead_codes > 0
+
+
+def test_training_starts_from_a_given_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    start(tiny.config("gpt2", "bert", "training.quantise_from=2"), "first")
+    config = tiny.config("gpt2", "bert", "training.quantise_from=2", "training.learning_rate=1e-30")
+    events = start(config, "second", start=tmp_path / "first" / "model")
+    assert not of(QuantisationStarted, events)
+    first, second = (trained_state(load_model(tmp_path / run / "model")) for run in ("first", "second"))
+    assert all(torch.equal(value, second[name]) for name, value in first.items() if "codebook" not in name)
+
+
+def test_one_batch_in_parts_takes_one_step(tiny: Any, start: Runner) -> None:
+    whole = start(tiny.config(), "whole")
+    parts = start(tiny.config("gpt2", "bert", "training.accumulate=3"), "parts")
+    assert [event.step for event in of(TrainStep, parts)] == [event.step for event in of(TrainStep, whole)]
+
+
+def test_settings_of_the_optimiser_are_the_papers(
+    tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clips: list[float] = []
+    real = torch.nn.utils.clip_grad_norm_
+    monkeypatch.setattr(
+        torch.nn.utils, "clip_grad_norm_", lambda values, norm: (clips.append(norm), real(values, norm))[1]
+    )
+    start(tiny.config("gpt2", "bert", "training.clip=7.0"), "run", until=lambda event: isinstance(event, TrainStep))
+    assert clips == [7.0]
+
+
+@pytest.mark.parametrize(
+    ("total", "warmup", "expected"),
+    [
+        (1000, 0.01, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0]),
+        (10, 0.3, [1 / 3, 2 / 3, 1.0, 1.0]),
+        (10, 0.0, [1.0, 1.0]),
+        (3, 0.01, [1.0, 1.0]),
+    ],
+)
+def test_the_learning_rate_rises_and_then_stays(total: int, warmup: float, expected: list[float]) -> None:
+    settings = TrainingSettings(learning_rate=2e-5, warmup=warmup)
+    rates = [learning_rate(step, total, settings) / 2e-5 for step in range(len(expected))]
+    assert rates == pytest.approx(expected)
+    assert learning_rate(total - 1, total, settings) == 2e-5
+
+
+def test_the_schedules_rate_is_the_optimisers(tiny: Any, start: Runner) -> None:
+    events = start(tiny.config("gpt2", "bert", "training.warmup=0.5"), "run")
+    rates = [event.learning_rate for event in of(TrainStep, events)]
+    assert rates == pytest.approx([0.0002, 0.0004, 0.0006, 0.0008, *[0.001] * 6])
+
+
+def teach(folder: Path, out: Path, examples: list[QAExample]) -> None:
+    """Teach a base LM how answers look, with random ones: it knows the form and none of the facts."""
+    base = load_base(str(folder))
+    model = base.model.requires_grad_(True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    torch.manual_seed(0)
+    for _ in range(150):
+        questions = [examples[index].question for index in torch.randint(len(examples), (16,)).tolist()]
+        answers = [examples[index].answers[0] for index in torch.randint(len(examples), (16,)).tolist()]
+        texts = base.asked(questions, answers, question_window=40, answer_window=9)
+        positions = (texts.mask.cumsum(1) - 1).clamp_min(0)
+        logits = model(input_ids=texts.ids, attention_mask=texts.mask, position_ids=positions).logits
+        width, chosen = texts.target_mask.shape[1], texts.target_mask.bool()
+        functional.cross_entropy(logits[:, -width - 1 : -1][chosen], texts.ids[:, -width:][chosen]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.config.update({"resid_pdrop": 0.0, "attn_pdrop": 0.0, "embd_pdrop": 0.0})
+    model.save_pretrained(out)
+    base.tokenizer.save_pretrained(out)

@@ -1,0 +1,130 @@
+"""Where training starts from: readouts that route like sentence vectors, a codebook fitted to the documents."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from mbc_engine.errors import ConfigError
+from mbc_engine.model.mbc import MBC
+from mbc_engine.training import warm_start
+from mbc_engine.training.data import TrainingSet
+from mbc_engine.training.texts import LiveStates
+from mbc_engine.training.warm_start import fit_codebook, start_from_pca
+
+FROZEN = ["model.documents.frozen=true", "model.questions.frozen=true", "model.routing=true"]
+
+
+@pytest.fixture
+def data(examples: Any) -> TrainingSet:
+    return TrainingSet(examples(50))
+
+
+@torch.no_grad()
+def started(tiny: Any, data: TrainingSet, *overrides: str) -> MBC:
+    model = tiny.model("gpt2", "bert", *FROZEN, *overrides)
+    torch.manual_seed(0)
+    start_from_pca(model, LiveStates(model.documents, data.documents), len(data.documents))
+    return model
+
+
+@torch.no_grad()
+def means(model: MBC, texts: list[str]) -> Tensor:
+    """Mean token states of texts, not normalised."""
+    ids, mask = model.documents.tokenize(texts)
+    states = model.documents.amortizer.contextualise(ids, mask)
+    return torch.stack([row[real.bool()].mean(0) for row, real in zip(states, mask, strict=True)])
+
+
+@torch.no_grad()
+def routed(model: MBC, data: TrainingSet) -> Tensor:
+    return model.router.scores(model.questions(data.questions), model.documents(data.documents))
+
+
+def test_readouts_are_the_components_dealt_out_over_the_positions(tiny: Any, data: TrainingSet) -> None:
+    model = started(tiny, data)
+    for side in (model.documents.amortizer, model.questions.amortizer):
+        columns = torch.stack([side.head_weight[token, :, index] for index in range(6) for token in range(4)], dim=1)
+        torch.testing.assert_close(columns.T @ columns, torch.eye(24), atol=1e-4, rtol=0)
+        unit = means(model, data.documents)
+        unit = unit / unit.norm(dim=1, keepdim=True)
+        variances = ((unit - unit.mean(0)) @ columns).var(0)
+        assert (variances.diff() <= 1e-4 * variances[0]).all()  # strongest first: position 0, 1, 2, 3, then again 0
+        assert side.head_weight[:, :, 6:].abs().max() < 0.5 * columns.abs().max()
+
+
+def test_routing_starts_as_the_product_of_sentence_vectors(
+    tiny: Any, data: TrainingSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_start, "OTHER_COLUMNS", 0.0)
+    model = started(tiny, data)
+    with torch.no_grad():  # exact where the queries read the plain mean
+        model.documents.amortizer.queries.zero_()
+        model.questions.amortizer.queries.zero_()
+    products = means(model, data.questions) @ means(model, data.documents).T
+    torch.testing.assert_close(routed(model, data), products * 10 / (4 * 32), rtol=1e-3, atol=1e-3)
+
+
+def test_centred_routing_starts_as_the_product_of_centred_sentence_vectors(
+    tiny: Any, data: TrainingSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_start, "OTHER_COLUMNS", 0.0)
+    model = tiny.model("gpt2", "bert", *FROZEN, "model.centring=true")
+    with torch.no_grad():
+        model.documents.amortizer.queries.zero_()
+        model.questions.amortizer.queries.zero_()
+    start_from_pca(model, LiveStates(model.documents, data.documents), len(data.documents))
+    documents, questions = means(model, data.documents), means(model, data.questions)
+    centre = documents.mean(0)
+    expected = torch.zeros(50, 50)
+    for token in range(4):
+        head = model.documents.amortizer.head_weight[token, :, :6]
+        seen = (documents - centre) @ head
+        scale = (seen.square().sum() / (50 * 32)).sqrt()
+        expected += ((questions - centre) @ head / scale) @ (seen / scale).T * 10 / (4 * 32)
+    torch.testing.assert_close(routed(model, data), expected, rtol=1e-2, atol=1e-2)
+
+
+@torch.no_grad()
+def test_untouched_settings_route_nearly_in_the_order_of_sentence_vectors(tiny: Any, data: TrainingSet) -> None:
+    model = started(tiny, data, "model.centring=true")
+    documents, questions = means(model, data.documents), means(model, data.questions)
+    centre = documents.mean(0)
+    products = (questions - centre) @ (documents - centre).T
+    ranks = [scores.argsort(-1).argsort(-1).float() for scores in (products, routed(model, data))]
+    correlations = [torch.corrcoef(torch.stack(pair))[0, 1].item() for pair in zip(*ranks, strict=True)]
+    assert min(correlations) > 0.7
+    assert sum(correlations) / 50 > 0.8
+
+
+def test_a_t5_cannot_start_from_sentence_vectors(tiny: Any, data: TrainingSet) -> None:
+    model = tiny.model("gpt2", "t5", *FROZEN)
+    with pytest.raises(ConfigError, match="pca_start"):
+        start_from_pca(model, LiveStates(model.documents, data.documents), 50)
+
+
+@pytest.mark.parametrize("overrides", [[], ["model.centring=true", "model.codebook.per_position=true"]])
+def test_a_fitted_codebook_codes_the_documents_well(tiny: Any, data: TrainingSet, overrides: list[str]) -> None:
+    model = tiny.model("gpt2", "bert", *FROZEN, "model.codebook.codes=16", *overrides).train()
+    model.is_quantising = False
+    torch.manual_seed(0)
+    used = fit_codebook(model, LiveStates(model.documents, data.documents), 50)
+    assert used == 50
+    assert model.is_quantising
+    assert model.training
+    model.eval()
+    with torch.no_grad():
+        vectors = model.documents(data.documents)
+        quantized = model.codebook.quantize(vectors)
+        spread = (vectors - vectors.mean(0)).square().mean()
+        assert (quantized.vectors - vectors).square().mean() < 0.6 * spread
+        assert model.codebook.dead_codes() == 0
+        used_codes = quantized.codes[..., 0].T.unique(dim=1).numel()
+        assert used_codes > 16
+
+
+def test_too_few_documents_for_the_codebook_are_an_error_of_the_user(tiny: Any, data: TrainingSet) -> None:
+    model = tiny.model("gpt2", "bert", *FROZEN, "model.codebook.codes=64", "model.codebook.per_position=true")
+    with pytest.raises(ConfigError, match="64 codes cannot start from 50 documents"):
+        fit_codebook(model, LiveStates(model.documents, data.documents), 50)
