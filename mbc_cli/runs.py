@@ -12,8 +12,9 @@ from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.files import NEWSWIRE, load_examples
 from mbc_engine.datasets.split import HeldOut, hold_out
 from mbc_engine.errors import ConfigError
+from mbc_engine.run_folder import CONFIG, EVENTS
 
-_COMMAND, _CONFIG, _EVENTS = "command.json", "config.toml", "events.jsonl"
+_COMMAND = "command.json"
 _SHARE = 0.05
 
 
@@ -35,7 +36,7 @@ class RunCommand:
 
     def save(self, run: Path) -> None:
         """Note the command in a new run's folder; one that holds a training already keeps its own."""
-        if not (run / _EVENTS).exists():
+        if not (run / EVENTS).exists():
             run.mkdir(parents=True, exist_ok=True)
             (run / _COMMAND).write_text(json.dumps(asdict(self), indent=2) + "\n")
 
@@ -79,9 +80,9 @@ def config_of(run: Path) -> Config:
         ConfigError: they cannot be read.
     """
     try:
-        return parse_config((run / _CONFIG).read_text(), str(run / _CONFIG))
+        return parse_config((run / CONFIG).read_text(), str(run / CONFIG))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{run / _CONFIG} cannot be read.", hint="Start a new run.") from error
+        raise ConfigError(f"{run / CONFIG} cannot be read.", hint="Start a new run.") from error
 
 
 def find_run(name: str, runs: Path) -> Path:

@@ -144,7 +144,10 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
     if name in preset_names():
         text = (files("mbc_engine") / "presets" / f"{name}.toml").read_text()
     elif Path(name).is_file():
-        text = Path(name).read_text()
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"The preset {name} cannot be read: {error}") from error
     else:
         raise ConfigError(
             f"There is no preset {name!r}.", hint=f"Presets: {', '.join(preset_names())}; or a TOML file."
@@ -165,14 +168,17 @@ def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> 
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{place}: {first['msg']}.", hint="`mbc train --list-presets` shows the settings.") from error
+        wrong = "there is no such setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
+        raise ConfigError(f"{origin}: {place}: {wrong}.", hint="The presets' TOML files show every setting.") from error
 
 
 def _apply(table: dict[str, Any], override: str) -> None:
     """Put one `a.b=value` into a nested table; the value is TOML, or else a string."""
     path, equals, text = override.partition("=")
     if not equals:
-        raise ConfigError(f"--set {override!r} is not of the form section.key=value.")
+        raise ConfigError(
+            f"--set {override!r} is not of the form section.key=value.", hint="For example --set model.tokens=12."
+        )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -132,7 +132,6 @@ def _work(job: _Job, threads: int | None, json: bool) -> None:
     from mbc_cli.paths import states_cache
     from mbc_cli.render.training import JsonTrainView, TrainView
     from mbc_cli.runs import name_of
-    from mbc_engine.events import StatesCached
 
     examples = job.command.examples()
     with loading("torch"):
@@ -157,8 +156,6 @@ def _work(job: _Job, threads: int | None, json: bool) -> None:
         )
         for event in events:
             view.show(event)
-            if stop.is_set() and isinstance(event, StatesCached):
-                break
     if not view.is_finished:
         view.stopped()
         raise typer.Exit(130)

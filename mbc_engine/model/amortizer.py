@@ -91,13 +91,13 @@ class T5Amortizer(Amortizer):
         return self.t5
 
     def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
-        states: Tensor = self.t5.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        states: Tensor = self.t5.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         return states
 
     def readout(self, states: Tensor, mask: Tensor) -> Tensor:
         batch = len(states)
         everything = torch.ones(batch, 1, self.tokens, self.tokens, dtype=torch.bool, device=states.device)
-        decoded = self.t5.decoder(
+        decoded = self.t5.get_decoder()(
             inputs_embeds=self.queries.expand(batch, -1, -1),
             attention_mask=everything,
             encoder_hidden_states=states,

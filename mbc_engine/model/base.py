@@ -5,6 +5,7 @@ Positions start after the prefix: the first token of a text stands at position P
 
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -140,8 +141,12 @@ def load_base(name: str, *, dtype: torch.dtype = torch.float32) -> BaseLM:
     Raises:
         ModelError: it is not there, or its family is not supported.
     """
+    place = name
+    if name.startswith(EMBEDDED):
+        place = str(files("mbc_engine") / "models" / name.removeprefix(EMBEDDED))
+        if not Path(place).is_dir():
+            raise ModelError(f"This installation has no {name}.", hint="Install the package again.")
     try:
-        place = str(files("mbc_engine") / "models" / name.removeprefix(EMBEDDED)) if name.startswith(EMBEDDED) else name
         model = AutoModelForCausalLM.from_pretrained(place, dtype=dtype, use_safetensors=True)
         tokenizer = AutoTokenizer.from_pretrained(place)
     except (OSError, ValueError) as error:

@@ -51,7 +51,7 @@ def _scale(centred: Tensor) -> Tensor:
 
 
 def document_variance(vectors: Tensor) -> float:
-    """Share of the energy of [B, T, D] that differs between documents, in [0, 1]; near 0 the amortizer has collapsed."""
+    """Share of the energy of [B, T, D] that differs between documents, in [0, 1]; near 0 means collapse."""
     energy = vectors.float().square().mean()
     varying = (vectors.float() - vectors.float().mean(0)).square().mean()
     return float(varying / energy.clamp_min(1e-12))

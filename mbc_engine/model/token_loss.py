@@ -41,5 +41,5 @@ def token_loss(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor]
         targets: the tokens to predict, [N].
         head: states to logits, [n, D] -> [n, V]; gets no gradient.
     """
-    loss: Tensor = _BlockwiseLoss.apply(states, targets, head)
+    loss: Tensor = _BlockwiseLoss.apply(states, targets, head)  # type: ignore[no-untyped-call]
     return loss

@@ -1,4 +1,4 @@
-"""The end-to-end objective (paper, section 3.5 and algorithm 1), with the optional routing and reconstruction losses."""
+"""The end-to-end objective (paper, section 3.5, algorithm 1) and the optional routing and reconstruction losses."""
 
 from dataclasses import dataclass
 

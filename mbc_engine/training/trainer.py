@@ -29,13 +29,12 @@ from mbc_engine.model.builder import build, load_pretrained, trainable_parameter
 from mbc_engine.model.checkpoint import load_into, save_model
 from mbc_engine.model.mbc import MBC, TextEncoder
 from mbc_engine.model.scoring import ask_all, score
+from mbc_engine.run_folder import CONFIG, EVENTS, MODEL, SNAPSHOT
 from mbc_engine.training.data import Batch, TrainingSet
 from mbc_engine.training.objective import Losses, Objective
 from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
 from mbc_engine.training.texts import CachedStates, LiveStates, TextStates
 from mbc_engine.training.warm_start import fit_codebook, start_from_pca
-
-EVENTS, SNAPSHOT, MODEL, CONFIG = "events.jsonl", "snapshot.safetensors", "model", "config.toml"
 
 
 def train(
@@ -70,11 +69,12 @@ def train(
     """
     if not resume and (run / EVENTS).exists():
         raise ConfigError(f"{run} holds a run already.", hint="Go on with --resume, or choose another --run.")
+    training = _Training(config, examples, validation, run, cache, start, device, stop)
     run.mkdir(parents=True, exist_ok=True)
     (run / CONFIG).write_text(config.to_toml())
     log = EventLog(run / EVENTS)
     try:
-        for event in _Training(config, examples, validation, run, cache, start, device, stop, log).events():
+        for event in training.events(log):
             log.append(event)
             yield event
     finally:
@@ -94,9 +94,8 @@ class _Training:
         start: Path | None,
         device: str,
         stop: threading.Event | None,
-        log: EventLog,
     ) -> None:
-        self.config, self.settings, self.run, self.log = config, config.training, run, log
+        self.config, self.settings, self.run = config, config.training, run
         self.device, self.stop = torch.device(device), stop or threading.Event()
         self.data = TrainingSet(examples)
         self.validation = _first_questions(validation, self.settings.validation_questions)
@@ -121,20 +120,22 @@ class _Training:
         self.progress = Progress(0, -1.0, self.model.is_quantising, 0, 0.0)
         self.fresh_start = start is None
 
-    def events(self) -> Iterator[Event]:
+    def events(self, log: EventLog) -> Iterator[Event]:
         """Everything that happens, until the last epoch or a stop."""
-        for texts in (self.documents, self.questions):
-            if isinstance(texts, CachedStates):
-                yield from texts.fill()
-        if (self.run / SNAPSHOT).exists():
+        is_resumed = (self.run / SNAPSHOT).exists()
+        if is_resumed:
             _recover(self.run / MODEL)
             self.progress = load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
-            self.log.rewind(self.progress.events)
-        else:
-            self.log.rewind(0)
-            if self.settings.pca_start and self.fresh_start:
-                torch.manual_seed(self.settings.seed)
-                start_from_pca(self.model, self.documents, len(self.data.documents))
+        log.rewind(self.progress.events)
+        for texts in (self.documents, self.questions):
+            for event in texts.fill() if isinstance(texts, CachedStates) else ():
+                yield event
+                if self.stop.is_set():
+                    yield TrainStopped(self.progress.step, self.total_steps)
+                    return
+        if self.settings.pca_start and self.fresh_start and not is_resumed:
+            torch.manual_seed(self.settings.seed)
+            start_from_pca(self.model, self.documents, len(self.data.documents))
         yield TrainStarted(
             self.progress.step,
             self.total_steps,
@@ -151,14 +152,14 @@ class _Training:
                 if self.progress.step == (epoch + 1) * self.steps_per_epoch:
                     break  # An epoch's last snapshot comes after its validation, which a resumed run would skip.
                 if self.stop.is_set():
-                    yield self._snapshot()
+                    yield self._snapshot(log)
                     yield TrainStopped(self.progress.step, self.total_steps)
                     return
                 if time.monotonic() - saved > self.settings.checkpoint_seconds:
-                    yield self._snapshot()
+                    yield self._snapshot(log)
                     saved = time.monotonic()
             yield from self._validate(epoch)
-            yield self._snapshot()
+            yield self._snapshot(log)
             saved = time.monotonic()
             if self.stop.is_set() and self.progress.step < self.total_steps:
                 yield TrainStopped(self.progress.step, self.total_steps)
@@ -230,8 +231,8 @@ class _Training:
         new.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
 
-    def _snapshot(self) -> CheckpointSaved:
-        self.progress = replace(self.progress, events=self.log.position(), seconds=self._seconds())
+    def _snapshot(self, log: EventLog) -> CheckpointSaved:
+        self.progress = replace(self.progress, events=log.position(), seconds=self._seconds())
         self.began = time.monotonic()
         save_snapshot(self.run / SNAPSHOT, self.model, self.optimizer, self.progress)
         return CheckpointSaved(self.progress.step, str(self.run / SNAPSHOT))

@@ -46,7 +46,7 @@ EVERYTHING = [
     *ROUTED,
     "model.centring=true",
     "model.lora.dropout=0.2",
-    "model.codebook.dead_threshold=0.02",
+    "model.codebook.dead_threshold=0.3",
     "training.quantise_from=3",
     "training.accumulate=2",
     "training.backprop_dropout=0.5",
@@ -361,3 +361,38 @@ def teach(folder: Path, out: Path, examples: list[QAExample]) -> None:
     model.config.update({"resid_pdrop": 0.0, "attn_pdrop": 0.0, "embd_pdrop": 0.0})
     model.save_pretrained(out)
     base.tokenizer.save_pretrained(out)
+
+
+def test_fifty_facts_are_learned_and_answered_from_their_codes(
+    tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample]]
+) -> None:
+    facts = examples(50)
+    teach(tiny.bases["gpt2"], tmp_path / "taught", facts)
+    config = replace(tiny, bases={"gpt2": tmp_path / "taught"}).config(
+        "gpt2",
+        "bert",
+        *FROZEN,
+        *ROUTED,
+        "model.read=routed",
+        "model.routed_documents=1",
+        "model.centring=true",
+        "model.codebook={ codes = 32, levels = 2, per_position = true }",
+        "training.bank_documents=1",
+        "training.batch_size=25",
+        "training.epochs=120",
+        "training.learning_rate=0.003",
+        "training.quantise_from=110",
+    )
+    steps = of(TrainStep, list(train(config, facts, [], tmp_path / "run", cache=tmp_path / "cache")))
+    assert steps[-1].question_loss < 0.1 < 1.0 < steps[0].question_loss
+    assert steps[-1].route_accuracy == 1.0
+
+    model = load_model(tmp_path / "run")
+    scores = score(list(ask_all(model, facts)))
+    assert scores.exact_match >= 95
+    assert scores.first_source >= 95
+    # The answers came from the codes: with one document remembered, nearly all of them are gone.
+    memory = CodeMemory(model.memorise([facts[0].text]), model.codebook)
+    answers = model.answer([fact.question for fact in facts], memory)
+    assert answers[0].text == facts[0].answers[0]
+    assert sum(answer.text == fact.answers[0] for answer, fact in zip(answers, facts, strict=True)) < 15
