@@ -32,9 +32,11 @@ from mbc_engine.model.mbc import MBC
 
 torch.set_num_threads(1)
 
-NAMES = tuple(first + last for last in ("bo", "dine", "ka", "mir", "ro") for first in (
-    "Ada", "Bru", "Cla", "Dari", "Edi", "Feli", "Gre", "Hu", "Ire", "Jona"
-))
+NAMES = tuple(
+    first + last
+    for last in ("bo", "dine", "ka", "mir", "ro")
+    for first in ("Ada", "Bru", "Cla", "Dari", "Edi", "Feli", "Gre", "Hu", "Ire", "Jona")
+)
 PLACES = ("Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa", "Izmir", "Jena")
 SENTENCES = (
     *(f"{name} moved to {PLACES[index % 10]} in the spring." for index, name in enumerate(NAMES)),
@@ -204,4 +206,3 @@ class TinyModels:
 @pytest.fixture(scope="session")
 def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> TinyModels:
     return TinyModels({"gpt2": tiny_gpt2, "llama": tiny_llama}, {"bert": tiny_bert, "t5": tiny_t5})
-

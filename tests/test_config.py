@@ -28,7 +28,12 @@ def test_every_preset_loads_and_survives_being_written_out(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "tokens", "rank", "layers", "batch"),
-    [("distilgpt2", 12, 16, 6, 64), ("gpt2-large", 24, 32, 16, 32), ("gpt2-xl", 24, 32, 16, 32), ("llama2-7b", 24, 32, 16, 32)],
+    [
+        ("distilgpt2", 12, 16, 6, 64),
+        ("gpt2-large", 24, 32, 16, 32),
+        ("gpt2-xl", 24, 32, 16, 32),
+        ("llama2-7b", 24, 32, 16, 32),
+    ],
 )
 def test_published_presets_have_the_papers_values(name: str, tokens: int, rank: int, layers: int, batch: int) -> None:
     config = load_preset(name)
@@ -102,7 +107,7 @@ def test_the_last_override_of_a_value_wins() -> None:
 def test_a_wrong_value_or_name_is_told_by_its_place(override: str, place: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(SMALLEST, "here", [override])
-    assert caught.value.message.startswith(f"{place}: ")
+    assert f": {place}: " in f": {caught.value.message}"
     assert caught.value.exit_code == 2
 
 
@@ -118,7 +123,7 @@ def test_a_value_is_not_a_section() -> None:
 
 
 def test_a_missing_value_is_told_by_its_place() -> None:
-    with pytest.raises(ConfigError, match=r"model\.questions: Field required"):
+    with pytest.raises(ConfigError, match=r"model\.questions: .*required"):
         parse_config(SMALLEST.replace("questions", "# questions"), "here")
 
 

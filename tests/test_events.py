@@ -42,7 +42,12 @@ def example_of(kind: type[Event]) -> Event:
     values = {"int": 3, "float": 0.5, "str": "é\n", "bool": True}
     hints = typing.get_type_hints(kind)
     fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-    return kind(**{name: values[getattr(hint, "__name__", "")] if hint in (int, float, str, bool) else None for name, hint in fields.items()})
+    return kind(
+        **{
+            name: values[getattr(hint, "__name__", "")] if hint in (int, float, str, bool) else None
+            for name, hint in fields.items()
+        }
+    )
 
 
 def test_every_kind_of_event_comes_back_as_it_was(path: Path) -> None:
@@ -116,7 +121,9 @@ def test_fields_of_a_newer_version_are_ignored(path: Path) -> None:
     assert list(read_events(path)) == [CheckpointSaved(1, "p")]
 
 
-@pytest.mark.parametrize("line", ["not json", "[]", '{"event": "Nonesuch"}', '{"step": 1}', '{"event": "CodesReset", "step": 1}'])
+@pytest.mark.parametrize(
+    "line", ["not json", "[]", '{"event": "Nonesuch"}', '{"step": 1}', '{"event": "CodesReset", "step": 1}']
+)
 def test_a_complete_line_that_is_no_event_is_an_error(path: Path, line: str) -> None:
     path.write_text('{"event": "CodesReset", "step": 1, "count": 2}\n' + line + "\n")
     events = read_events(path)

@@ -53,7 +53,9 @@ def test_a_t5_has_a_head_of_its_own_for_each_vector(tiny: Any) -> None:
     states, mask = torch.randn(2, 5, 16), torch.ones(2, 5, dtype=torch.int64)
     before = amortizer.readout(states, mask)
     amortizer.heads[1].mlp[3].bias += 1
-    torch.testing.assert_close(amortizer.readout(states, mask) - before, torch.tensor([0.0, 1.0, 0.0])[:, None].expand(2, 3, 8))
+    torch.testing.assert_close(
+        amortizer.readout(states, mask) - before, torch.tensor([0.0, 1.0, 0.0])[:, None].expand(2, 3, 8)
+    )
 
 
 @pytest.mark.parametrize(("inputs", "dim"), [(4, 4), (4, 6)])

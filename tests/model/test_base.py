@@ -101,8 +101,8 @@ def test_one_beam_is_greedy_and_two_find_a_likelier_answer(base: BaseLM) -> None
     decode = base.tokenizer.batch_decode
     for beams in (1, 2):
         ids: list[Any] = []
-        base.tokenizer.batch_decode = lambda generated, ids=ids, **rest: ids.extend(generated.tolist()) or decode(
-            generated, **rest
+        base.tokenizer.batch_decode = lambda generated, ids=ids, **rest: (
+            ids.extend(generated.tolist()) or decode(generated, **rest)
         )
         try:
             texts = base.generate(prefix, QUESTIONS, max_new_tokens=2, beams=beams)
@@ -181,7 +181,9 @@ def test_the_loss_is_the_mean_over_answer_tokens_by_hand(base: BaseLM) -> None:
     prefix = prefix_for(base, 3)
     texts = base.asked(questions, answers, question_window=40, answer_window=40)
     losses = []
-    for index, (question, target) in enumerate(zip(questions, [" Bergen", " Cadiz in the spring", " Élan"], strict=True)):
+    for index, (question, target) in enumerate(
+        zip(questions, [" Bergen", " Cadiz in the spring", " Élan"], strict=True)
+    ):
         given, wanted = ids_of(base, question), [*ids_of(base, target), base.tokenizer.eos_token_id]
         logits = plain_logits(base, alone(prefix, index), given + wanted)
         chances = logits.log_softmax(-1)

@@ -71,9 +71,7 @@ def test_output_has_the_value_of_the_code_and_the_gradient_of_the_input() -> Non
     out = codebook.quantize(vectors).vectors
     assert out.tolist() == [[[1.0, 0.0]]]
     direction = vectors_of([[3.0, -7.0]])
-    gradient, book_gradient = torch.autograd.grad(
-        (out * direction).sum(), [vectors, codebook.books], allow_unused=True
-    )
+    gradient, book_gradient = torch.autograd.grad((out * direction).sum(), [vectors, codebook.books], allow_unused=True)
     assert torch.equal(gradient, direction)
     assert book_gradient is None
 
@@ -247,7 +245,9 @@ def test_fitting_reduces_the_error_of_every_level(levels: int, per_position: boo
     assert after.loss.item() < 0.7 * before
     norms = after.residuals.square().mean((1, 2, 3)).tolist()
     assert norms == sorted(norms, reverse=True)
-    assert codebook.usage.sum(-1).flatten().tolist() == pytest.approx([1.0 if per_position else 2.0] * len(norms) * codebook.books.shape[1])
+    assert codebook.usage.sum(-1).flatten().tolist() == pytest.approx(
+        [1.0 if per_position else 2.0] * len(norms) * codebook.books.shape[1]
+    )
     counts = codebook.count(after.codes)
     torch.testing.assert_close(codebook.usage[0] * len(vectors), counts[0], atol=6, rtol=0)
 
@@ -260,11 +260,16 @@ def test_fitting_needs_a_vector_for_every_code() -> None:
 def test_kmeans_finds_well_separated_clusters() -> None:
     torch.manual_seed(3)
     corners = torch.tensor([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
-    points = torch.cat([corner + torch.tensor([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) for corner in corners])
+    points = torch.cat(
+        [corner + torch.tensor([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) for corner in corners]
+    )
     points = torch.cat([points, corners[:1]])  # five points in the first cluster
     clusters = kmeans(points, 3)
     order = clusters.centres.sum(-1).argsort()
-    found = {(round(x), round(y)): size for (x, y), size in zip(clusters.centres.tolist(), clusters.sizes.tolist(), strict=True)}
+    found = {
+        (round(x), round(y)): size
+        for (x, y), size in zip(clusters.centres.tolist(), clusters.sizes.tolist(), strict=True)
+    }
     assert found == {(0, 0): 5.0, (100, 0): 4.0, (0, 100): 4.0}
     assert clusters.centres[order[0]].tolist() == pytest.approx([0.0, 0.0], abs=1e-5)
 

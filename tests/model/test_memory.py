@@ -114,7 +114,7 @@ def test_the_routed_read_aggregates_the_best_documents(levels: int) -> None:
     vectors = dense(codebook, codes)
     scores = reader.router.scores(question, vectors)
     for index in range(3):
-        best = sorted(range(8), key=lambda document: -scores[index, document].item())  # noqa: B023
+        best = sorted(range(8), key=lambda document: -scores[index, document].item())
         assert reading.documents[index].tolist() == best[:4]
         bank = vectors[best[:2]].flatten(0, 1)
         expected = reader.aggregator(question[index : index + 1], bank.unsqueeze(0)).modulation[0]

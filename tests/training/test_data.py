@@ -13,7 +13,9 @@ def example(text: str, question: str, *answers: str) -> QAExample:
 
 @pytest.fixture
 def data() -> TrainingSet:
-    return TrainingSet([example("A", "a1"), example("B", "b1", "long answer", "short"), example("A", "a2"), example("C", "c")])
+    return TrainingSet(
+        [example("A", "a1"), example("B", "b1", "long answer", "short"), example("A", "a2"), example("C", "c")]
+    )
 
 
 def test_documents_are_kept_once_and_the_shortest_answer_is_the_target(data: TrainingSet) -> None:

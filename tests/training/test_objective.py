@@ -160,7 +160,8 @@ def trained_on(objective: Objective, count: int) -> tuple[Losses, list[int]]:
 
 @pytest.mark.parametrize("centring", ["true", "false"])
 @pytest.mark.parametrize(
-    ("share", "documents", "expected"), [(0.0, 8, 8), (0.25, 8, 6), (0.75, 8, 2), (0.5, 2, 1), (0.75, 2, 1), (0.9, 1, 1)]
+    ("share", "documents", "expected"),
+    [(0.0, 8, 8), (0.25, 8, 6), (0.75, 8, 2), (0.5, 2, 1), (0.75, 2, 1), (0.9, 1, 1)],
 )
 def test_backprop_dropout_leaves_its_share_of_documents_without_gradient(
     make: Make, share: float, documents: int, expected: int, centring: str

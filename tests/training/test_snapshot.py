@@ -61,9 +61,7 @@ def test_a_resumed_optimiser_takes_the_same_next_step(tiny: Any, tmp_path: Path)
     assert torch.equal(model.prefix.up, again.prefix.up)
 
 
-def test_a_failed_write_leaves_the_old_snapshot(
-    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_snapshot(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "s.safetensors"
     model, optimizer = trained(tiny, "gpt2", "bert", steps=1)
     save_snapshot(path, model, optimizer, PROGRESS)
@@ -92,6 +90,6 @@ def test_a_snapshot_holds_no_frozen_weights(tiny: Any, tmp_path: Path) -> None:
     optimizer = torch.optim.Adam([value for value in frozen.parameters() if value.requires_grad])
     save_snapshot(tmp_path / "s.safetensors", frozen, optimizer, PROGRESS)
     with safe_open(tmp_path / "s.safetensors", "pt") as file:
-        names = list(file.keys())  # noqa: SIM118
+        names = list(file.keys())
     assert not [name for name in names if ".encoder." in name or ("base" in name and "lora" not in name)]
     assert [name for name in names if name.startswith("lora.")]

@@ -181,7 +181,9 @@ def test_an_abandoned_run_without_snapshot_starts_over(tiny: Any, tmp_path: Path
     again = start(config, "left", resume=True)
     assert of(TrainStarted, again)[0].step == 0
     same_outcome(tmp_path / "whole", tmp_path / "left")
-    assert [event.step for event in of(TrainStep, list(read_events(tmp_path / "left" / "events.jsonl")))] == [*range(1, 11)]
+    assert [event.step for event in of(TrainStep, list(read_events(tmp_path / "left" / "events.jsonl")))] == [
+        *range(1, 11)
+    ]
 
 
 def test_every_snapshot_is_taken_in_time(
@@ -308,9 +310,7 @@ def test_one_batch_in_parts_takes_one_step(tiny: Any, start: Runner) -> None:
     assert [event.step for event in of(TrainStep, parts)] == [event.step for event in of(TrainStep, whole)]
 
 
-def test_settings_of_the_optimiser_are_the_papers(
-    tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_of_the_optimiser_are_the_papers(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     clips: list[float] = []
     real = torch.nn.utils.clip_grad_norm_
     monkeypatch.setattr(
