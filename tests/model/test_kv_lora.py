@@ -47,12 +47,13 @@ def projections(base: BaseLM) -> dict[tuple[int, str], tuple[Tensor, Tensor]]:
         return hook
 
     layers = base.model.transformer.h if base.model.config.model_type == "gpt2" else base.model.model.layers
-    hooks = []
-    for index, layer in enumerate(layers):
-        attention = layer.attn if hasattr(layer, "attn") else layer.self_attn
-        for name in ("c_attn", "q_proj", "k_proj", "v_proj"):
-            if hasattr(attention, name):
-                hooks.append(getattr(attention, name).register_forward_hook(keep(index, name)))
+    attentions = [layer.attn if hasattr(layer, "attn") else layer.self_attn for layer in layers]
+    hooks = [
+        getattr(attention, name).register_forward_hook(keep(index, name))
+        for index, attention in enumerate(attentions)
+        for name in ("c_attn", "q_proj", "k_proj", "v_proj")
+        if hasattr(attention, name)
+    ]
     base.model(torch.tensor([[5, 9, 14, 3]]))
     for hook in hooks:
         hook.remove()
