@@ -89,6 +89,7 @@ class LossSettings(_Settings):
     routing: NonNegativeFloat = Field(0.0, description="a question's vectors pick its document in the batch")
     reconstruction: NonNegativeFloat = Field(0.0, description="the LM writes a document back from its own vectors")
     reconstruction_tokens: PositiveInt = Field(96, description="how much of a document is written back")
+    reconstruction_documents: NonNegativeInt = Field(0, description="most documents written back a pass; 0 is all")
 
 
 class TrainingSettings(_Settings):
@@ -105,8 +106,8 @@ class TrainingSettings(_Settings):
     bank_documents: NonNegativeInt = Field(
         0, description="documents a question reads in training: its own and the best routed; 0 is the whole batch"
     )
-    quantise_from: NonNegativeInt = Field(
-        0, description="first step with codes; before it vectors are continuous, at it the codebook is fitted"
+    quantise_from: float = Field(
+        0.0, ge=0, lt=1, description="share of the steps with continuous vectors; after it the codebook is fitted"
     )
     pca_start: bool = Field(False, description="start frozen encoders' readouts as PCA of their sentence vectors")
     precision: Literal["float32", "bf16"] = "bf16"

@@ -164,7 +164,7 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["<pad>", "</s>", "<unk>"], "$A </s>", pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
     )
     config = T5Config(
-        vocab_size=len(tokenizer), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, initializer_factor=3.0
+        vocab_size=len(tokenizer), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, initializer_factor=1.0
     )
     return _save(tmp_path_factory.mktemp("t5"), T5Model(config), tokenizer)
 

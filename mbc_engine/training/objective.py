@@ -73,9 +73,10 @@ class Objective:
             routing_loss = functional.cross_entropy(scores.float(), own)
         reconstruction_loss = vectors.new_zeros(())
         if weights.reconstruction:
-            texts = [self.data.documents[index] for index in batch.documents]
+            chosen = batch.documents[: weights.reconstruction_documents or None]
+            texts = [self.data.documents[index] for index in chosen]
             written = model.base.written(texts, window=weights.reconstruction_tokens)
-            reconstruction_loss = model.base.loss(model.prefix(memory), written)
+            reconstruction_loss = model.base.loss(model.prefix(memory[: len(chosen)]), written)
 
         total = (
             question_loss

@@ -7,6 +7,7 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from mbc_engine.events import StatesCached
@@ -67,7 +68,8 @@ class CachedStates:
         """Compute the missing states."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         row_bytes = 2 * self._width
-        with self._path.open("ab") as file:
+        # A second training on the same texts waits for the first to have computed them.
+        with FileLock(self._path.with_suffix(".lock")), self._path.open("ab") as file:
             done = int(np.searchsorted(self._start[self._order], file.tell() // row_bytes, side="right")) - 1
             if file.tell() == self._rows * row_bytes:
                 done = len(self._texts)

@@ -170,7 +170,7 @@ class _Training:
         """One optimiser step of `accumulate` forward passes."""
         settings, model, step = self.settings, self.model, self.progress.step
         torch.manual_seed(settings.seed * 1_000_003 + step)
-        if step == settings.quantise_from and not model.is_quantising:
+        if not model.is_quantising and step >= int(self.total_steps * settings.quantise_from):
             yield QuantisationStarted(step, fit_codebook(model, self.documents, len(self.data.documents)))
         began = time.monotonic()
         rate = learning_rate(step, self.total_steps, settings)

@@ -180,6 +180,13 @@ def test_at_most_as_many_codes_are_reset_as_the_batch_has_vectors() -> None:
     assert sorted(codebook.books[0, 0].tolist()) == sorted([[1.0, 0.0], [2.0, 0.0], [9.0, 2.0], [9.0, 3.0], [9.0, 4.0]])
 
 
+def test_reset_takes_each_vector_of_the_batch_at_most_once() -> None:
+    codebook = book_of([[9.0, float(index)] for index in range(8)])
+    batch = torch.arange(8.0)[:, None, None].expand(8, 1, 2)
+    assert codebook.reset_dead(batch.unsqueeze(0)) == 8
+    assert sorted(codebook.books[0, 0, :, 0].tolist()) == list(range(8))
+
+
 def test_reset_draws_evenly_from_the_batch() -> None:
     torch.manual_seed(0)
     drawn = []

@@ -54,7 +54,7 @@ def test_filling_reports_its_progress_and_is_done_once(
     monkeypatch.setattr(CachedStates, "BATCH", 4)
     _, events = filled(encoder, tmp_path)
     assert events == [StatesCached(4, 6), StatesCached(6, 6)]
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*.f16")
     content = file.read_bytes()
     cached, again = filled(encoder, tmp_path)
     assert again == []
@@ -68,7 +68,7 @@ def test_a_cut_off_cache_is_completed_to_the_same_file(
 ) -> None:
     monkeypatch.setattr(CachedStates, "BATCH", batch)
     filled(encoder, tmp_path)
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*.f16")
     content = file.read_bytes()
     row = 2 * encoder.amortizer.pretrained.config.hidden_size
     for left in (0, 1, row, 5 * row, 5 * row + 7, len(content) - row, len(content) - 1):
@@ -87,7 +87,7 @@ def test_other_texts_or_another_window_have_a_file_of_their_own(encoder: Any, tm
     list(CachedStates(encoder, TEXTS[:3], tmp_path).fill())
     encoder.window = 9
     list(CachedStates(encoder, TEXTS, tmp_path).fill())
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.glob("*.f16"))) == 3
 
 
 def test_live_states_carry_gradients_to_the_encoder(tiny: Any) -> None:

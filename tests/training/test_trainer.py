@@ -33,10 +33,14 @@ from mbc_engine.events import (
     read_events,
 )
 from mbc_engine.model.base import load_base
+from mbc_engine.model.builder import build, load_pretrained
 from mbc_engine.model.checkpoint import load_model, trained_state
 from mbc_engine.model.memory import CodeMemory
 from mbc_engine.model.scoring import ask_all, score
 from mbc_engine.training import trainer
+from mbc_engine.training.data import TrainingSet
+from mbc_engine.training.objective import Objective
+from mbc_engine.training.texts import LiveStates
 from mbc_engine.training.trainer import learning_rate, train
 
 FROZEN = ["model.documents.frozen=true", "model.questions.frozen=true"]
@@ -47,7 +51,7 @@ EVERYTHING = [
     "model.centring=true",
     "model.lora.dropout=0.2",
     "model.codebook.dead_threshold=0.3",
-    "training.quantise_from=3",
+    "training.quantise_from=0.3",
     "training.accumulate=2",
     "training.backprop_dropout=0.5",
     "training.bank_documents=2",
@@ -270,12 +274,12 @@ def test_without_validation_the_last_model_is_kept(tiny: Any, tmp_path: Path, st
 
 
 def test_a_continuous_model_is_never_the_runs_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
-    events = start(tiny.config("gpt2", "bert", "training.quantise_from=7"), "run")
+    events = start(tiny.config("gpt2", "bert", "training.quantise_from=0.7"), "run")
     assert [event.is_best for event in of(Validated, events)] == [False, True]
 
 
 def test_documents_are_continuous_until_quantisation_and_codes_after(tiny: Any, start: Runner) -> None:
-    events = start(tiny.config("gpt2", "bert", "training.quantise_from=3", "training.reset_codes=false"), "run")
+    events = start(tiny.config("gpt2", "bert", "training.quantise_from=0.3", "training.reset_codes=false"), "run")
     steps = of(TrainStep, events)
     assert [event.vq_loss > 0 for event in steps] == [False] * 3 + [True] * 7
     assert [event.perplexity > 1 for event in steps] == [False] * 3 + [True] * 7
@@ -283,6 +287,12 @@ def test_documents_are_continuous_until_quantisation_and_codes_after(tiny: Any, 
     (began,) = of(QuantisationStarted, events)
     assert (began.step, began.vectors) == (3, 20)
     assert events.index(began) == events.index(steps[3]) - 1
+
+
+def test_the_last_step_at_the_latest_has_codes(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    events = start(tiny.config("gpt2", "bert", "training.quantise_from=0.99"), "run")
+    assert [event.step for event in of(QuantisationStarted, events)] == [9]
+    assert Path(of(TrainFinished, events)[0].model).is_dir()
 
 
 def test_dead_codes_are_reset_only_where_asked(tiny: Any, start: Runner) -> None:
@@ -296,18 +306,40 @@ def test_dead_codes_are_reset_only_where_asked(tiny: Any, start: Runner) -> None
 
 
 def test_training_starts_from_a_given_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
-    start(tiny.config("gpt2", "bert", "training.quantise_from=2"), "first")
-    config = tiny.config("gpt2", "bert", "training.quantise_from=2", "training.learning_rate=1e-30")
+    start(tiny.config("gpt2", "bert", "training.quantise_from=0.2"), "first")
+    config = tiny.config("gpt2", "bert", "training.quantise_from=0.2", "training.learning_rate=1e-30")
     events = start(config, "second", start=tmp_path / "first" / "model")
     assert not of(QuantisationStarted, events)
     first, second = (trained_state(load_model(tmp_path / run / "model")) for run in ("first", "second"))
     assert all(torch.equal(value, second[name]) for name, value in first.items() if "codebook" not in name)
 
 
-def test_one_batch_in_parts_takes_one_step(tiny: Any, start: Runner) -> None:
-    whole = start(tiny.config(), "whole")
-    parts = start(tiny.config("gpt2", "bert", "training.accumulate=3"), "parts")
-    assert [event.step for event in of(TrainStep, parts)] == [event.step for event in of(TrainStep, whole)]
+def test_a_batch_in_parts_has_the_gradient_of_the_weighted_mean(
+    tiny: Any, start: Runner, examples: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three questions in two parts: two thirds of the first part's loss and one of the second's, each its own bank."""
+    config = tiny.config("gpt2", "bert", "training.batch_size=3", "training.accumulate=2", "training.reset_codes=false")
+    seen: list[dict[str, Tensor]] = []
+
+    def keep(parameters: Any, norm: float) -> Tensor:
+        seen.append({str(tuple(value.shape)): value.grad.clone() for value in parameters if value.grad is not None})
+        return torch.tensor(norm)
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", keep)
+    start(config, "run", until=lambda event: isinstance(event, TrainStep))
+
+    data = TrainingSet(examples(20))
+    torch.manual_seed(0)
+    model = build(config.model, load_pretrained(config.model)).train()
+    states = LiveStates(model.documents, data.documents), LiveStates(model.questions, data.questions)
+    objective = Objective(model, data, *states, config.training)
+    order = next(data.epoch(0, 3, seed=0)).examples
+    torch.manual_seed(0)  # the first step's
+    total = objective(data.batch(order[:2])).total * (2 / 3) + objective(data.batch(order[2:])).total * (1 / 3)
+    total.backward()
+    (gradients,) = seen
+    torch.testing.assert_close(gradients[str(tuple(model.prefix.up.shape))], model.prefix.up.grad)
+    torch.testing.assert_close(gradients[str(tuple(model.codebook.books.shape))], model.codebook.books.grad)
 
 
 def test_settings_of_the_optimiser_are_the_papers(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,7 +413,7 @@ def test_fifty_facts_are_learned_and_answered_from_their_codes(
         "training.batch_size=25",
         "training.epochs=120",
         "training.learning_rate=0.003",
-        "training.quantise_from=110",
+        "training.quantise_from=0.46",
     )
     steps = of(TrainStep, list(train(config, facts, [], tmp_path / "run", cache=tmp_path / "cache")))
     assert steps[-1].question_loss < 0.1 < 1.0 < steps[0].question_loss
