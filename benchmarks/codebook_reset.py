@@ -42,9 +42,7 @@ def main() -> None:
     torch.set_num_threads(1)
     overrides = [f"training.epochs={args.epochs}", *args.overrides]
     with tempfile.TemporaryDirectory() as folder:
-        runs = [
-            perplexities(Path(folder), args.stories, reset=reset, overrides=overrides) for reset in (True, False)
-        ]
+        runs = [perplexities(Path(folder), args.stories, reset=reset, overrides=overrides) for reset in (True, False)]
     print(f"{'step':>6} {'with reset':>12} {'without':>12} {'dead with':>10} {'dead without':>13}")
     last = len(runs[0])
     for kept, dropped in zip(*runs, strict=True):

@@ -41,7 +41,7 @@ def trained_state(model: MBC) -> dict[str, Tensor]:
 def fingerprints(model: MBC) -> tuple[str, str]:
     """SHA-256 prefixes of the document side and of the codebook; a bank is bound to both."""
     state = trained_state(model)
-    amortizer = hashlib.sha256(f"{model.settings.documents!r} {model.settings.tokens}".encode())
+    amortizer = hashlib.sha256(f"{model.settings.documents.name} {model.settings.documents.window}".encode())
     for name in sorted(state):
         if name.startswith("documents."):
             amortizer.update(name.encode() + _bytes(state[name]))

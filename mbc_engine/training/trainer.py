@@ -34,7 +34,7 @@ from mbc_engine.training.data import Batch, TrainingSet
 from mbc_engine.training.objective import Losses, Objective
 from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
 from mbc_engine.training.texts import CachedStates, LiveStates, TextStates
-from mbc_engine.training.warm_start import fit_codebook, start_from_pca
+from mbc_engine.training.warm_start import fit_centring, fit_codebook, start_from_pca
 
 
 def train(
@@ -136,6 +136,7 @@ class _Training:
         if self.settings.pca_start and self.fresh_start and not is_resumed:
             torch.manual_seed(self.settings.seed)
             start_from_pca(self.model, self.documents, len(self.data.documents))
+            self._centre()
         yield TrainStarted(
             self.progress.step,
             self.total_steps,
@@ -171,6 +172,7 @@ class _Training:
         settings, model, step = self.settings, self.model, self.progress.step
         torch.manual_seed(settings.seed * 1_000_003 + step)
         if not model.is_quantising and step >= int(self.total_steps * settings.quantise_from):
+            self._centre()
             yield QuantisationStarted(step, fit_codebook(model, self.documents, len(self.data.documents)))
         began = time.monotonic()
         rate = learning_rate(step, self.total_steps, settings)
@@ -197,6 +199,7 @@ class _Training:
 
     def _validate(self, epoch: int) -> Iterator[Event]:
         """EM and F1 on the validation questions; the best quantised model so far becomes `run/model`."""
+        self._centre()
         if not self.validation:
             self._keep()
             return
@@ -219,6 +222,13 @@ class _Training:
             round(scores.first_source, 3),
             is_best,
         )
+
+    def _centre(self) -> None:
+        """Centre both sides by the training set as it is seen now."""
+        torch.manual_seed(self.settings.seed * 1_000_003 + self.progress.step)
+        with self._autocast():
+            fit_centring(self.model.documents.amortizer, self.documents, len(self.data.documents))
+            fit_centring(self.model.questions.amortizer, self.questions, len(self.data.questions))
 
     def _keep(self) -> None:
         """Make the present model the run's model, whole or not at all."""

@@ -1,4 +1,6 @@
-"""Starting points that save a long way: readouts as PCA of sentence vectors, the codebook as k-means of documents."""
+"""Figures taken from the data instead of learned step by step: readouts as PCA of sentence vectors, the codebook as
+k-means of documents, centring over many texts at once.
+"""
 
 from collections.abc import Iterator
 
@@ -11,6 +13,7 @@ from mbc_engine.model.mbc import MBC
 from mbc_engine.training.texts import TextStates
 
 SAMPLE = 8192
+CENTRING_SAMPLE = 2048
 COMPONENTS = 192
 # Columns beside the principal ones start small, so that the first codes are spent on what routes.
 OTHER_COLUMNS = 0.1
@@ -21,7 +24,7 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
     """Make both readouts the principal components of the documents' sentence vectors, dealt out over the positions.
 
     Position t gets components t, t + T, t + 2T, …, so that every position carries strong and weak ones, and the
-    routing score starts as the product of sentence vectors.
+    routing score starts close to the product of sentence vectors.
 
     Args:
         model: with `EncoderAmortizer`s of one encoder on both sides.
@@ -41,10 +44,19 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
         width = min(side.head_weight.shape[2], components.shape[1] // side.tokens)
         for token in range(side.tokens):
             side.head_weight[token, :, :width] = components[:, token :: side.tokens][:, :width]
-    vectors = torch.cat([*_readouts(sides[0], documents, count)])
-    for side in sides:
-        if side.centring is not None:
-            side.centring.fit(vectors)
+
+
+@torch.no_grad()
+def fit_centring(amortizer: Amortizer, texts: TextStates, count: int) -> None:
+    """Centre by what `count` texts, or a sample of them, have in common now.
+
+    The running figures of training lag behind an amortizer that changes quickly, which costs most of its answers.
+    """
+    if amortizer.centring is not None:
+        was_training = amortizer.training
+        amortizer.eval()
+        amortizer.centring.fit(torch.cat([*_readouts(amortizer, texts, count, CENTRING_SAMPLE)]))
+        amortizer.train(was_training)
 
 
 @torch.no_grad()
@@ -73,19 +85,19 @@ def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
     return len(vectors)
 
 
-def _readouts(amortizer: Amortizer, documents: TextStates, count: int) -> Iterator[Tensor]:
-    for chosen in _sample(count):
-        yield amortizer.readout(*documents.states(chosen)).float()
+def _readouts(amortizer: Amortizer, texts: TextStates, count: int, most: int = SAMPLE) -> Iterator[Tensor]:
+    for chosen in _sample(count, most):
+        yield amortizer.readout(*texts.states(chosen)).float()
 
 
 def _means(documents: TextStates, count: int) -> Iterator[Tensor]:
-    for chosen in _sample(count):
+    for chosen in _sample(count, SAMPLE):
         states, mask = documents.states(chosen)
         yield mean_pooled(states, mask)
 
 
-def _sample(count: int, batch: int = 64) -> Iterator[list[int]]:
-    """Batches of at most SAMPLE documents, drawn at random."""
-    chosen = torch.randperm(count)[:SAMPLE].tolist()
+def _sample(count: int, most: int, batch: int = 64) -> Iterator[list[int]]:
+    """Batches of at most `most` of `count` texts, drawn at random."""
+    chosen = torch.randperm(count)[:most].tolist()
     for start in range(0, len(chosen), batch):
         yield chosen[start : start + batch]

@@ -11,7 +11,7 @@ from mbc_engine.model.mbc import MBC
 from mbc_engine.training import warm_start
 from mbc_engine.training.data import TrainingSet
 from mbc_engine.training.texts import LiveStates
-from mbc_engine.training.warm_start import fit_codebook, start_from_pca
+from mbc_engine.training.warm_start import fit_centring, fit_codebook, start_from_pca
 
 FROZEN = ["model.documents.frozen=true", "model.questions.frozen=true", "model.routing=true"]
 
@@ -75,14 +75,16 @@ def test_centred_routing_starts_as_the_product_of_centred_sentence_vectors(
         model.documents.amortizer.queries.zero_()
         model.questions.amortizer.queries.zero_()
     start_from_pca(model, LiveStates(model.documents, data.documents), len(data.documents))
+    fit_centring(model.documents.amortizer, LiveStates(model.documents, data.documents), len(data.documents))
+    fit_centring(model.questions.amortizer, LiveStates(model.questions, data.questions), len(data.questions))
     documents, questions = means(model, data.documents), means(model, data.questions)
-    centre = documents.mean(0)
+    documents, questions = documents - documents.mean(0), questions - questions.mean(0)
     expected = torch.zeros(50, 50)
     for token in range(4):
         head = model.documents.amortizer.head_weight[token, :, :6]
-        seen = (documents - centre) @ head
-        scale = (seen.square().sum() / (50 * 32)).sqrt()
-        expected += ((questions - centre) @ head / scale) @ (seen / scale).T * 10 / (4 * 32)
+        sides = [side @ head for side in (questions, documents)]
+        asked, seen = (side / (side.square().sum() / (50 * 32)).sqrt() for side in sides)
+        expected += asked @ seen.T * 10 / (4 * 32)
     torch.testing.assert_close(routed(model, data), expected, rtol=1e-2, atol=1e-2)
 
 
@@ -128,3 +130,15 @@ def test_too_few_documents_for_the_codebook_are_an_error_of_the_user(tiny: Any, 
     model = tiny.model("gpt2", "bert", *FROZEN, "model.codebook.codes=64", "model.codebook.per_position=true")
     with pytest.raises(ConfigError, match="64 codes cannot start from 50 documents"):
         fit_codebook(model, LiveStates(model.documents, data.documents), 50)
+
+
+def test_centring_is_fitted_to_all_texts_whatever_it_followed_before(tiny: Any, data: TrainingSet) -> None:
+    model = tiny.model("gpt2", "bert", *FROZEN, "model.centring=true")
+    amortizer, states = model.documents.amortizer, LiveStates(model.documents, data.documents)
+    amortizer.centring.mean.fill_(100.0)
+    fit_centring(amortizer, states, len(data.documents))
+    model.eval()
+    with torch.no_grad():
+        vectors = amortizer.vectors(*states.states(range(len(data.documents))))
+    torch.testing.assert_close(vectors.mean(0), torch.zeros_like(vectors[0]), rtol=0, atol=1e-4)
+    torch.testing.assert_close(vectors.square().mean((0, 2)), torch.ones(len(vectors[0])), rtol=1e-3, atol=0)
