@@ -6,14 +6,21 @@ A config ends at the builder (`model/builder.py`) and at the trainer; modules be
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 from mbc_engine.errors import ConfigError
-
-Fraction = Field(ge=0, le=1)
 
 
 class _Settings(BaseModel):
@@ -61,7 +68,7 @@ class LoraSettings(_Settings):
 
     rank: PositiveInt = 16
     alpha: PositiveInt = 32
-    dropout: float = Fraction
+    dropout: float = Field(0.05, ge=0, le=1)
     layers: PositiveInt = Field(6, description="n_lora, the last layers")
 
 
@@ -79,7 +86,15 @@ class ModelSettings(_Settings):
     codebook: CodebookSettings = CodebookSettings()
     aggregator: AggregatorSettings = AggregatorSettings()
     prefix: PrefixSettings = PrefixSettings()
-    lora: LoraSettings = LoraSettings(dropout=0.05)
+    lora: LoraSettings = LoraSettings()
+
+    @model_validator(mode="after")
+    def _read_fits(self) -> Self:
+        if self.read == "routed" and not self.routing:
+            raise ValueError("the routed read needs routing = true")
+        if self.read == "flat" and self.codebook.levels > 1:
+            raise ValueError("residual codes (codebook.levels > 1) need read = 'routed'")
+        return self
 
 
 class LossSettings(_Settings):

@@ -175,7 +175,8 @@ class QuestionsAnswered(Event):
 class Evaluated(Event):
     """Figures of an evaluation, in percent, over banks of `bank_documents` documents each.
 
-    `first_source` and `in_five` say how often the question's own document ranked first, or among the first five.
+    `lenient_match` is the released code's match, for comparison. `first_source` and `in_five` say how often the
+    question's own document ranked first, or among the first five.
     """
 
     questions: int
@@ -183,6 +184,7 @@ class Evaluated(Event):
     banks: int
     exact_match: float
     f1: float
+    lenient_match: float
     first_source: float
     in_five: float
 
@@ -207,8 +209,8 @@ class EventLog:
 
     def rewind(self, position: int) -> None:
         """Forget what was written after `position`."""
-        self._file.truncate(position)
-        self._file.seek(position)
+        self._file.truncate(min(position, self._file.seek(0, os.SEEK_END)))
+        self._file.seek(0, os.SEEK_END)
 
     def close(self) -> None:
         self._file.close()

@@ -46,11 +46,13 @@ class Scores:
     Attributes:
         questions: how many.
         exact_match, f1: means in percent against the shortest gold answer.
+        lenient_match: percent by the released code's match, for comparison only.
         first_source, in_five: percent of questions whose own document ranks first, or among the first five.
     """
 
     questions: int
     exact_match: float
     f1: float
+    lenient_match: float
     first_source: float
     in_five: float

@@ -36,6 +36,7 @@ class EvaluationView(ProgressView):
                 ("documents", f"{figures['bank_documents']:,} in {banks}"),
                 ("exact match", f"{figures['exact_match']:.1f} %"),
                 ("F1", f"{figures['f1']:.1f} %"),
+                ("lenient match", f"{figures['lenient_match']:.1f} % (the released code's, for comparison)"),
                 ("source first", f"{figures['first_source']:.1f} %"),
                 ("source in five", f"{figures['in_five']:.1f} %"),
             ]

@@ -16,6 +16,7 @@ _MINI = "The model mini is small and often wrong: judge by the sentences of the 
 _STATES = {
     "changed": "the file has changed since it was memorised; `mbc ingest` it again",
     "gone": "the file is no longer there",
+    "unreadable": "the file cannot be read now",
 }
 
 

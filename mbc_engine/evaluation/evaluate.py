@@ -45,6 +45,7 @@ def evaluate(
         banks=groups,
         exact_match=round(scores.exact_match, 2),
         f1=round(scores.f1, 2),
+        lenient_match=round(scores.lenient_match, 2),
         first_source=round(scores.first_source, 2),
         in_five=round(scores.in_five, 2),
     )

@@ -116,17 +116,15 @@ class EncoderAmortizer(Amortizer):
         encoder: a BERT-like model.
         tokens: T.
         dim: D.
-        heads: attention heads of the decoder block.
         centring: see `Amortizer`.
     """
 
-    def __init__(
-        self, encoder: PreTrainedModel, tokens: int, dim: int, *, heads: int = 6, centring: Centring | None = None
-    ) -> None:
+    def __init__(self, encoder: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
         super().__init__(tokens, centring)
         self.encoder = encoder
         width: int = encoder.config.hidden_size
-        self.attention_heads = heads
+        # Heads of the usual width; an encoder too narrow for that lends its own number.
+        self.attention_heads: int = width // 64 if width % 64 == 0 else encoder.config.num_attention_heads
         self.queries = nn.Parameter(torch.randn(tokens, width) * 0.02)
         # No value projection: the heads that follow are linear and would absorb it.
         self.key = nn.Linear(width, width, bias=False)

@@ -84,7 +84,7 @@ def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSetting
     amortizer: Amortizer = (
         T5Amortizer(encoder.model, settings.tokens, dim, centring)
         if encoder.is_encoder_decoder
-        else EncoderAmortizer(encoder.model, settings.tokens, dim, centring=centring)
+        else EncoderAmortizer(encoder.model, settings.tokens, dim, centring)
     )
     return TextEncoder(amortizer, encoder.tokenizer, own.window)
 

@@ -3,7 +3,6 @@
 Frozen pretrained parts are referred to by name, not stored. No pickle is read or written.
 """
 
-import hashlib
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
 from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.model.builder import assemble, load_pretrained
+from mbc_engine.model.digest import state_digest
 from mbc_engine.model.kv_lora import add_kv_lora, load_adapter, save_adapter
 from mbc_engine.model.mbc import MBC
 
@@ -39,13 +39,12 @@ def trained_state(model: MBC) -> dict[str, Tensor]:
 
 
 def fingerprints(model: MBC) -> tuple[str, str]:
-    """SHA-256 prefixes of the document side and of the codebook; a bank is bound to both."""
-    state = trained_state(model)
-    amortizer = hashlib.sha256(f"{model.settings.documents.name} {model.settings.documents.window}".encode())
-    for name in sorted(state):
-        if name.startswith("documents."):
-            amortizer.update(name.encode() + _bytes(state[name]))
-    return amortizer.hexdigest()[:16], hashlib.sha256(_bytes(model.codebook.books)).hexdigest()[:16]
+    """SHA-256 prefixes of the document side, frozen parts included, and of the codebook; a bank is bound to both."""
+    window = str(model.settings.documents.window)
+    return (
+        state_digest(model.documents.state_dict(), window)[:16],
+        state_digest({"books": model.codebook.books})[:16],
+    )
 
 
 def open_bank(model: MBC, path: Path) -> MemoryBank:
@@ -152,7 +151,3 @@ def _add_adapter(model: MBC, folder: Path) -> None:
             f"The adapter in {folder} does not fit the base LM {model.base.model.name_or_path}.",
             hint="Its layers belong to another architecture; get the base LM it was trained with.",
         ) from error
-
-
-def _bytes(value: Tensor) -> bytes:
-    return value.detach().float().cpu().contiguous().numpy().tobytes()

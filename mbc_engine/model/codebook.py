@@ -20,7 +20,7 @@ class Quantized:
     Attributes:
         vectors: the straight-through vectors, [B, T, D]: the value of the codes, the gradient of the input.
         codes: [B, T, levels] int64.
-        loss: codebook loss + beta * commitment loss, a scalar (paper, equation 6; means over elements).
+        loss: codebook loss + beta * commitment loss, a scalar (paper, equation 5; means over elements).
         residuals: what each level was given to code, [levels, B, T, D], without gradient.
     """
 
@@ -71,10 +71,11 @@ class Codebook(nn.Module):
     def nearest(self, vectors: Tensor, level: int) -> Tensor:
         """Index of the nearest code of a level for each vector: [B, T, D] -> [B, T] int64; the lowest wins a tie."""
         book = self.books[level].detach().float()
-        vectors = vectors.detach().float()
-        # |v - e|^2 without |v|^2, which is the same for every code.
-        products = torch.einsum("btd,tjd->btj", vectors, book.expand(self.tokens, -1, -1))
-        distances = book.square().sum(-1) - 2 * products
+        # Full precision also inside autocast: a code must be the same in training and in a bank.
+        with torch.autocast(vectors.device.type, enabled=False):
+            # |v - e|^2 without |v|^2, which is the same for every code.
+            products = torch.einsum("btd,tjd->btj", vectors.detach().float(), book.expand(self.tokens, -1, -1))
+            distances = book.square().sum(-1) - 2 * products
         return distances.argmin(-1)
 
     def lookup(self, codes: Tensor) -> Tensor:

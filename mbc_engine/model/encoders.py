@@ -5,6 +5,7 @@ import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.hub import cached_file
 
@@ -62,13 +63,13 @@ def load_encoder(name: str) -> Encoder:
     Raises:
         ModelError: it is nowhere to be found, or a bundle's file is not the official one.
     """
-    place = locate(name)
     try:
+        place = locate(name)
         config = AutoConfig.from_pretrained(place)
-        model = AutoModel.from_pretrained(place, config=config, use_safetensors=True)
+        model = AutoModel.from_pretrained(place, config=config, dtype=torch.float32, use_safetensors=True)
         tokenizer = AutoTokenizer.from_pretrained(place)
     except (OSError, ValueError) as error:
-        raise _not_found(name) from error
+        raise _not_found(name, error) from error
     return Encoder(model, tokenizer, bool(config.is_encoder_decoder))
 
 
@@ -103,9 +104,9 @@ def _verify(path: Path, digest: str) -> None:
         )
 
 
-def _not_found(name: str) -> ModelError:
+def _not_found(name: str, error: Exception) -> ModelError:
     bundle = BUNDLES.get(name)
     return ModelError(
-        f"The encoder {name} is neither a folder nor in the local hub cache, and the hub was not reached.",
+        f"The encoder {name} could not be opened: {str(error).splitlines()[0]}",
         hint=f"Install its offline bundle: {bundle.install}" if bundle else "Check the name and the network.",
     )

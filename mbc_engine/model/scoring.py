@@ -7,7 +7,7 @@ import torch
 
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.documents.chunks import chunk
-from mbc_engine.metrics import Scores, exact_match, f1, shortest
+from mbc_engine.metrics import Scores, exact_match, f1, lenient_match, shortest
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.memory import CodeMemory, Memory, VectorMemory
 
@@ -42,7 +42,7 @@ def ask_all(
     memory = memorise(model, [piece for piece, _ in pieces], batch_size=batch_size)
     for start in range(0, len(examples), batch_size):
         batch = examples[start : start + batch_size]
-        answers = model.answer([example.question for example in batch], memory, read_mode=read_mode, top=10)
+        answers = model.answer([example.question for example in batch], memory, read_mode=read_mode, top=50)
         for example, answer in zip(batch, answers, strict=True):
             sources = list(dict.fromkeys(owner[piece] for piece in answer.documents))[:5]
             own = place[example.text]
@@ -70,6 +70,7 @@ def score(outcomes: Sequence[Outcome]) -> Scores:
         questions=len(outcomes),
         exact_match=percent([exact_match(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
         f1=percent([f1(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
+        lenient_match=percent([lenient_match(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
         first_source=percent([o.rank == 0 for o in outcomes]),
         in_five=percent([o.rank is not None for o in outcomes]),
     )

@@ -15,6 +15,10 @@ from mbc_engine.model.checkpoint import signature
 from mbc_engine.model.mbc import MBC, Answer
 from mbc_engine.model.memory import CodeMemory
 
+State = Literal["unchanged", "changed", "gone", "unreadable"]
+# Chunks looked at for each answer; the shares of a document's chunks add up.
+CHUNKS = 50
+
 
 @dataclass(frozen=True)
 class Source:
@@ -22,15 +26,15 @@ class Source:
 
     Attributes:
         path: where it was read from.
-        share: its share of the answer, in [0, 1].
+        share: routed, the probability the router gives it; flat, its share of the attention. In [0, 1].
         state: whether the file is still what was memorised.
-        sentence: the sentence that fits the question best; None when the file is gone or changed.
+        sentence: the sentence that fits the question best; None where the text memorised is not to be had.
         date: when it was written, ISO 8601, if known.
     """
 
     path: str
     share: float
-    state: Literal["unchanged", "changed", "gone"]
+    state: State
     sentence: str | None
     date: str | None
 
@@ -102,7 +106,7 @@ class Recall:
             memory = CodeMemory(np.concatenate(blocks), self._model.codebook)
             loaded = time.perf_counter()
             answers = self._model.answer(
-                questions, memory, read_mode=read_mode, top=4 * sources, max_new_tokens=max_new_tokens, beams=beams
+                questions, memory, read_mode=read_mode, top=CHUNKS, max_new_tokens=max_new_tokens, beams=beams
             )
             answered = time.perf_counter()
             found = [
@@ -129,11 +133,15 @@ class Recall:
         try:
             document = read(Path(place.source))
         except DataError:
-            return Source(place.source, share, "gone", None, place.date)
+            state: State = "unreadable" if Path(place.source).exists() else "gone"
+            return Source(place.source, share, state, None, place.date)
         if document.digest != place.digest:
             return Source(place.source, share, "changed", None, place.date)
         encoder = self._model.documents
-        passage = chunk(document.text, encoder.token_counts, encoder.capacity)[place.ordinal]
+        passages = chunk(document.text, encoder.token_counts, encoder.capacity)
+        if place.ordinal >= len(passages):  # chunked by rules that have changed since
+            return Source(place.source, share, "unchanged", None, place.date)
+        passage = passages[place.ordinal]
         sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
-        fit = encoder.sentence_vectors(sentences) @ self._model.questions.sentence_vectors([question])[0]
+        fit = encoder.sentence_vectors(sentences) @ encoder.sentence_vectors([question])[0]
         return Source(place.source, share, "unchanged", sentences[int(fit.argmax())], place.date)

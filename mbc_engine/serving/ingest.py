@@ -8,6 +8,7 @@ from pathlib import Path
 from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import Document, Skipped, chunk, find_files, read_files
 from mbc_engine.events import Event, FilesIngested, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.model.checkpoint import signature
 from mbc_engine.model.mbc import MBC
 
 
@@ -25,13 +26,15 @@ def ingest(
         model: the bank's own model.
         bank: where the codes go; each batch is one transaction.
         paths: files and folders.
-        batch_chunks: chunks encoded between commits; the most that an interruption can cost.
-        stop: set it to end after the batch in progress.
+        batch_chunks: a commit follows when this many chunks wait; documents are not divided between commits.
+        stop: set it to end after the file in progress; what has been read is committed.
 
     Raises:
         DataError: a path does not exist.
         BankError: the bank cannot be written.
+        ModelMismatch: another model wrote the bank.
     """
+    bank.require(signature(model))
     began = time.monotonic()
     found = find_files(paths)
     yield IngestStarted(len(found.files))
@@ -47,13 +50,16 @@ def ingest(
             unchanged += 1
         else:
             waiting.append((item, chunk(item.text, model.documents.token_counts, model.documents.capacity)))
-        if sum(len(pieces) for _, pieces in waiting) >= batch_chunks or (number == len(found.files) and waiting):
+        is_stopping = stop is not None and stop.is_set()
+        is_full = sum(len(pieces) for _, pieces in waiting) >= batch_chunks
+        if is_full or is_stopping or number == len(found.files):
             chunks += _memorise(model, bank, waiting)
             files += len(waiting)
             waiting = []
+        if not waiting:
             yield FilesIngested(files, chunks, unchanged, round(time.monotonic() - began, 3))
-            if stop is not None and stop.is_set():
-                break
+        if is_stopping:
+            break
     sizes = bank.sizes()
     yield IngestFinished(
         files=files,

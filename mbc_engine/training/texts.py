@@ -11,6 +11,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from mbc_engine.events import StatesCached
+from mbc_engine.model.digest import state_digest
 from mbc_engine.model.mbc import TextEncoder
 
 
@@ -48,7 +49,7 @@ class CachedStates:
 
     def __init__(self, encoder: TextEncoder, texts: Sequence[str], folder: Path) -> None:
         self._encoder, self._texts = encoder, texts
-        key = hashlib.sha256(f"{encoder.tokenizer.name_or_path} {encoder.window}".encode())
+        key = hashlib.sha256(state_digest(encoder.amortizer.pretrained.state_dict(), str(encoder.window)).encode())
         for text in texts:
             key.update(hashlib.sha256(text.encode()).digest())
         self._path = folder / f"{key.hexdigest()[:32]}.f16"

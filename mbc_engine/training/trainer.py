@@ -4,11 +4,12 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 
 from mbc_engine.config import Config, TrainingSettings
 from mbc_engine.datasets.example import QAExample
@@ -30,11 +31,11 @@ from mbc_engine.model.checkpoint import load_into, save_model
 from mbc_engine.model.mbc import MBC, TextEncoder
 from mbc_engine.model.scoring import ask_all, score
 from mbc_engine.run_folder import CONFIG, EVENTS, MODEL, SNAPSHOT
-from mbc_engine.training.data import Batch, TrainingSet
+from mbc_engine.training.data import Batch, TrainingSet, within_window
 from mbc_engine.training.objective import Losses, Objective
 from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
 from mbc_engine.training.texts import CachedStates, LiveStates, TextStates
-from mbc_engine.training.warm_start import fit_centring, fit_codebook, start_from_pca
+from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca
 
 
 def train(
@@ -67,18 +68,19 @@ def train(
         DataError: there are no examples.
         ModelError: a pretrained part is missing.
     """
-    if not resume and (run / EVENTS).exists():
+    if not resume and ((run / EVENTS).exists() or (run / SNAPSHOT).exists()):
         raise ConfigError(f"{run} holds a run already.", hint="Go on with --resume, or choose another --run.")
     training = _Training(config, examples, validation, run, cache, start, device, stop)
     run.mkdir(parents=True, exist_ok=True)
-    (run / CONFIG).write_text(config.to_toml())
-    log = EventLog(run / EVENTS)
-    try:
-        for event in training.events(log):
-            log.append(event)
-            yield event
-    finally:
-        log.close()
+    with _alone(run):
+        (run / CONFIG).write_text(config.to_toml())
+        log = EventLog(run / EVENTS)
+        try:
+            for event in training.events(log):
+                log.append(event)
+                yield event
+        finally:
+            log.close()
 
 
 class _Training:
@@ -97,12 +99,11 @@ class _Training:
     ) -> None:
         self.config, self.settings, self.run = config, config.training, run
         self.device, self.stop = torch.device(device), stop or threading.Event()
-        self.data = TrainingSet(examples)
-        self.validation = _first_questions(validation, self.settings.validation_questions)
+        self.validation = _evenly_spaced(validation, self.settings.validation_questions)
         self.began = time.monotonic()
         torch.manual_seed(self.settings.seed)
         self.model = build(config.model, load_pretrained(config.model)).to(self.device)
-        if start is not None:
+        if start is not None and not (run / SNAPSHOT).exists():
             load_into(self.model, start)
         if self.device.type == "cpu":
             # At training's lengths plain attention is several times faster there than the fused kernel.
@@ -112,6 +113,9 @@ class _Training:
             [parameter for parameter in self.model.parameters() if parameter.requires_grad],
             lr=self.settings.learning_rate,
         )
+        self.data = TrainingSet(within_window(examples, self.model.documents))
+        if not self.model.is_quantising:
+            require_enough(self.model.codebook, len(self.data.documents))
         self.documents = _states(self.model.documents, self.data.documents, cache)
         self.questions = _states(self.model.questions, self.data.questions, cache)
         self.objective = Objective(self.model, self.data, self.documents, self.questions, self.settings)
@@ -201,12 +205,11 @@ class _Training:
         """EM and F1 on the validation questions; the best quantised model so far becomes `run/model`."""
         self._centre()
         if not self.validation:
-            self._keep()
+            if self.model.is_quantising:
+                self._keep()
             return
         self.model.eval()
-        with self._autocast():
-            outcomes = list(ask_all(self.model, self.validation))
-        scores = score(outcomes)
+        scores = score(list(ask_all(self.model, self.validation)))
         is_best = self.model.is_quantising and scores.f1 > self.progress.best_f1
         if is_best:
             self.progress = replace(self.progress, best_f1=scores.f1)
@@ -226,9 +229,8 @@ class _Training:
     def _centre(self) -> None:
         """Centre both sides by the training set as it is seen now."""
         torch.manual_seed(self.settings.seed * 1_000_003 + self.progress.step)
-        with self._autocast():
-            fit_centring(self.model.documents.amortizer, self.documents, len(self.data.documents))
-            fit_centring(self.model.questions.amortizer, self.questions, len(self.data.questions))
+        fit_centring(self.model.documents.amortizer, self.documents, len(self.data.documents))
+        fit_centring(self.model.questions.amortizer, self.questions, len(self.data.questions))
 
     def _keep(self) -> None:
         """Make the present model the run's model, whole or not at all."""
@@ -237,6 +239,7 @@ class _Training:
         shutil.rmtree(new, ignore_errors=True)
         save_model(self.model, self.config, new)
         if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)  # left by a kill after the last replacement
             folder.rename(old)
         new.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
@@ -270,8 +273,24 @@ def _parts(examples: list[int], count: int) -> list[list[int]]:
     return [examples[start : start + size] for start in range(0, len(examples), size)]
 
 
-def _first_questions(examples: Sequence[QAExample], most: int) -> list[QAExample]:
-    """An evenly spaced selection of at most `most` examples."""
+@contextmanager
+def _alone(run: Path) -> Iterator[None]:
+    """Keeps other trainings out of the run's folder; the system lifts the lock when the process ends, however."""
+    lock = FileLock(run / "lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise ConfigError(
+            f"Another training is at work in {run}.", hint="Wait for it, or use another --run."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _evenly_spaced(examples: Sequence[QAExample], most: int) -> list[QAExample]:
+    """At most `most` examples, taken at even distances."""
     return [examples[index * len(examples) // most] for index in range(most)] if len(examples) > most else [*examples]
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mbc_engine.errors import ConfigError
 from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, mean_pooled
+from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.mbc import MBC
 from mbc_engine.training.texts import TextStates
 
@@ -35,11 +36,12 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
         ConfigError: the amortizers are of another kind.
     """
     sides = (model.documents.amortizer, model.questions.amortizer)
+    encoders = [side for side in sides if isinstance(side, EncoderAmortizer)]
+    if len(encoders) < len(sides):
+        raise ConfigError("training.pca_start needs encoder-only amortizers.")
     pooled = torch.cat([*_means(documents, count)])
     components = torch.pca_lowrank(pooled, q=min(COMPONENTS, *pooled.shape), center=True)[2]  # [E, components]
-    for side in sides:
-        if not isinstance(side, EncoderAmortizer):
-            raise ConfigError("training.pca_start needs encoder-only amortizers.")
+    for side in encoders:
         side.head_weight.mul_(OTHER_COLUMNS)
         width = min(side.head_weight.shape[2], components.shape[1] // side.tokens)
         for token in range(side.tokens):
@@ -59,18 +61,23 @@ def fit_centring(amortizer: Amortizer, texts: TextStates, count: int) -> None:
         amortizer.train(was_training)
 
 
-@torch.no_grad()
-def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
-    """Fit the codebook to the documents' vectors and quantise from here on. Returns how many documents were used.
+def require_enough(codebook: Codebook, documents: int) -> None:
+    """Make sure that a codebook can be fitted to so many documents.
 
     Raises:
-        ConfigError: there are fewer vectors for a book than codes in it.
+        ConfigError: there will be fewer vectors for a book than codes in it.
     """
-    if count * (1 if model.codebook.per_position else model.codebook.tokens) < model.codebook.num_codes:
+    vectors = min(documents, SAMPLE) * (1 if codebook.per_position else codebook.tokens)
+    if vectors < codebook.num_codes:
         raise ConfigError(
-            f"A codebook of {model.codebook.num_codes} codes cannot start from {count} documents.",
+            f"A codebook of {codebook.num_codes} codes cannot start from {documents} documents.",
             hint="Train on more documents, or with --set model.codebook.codes=64 or so.",
         )
+
+
+@torch.no_grad()
+def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
+    """Fit the codebook to the documents' vectors and quantise from here on. Returns how many documents were used."""
     was_training = model.training
     model.eval()
     vectors = torch.cat(

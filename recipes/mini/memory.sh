@@ -11,8 +11,4 @@ fi
 exec mbc train --preset mini --run "$build/memory" --set model.base="$(realpath "$build/base")" \
     --data newswire:train:12000 \
     --data "$data/qa/squad_train_part.jsonl.xz" \
-    --data "$data/qa/squadshifts_reddit.jsonl.xz" \
-    --data "$data/qa/squadshifts_amazon.jsonl.xz" \
-    --data "$data/qa/fairytaleqa_train.jsonl.xz" \
-    --data "$data/qa/qamr_dev.jsonl.xz" \
     --validation newswire:validation:64 "$@"
