@@ -91,7 +91,7 @@ class ModelSettings(_Settings):
     @model_validator(mode="after")
     def _read_fits(self) -> Self:
         if self.read == "routed" and not self.routing:
-            raise ValueError("the routed read needs routing = true")
+            raise ValueError("the routed read needs model.routing = true")
         if self.read == "flat" and self.codebook.levels > 1:
             raise ValueError("residual codes (codebook.levels > 1) need read = 'routed'")
         return self
@@ -184,7 +184,11 @@ def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> 
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        wrong = "there is no such setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
+        wrong = (
+            "there is no such setting"
+            if first["type"] == "extra_forbidden"
+            else first["msg"].removeprefix("Value error, ").lower()
+        )
         raise ConfigError(f"{origin}: {place}: {wrong}.", hint="The presets' TOML files show every setting.") from error
 
 

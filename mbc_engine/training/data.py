@@ -48,16 +48,20 @@ def within_window(examples: Sequence[QAExample], encoder: TextEncoder) -> list[Q
     return [fitting(example) for example in examples]
 
 
-class TrainingSet:
-    """Examples with each document kept once.
+def require_examples(examples: Sequence[QAExample]) -> None:
+    """Make sure that there is something to train on.
 
     Raises:
-        DataError: there are none.
+        DataError: there is not.
     """
+    if not examples:
+        raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
+
+
+class TrainingSet:
+    """Examples, at least one, with each document kept once."""
 
     def __init__(self, examples: Sequence[QAExample]) -> None:
-        if not examples:
-            raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
         self.questions = [example.question for example in examples]
         self.answers = [shortest(example.answers) for example in examples]
         place: dict[str, int] = {}

@@ -31,7 +31,7 @@ from mbc_engine.model.checkpoint import load_into, save_model
 from mbc_engine.model.mbc import MBC, TextEncoder
 from mbc_engine.model.scoring import ask_all, score
 from mbc_engine.run_folder import CONFIG, EVENTS, MODEL, SNAPSHOT
-from mbc_engine.training.data import Batch, TrainingSet, within_window
+from mbc_engine.training.data import Batch, TrainingSet, require_examples, within_window
 from mbc_engine.training.objective import Losses, Objective
 from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
 from mbc_engine.training.texts import CachedStates, LiveStates, TextStates
@@ -99,6 +99,7 @@ class _Training:
     ) -> None:
         self.config, self.settings, self.run = config, config.training, run
         self.device, self.stop = torch.device(device), stop or threading.Event()
+        require_examples(examples)
         self.validation = _evenly_spaced(validation, self.settings.validation_questions)
         self.began = time.monotonic()
         torch.manual_seed(self.settings.seed)

@@ -22,6 +22,7 @@ def test_figures_are_shown(mbc, model, questions):
         "documents",
         "exact",
         "F1",
+        "lenient",
         "source",
         "source",
     ]

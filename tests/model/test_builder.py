@@ -86,6 +86,7 @@ def test_settings_reach_the_modules(tiny: Any) -> None:
         "model.tokens=3",
         "model.centring=true",
         "model.routing=true",
+        "model.read=routed",
         "model.routed_documents=5",
         "model.codebook={ codes = 6, levels = 2, per_position = true, commitment = 0.5 }",
         "model.codebook.decay=0.9",

@@ -25,6 +25,8 @@ def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(tiny: Any, e
     model = tiny.model(
         "gpt2",
         encoder,
+        "model.routing=true",
+        "model.read=routed",
         f"model.codebook.levels={levels}",
         "model.codebook.per_position=true",
         "model.codebook.codes=5",
@@ -91,7 +93,7 @@ def test_an_empty_memory_still_answers(tiny: Any) -> None:
 
 
 def test_residual_codes_answer_routed_and_refuse_flat(tiny: Any) -> None:
-    model = tiny.model("gpt2", "bert", "model.routing=true", "model.codebook.levels=2")
+    model = tiny.model("gpt2", "bert", "model.routing=true", "model.read=routed", "model.codebook.levels=2")
     memory = CodeMemory(model.memorise(TEXTS), model.codebook)
     assert len(model.answer(QUESTIONS, memory, read_mode="routed")) == 2
     with pytest.raises(MBCError, match="cannot be read flat"):

@@ -4,7 +4,7 @@ import pytest
 
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.errors import DataError
-from mbc_engine.training.data import TrainingSet
+from mbc_engine.training.data import TrainingSet, require_examples
 
 
 def example(text: str, question: str, *answers: str) -> QAExample:
@@ -58,4 +58,4 @@ def test_an_epochs_order_depends_on_seed_and_epoch_alone() -> None:
 
 def test_nothing_to_train_on_is_an_error() -> None:
     with pytest.raises(DataError, match="nothing to train on"):
-        TrainingSet([])
+        require_examples([])

@@ -260,9 +260,19 @@ def test_the_runs_model_is_the_best_validated_one(
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "config.toml",
         "events.jsonl",
+        "lock",
         "model",
         "snapshot.safetensors",
     ]
+
+
+def test_a_second_training_in_the_same_folder_is_refused(tiny: Any, tmp_path: Path, examples: Any) -> None:
+    first = train(tiny.config("gpt2", "bert"), examples(20), [], tmp_path / "run", cache=tmp_path / "cache")
+    next(first)
+    second = train(tiny.config("gpt2", "bert"), examples(20), [], tmp_path / "run", cache=tmp_path / "c", resume=True)
+    with pytest.raises(ConfigError, match="Another training is at work"):
+        next(second)
+    first.close()
 
 
 def test_without_validation_the_last_model_is_kept(tiny: Any, tmp_path: Path, start: Runner) -> None:

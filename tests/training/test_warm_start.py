@@ -11,7 +11,7 @@ from mbc_engine.model.mbc import MBC
 from mbc_engine.training import warm_start
 from mbc_engine.training.data import TrainingSet
 from mbc_engine.training.texts import LiveStates
-from mbc_engine.training.warm_start import fit_centring, fit_codebook, start_from_pca
+from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca
 
 FROZEN = ["model.documents.frozen=true", "model.questions.frozen=true", "model.routing=true"]
 
@@ -129,7 +129,7 @@ def test_a_fitted_codebook_codes_the_documents_well(tiny: Any, data: TrainingSet
 def test_too_few_documents_for_the_codebook_are_an_error_of_the_user(tiny: Any, data: TrainingSet) -> None:
     model = tiny.model("gpt2", "bert", *FROZEN, "model.codebook.codes=64", "model.codebook.per_position=true")
     with pytest.raises(ConfigError, match="64 codes cannot start from 50 documents"):
-        fit_codebook(model, LiveStates(model.documents, data.documents), 50)
+        require_enough(model.codebook, len(data.documents))
 
 
 def test_centring_is_fitted_to_all_texts_whatever_it_followed_before(tiny: Any, data: TrainingSet) -> None:

@@ -1,0 +1,45 @@
+"""The embedded model: it is there, it is small, and it finds the story that a question is about."""
+
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from mbc_engine import MBC, Recall, ingest, load_model, open_bank
+from mbc_engine.datasets.newswire import stories
+
+
+@pytest.fixture(scope="module")
+def mini() -> MBC:
+    return load_model("mini")
+
+
+def test_the_package_carries_at_most_20_megabytes() -> None:
+    folder = Path(str(files("mbc_engine") / "models" / "mini"))
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 20_000_000
+
+
+def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: MBC, tmp_path: Path) -> None:
+    told = list(islice(stories("test", 16, seed=3), 16))
+    folder = tmp_path / "stories"
+    folder.mkdir()
+    for story in told:
+        (folder / f"{story.id}.txt").write_text(f"{story.title}. {story.text}")
+    with open_bank(mini, tmp_path / "bank.mbc") as bank:
+        list(ingest(mini, bank, [folder]))
+        assert bank.sizes().codes == 16 * 27
+        replies = Recall(mini, bank).ask([story.questions[0][0] for story in told])
+    assert all(reply.answer for reply in replies)
+    right = sum(Path(reply.sources[0].path).stem == story.id for reply, story in zip(replies, told, strict=True))
+    assert right >= 12
+    assert all(reply.sources[0].sentence for reply in replies)
+
+
+def test_answers_are_the_same_each_time(mini: MBC, tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("The robotics club of Ashford honoured Maria Lopez on Friday.")
+    with open_bank(mini, tmp_path / "bank.mbc") as bank:
+        list(ingest(mini, bank, [tmp_path / "note.md"]))
+        recall = Recall(mini, bank)
+        first, second = (recall.ask(["Who was honoured?"])[0] for _ in range(2))
+    assert (first.answer, first.sources) == (second.answer, second.sources)
