@@ -1,6 +1,6 @@
-"""Stage 4 of `mini`: put the trained model and its base LM into the package, in half precision.
+"""Stage 5 of `mini`: put the trained model and its base LM into the package, in half precision.
 
-python recipes/mini/package.py --model runs/mini/model --base build/mini/base --out mbc_engine/models/mini
+python recipes/mini/package.py --model build/mini/real/model --base build/mini/base --out mbc_engine/models/mini
 """
 
 import argparse
