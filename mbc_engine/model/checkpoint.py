@@ -20,6 +20,7 @@ from mbc_engine.model.builder import assemble, load_pretrained
 from mbc_engine.model.digest import state_digest
 from mbc_engine.model.kv_lora import add_kv_lora, load_adapter, save_adapter
 from mbc_engine.model.mbc import MBC
+from mbc_engine.run_folder import MODEL
 
 WEIGHTS, CONFIG, ADAPTER = "model.safetensors", "config.toml", "adapter"
 
@@ -110,7 +111,7 @@ def find_model(name: str) -> Path:
     """
     candidates = (
         Path(name),
-        Path(name) / "model",
+        Path(name) / MODEL,
         platformdirs.user_data_path("mbc") / "models" / name,
         Path(str(files("mbc_engine") / "models" / name)),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from torch import Tensor
 
 from mbc_engine.bank import BankSizes, ChunkSource, MemoryBank
 from mbc_engine.documents import chunk, read, split_sentences
@@ -127,9 +128,11 @@ class Recall:
             best.setdefault(place.source, place)
             shares[place.source] = shares.get(place.source, 0.0) + share
         ranked = sorted(shares, key=lambda source: -shares[source])[:most]
-        return tuple(self._source(question, best[source], shares[source]) for source in ranked)
+        wanted = self._model.documents.sentence_vectors([question])[0]
+        return tuple(self._source(wanted, best[source], shares[source]) for source in ranked)
 
-    def _source(self, question: str, place: ChunkSource, share: float) -> Source:
+    def _source(self, wanted: Tensor, place: ChunkSource, share: float) -> Source:
+        """A source with the sentence whose vector is closest to `wanted` [E]."""
         try:
             document = read(Path(place.source))
         except DataError:
@@ -143,5 +146,5 @@ class Recall:
             return Source(place.source, share, "unchanged", None, place.date)
         passage = passages[place.ordinal]
         sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
-        fit = encoder.sentence_vectors(sentences) @ encoder.sentence_vectors([question])[0]
+        fit = encoder.sentence_vectors(sentences) @ wanted
         return Source(place.source, share, "unchanged", sentences[int(fit.argmax())], place.date)

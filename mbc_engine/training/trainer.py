@@ -175,7 +175,7 @@ class _Training:
     def _step(self, epoch: int, batch: Batch) -> Iterator[Event]:
         """One optimiser step of `accumulate` forward passes."""
         settings, model, step = self.settings, self.model, self.progress.step
-        torch.manual_seed(settings.seed * 1_000_003 + step)
+        self._seed()
         if not model.is_quantising and step >= int(self.total_steps * settings.quantise_from):
             self._centre()
             yield QuantisationStarted(step, fit_codebook(model, self.documents, len(self.data.documents)))
@@ -196,7 +196,7 @@ class _Training:
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.progress = replace(self.progress, step=step + 1, is_quantising=model.is_quantising)
+        self.progress = replace(self.progress, step=step + 1)
         if resets:
             yield CodesReset(step, resets)
         seconds = time.monotonic() - began
@@ -227,9 +227,13 @@ class _Training:
             is_best,
         )
 
+    def _seed(self) -> None:
+        """Make what follows draw the same random numbers whenever this step is done."""
+        torch.manual_seed(self.settings.seed * 1_000_003 + self.progress.step)
+
     def _centre(self) -> None:
         """Centre both sides by the training set as it is seen now."""
-        torch.manual_seed(self.settings.seed * 1_000_003 + self.progress.step)
+        self._seed()
         fit_centring(self.model.documents.amortizer, self.documents, len(self.data.documents))
         fit_centring(self.model.questions.amortizer, self.questions, len(self.data.questions))
 
@@ -246,7 +250,12 @@ class _Training:
         shutil.rmtree(old, ignore_errors=True)
 
     def _snapshot(self, log: EventLog) -> CheckpointSaved:
-        self.progress = replace(self.progress, events=log.position(), seconds=self._seconds())
+        self.progress = replace(
+            self.progress,
+            is_quantising=self.model.is_quantising,
+            events=log.position(),
+            seconds=self._seconds(),
+        )
         self.began = time.monotonic()
         save_snapshot(self.run / SNAPSHOT, self.model, self.optimizer, self.progress)
         return CheckpointSaved(self.progress.step, str(self.run / SNAPSHOT))
