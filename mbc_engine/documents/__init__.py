@@ -1,8 +1,19 @@
 """Files become documents, documents become sentences and chunks that fit an encoder."""
 
 from mbc_engine.documents.chunks import chunk
-from mbc_engine.documents.document import Document
-from mbc_engine.documents.reader import Found, Skipped, find_files, read, read_files
+from mbc_engine.documents.document import Document, Skipped
+from mbc_engine.documents.reader import read_document, read_file, read_stream
 from mbc_engine.documents.sentences import split_sentences
+from mbc_engine.documents.walk import Found, find_files
 
-__all__ = ["Document", "Found", "Skipped", "chunk", "find_files", "read", "read_files", "split_sentences"]
+__all__ = [
+    "Document",
+    "Found",
+    "Skipped",
+    "chunk",
+    "find_files",
+    "read_document",
+    "read_file",
+    "read_stream",
+    "split_sentences",
+]

@@ -1,6 +1,6 @@
-"""What a document is to the engine: a text with a source, and the chunks of it that fit the encoder."""
+"""What a document is to the engine: a text to remember, where it came from and what identifies it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -8,15 +8,37 @@ class Document:
     """A text to remember.
 
     Attributes:
-        source: where it came from; an absolute path for files.
-        text: the whole text.
-        digest: SHA-256 of the bytes it was read from, hexadecimal.
+        source: where it came from: the absolute path of a file, links resolved; "stdin:" and 12 hexadecimal digits
+            for a text from standard input.
+        part: "" when the document is all of its source; else what no other document of the source has: the id or
+            number of a row, the number (from 1) of a piece of a huge text.
+        text: the whole text, never blank, always valid UTF-8 without NUL.
+        digest: SHA-256, hexadecimal, of the name of the format, a zero byte and the bytes it was read from, after
+            decompression. Two documents with the same digest have the same text.
         size: how many bytes these were.
-        date: when it was written, ISO 8601, or None when unknown.
+        date: the day it was written, ISO 8601: as it says itself, else the day its file was last modified (UTC);
+            None when unknown.
+        position: bytes of the file, as it is on the disk, that were read when the document came, some ahead of it
+            among them; 0 for standard input.
     """
 
     source: str
+    part: str
     text: str
     digest: str
     size: int
     date: str | None = None
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What was not read, and why.
+
+    Attributes:
+        source: a file or folder; for one row of a file, `path#row`.
+        reason: worded to follow the name.
+    """
+
+    source: str
+    reason: str

@@ -1,74 +1,22 @@
-"""Walking folders and reading text and Markdown."""
+"""Reading files, compressed files and streams: text and Markdown, encodings, damage, dates, digests."""
 
+import gzip
 import hashlib
+import io
+import lzma
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mbc_engine.documents import Document, Skipped, find_files, read, read_files
+from mbc_engine.documents import Document, Skipped, read_document, read_file, read_stream
 from mbc_engine.errors import DataError
 
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name in ("b.txt", "a/z.md", "a/.hidden.txt", ".git/c.txt", "c.TXT", "picture.png", "README"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(name)
-    return tmp_path
-
-
-def found(root: Path, *paths: Path) -> tuple[list[str], list[tuple[str, str]]]:
-    result = find_files(paths)
-    return (
-        [path.relative_to(root).as_posix() for path in result.files],
-        [(Path(skip.source).relative_to(root).as_posix(), skip.reason) for skip in result.skipped],
-    )
-
-
-def test_walk_is_sorted_leaves_out_hidden_files_and_says_what_it_skips(folder: Path) -> None:
-    assert found(folder, folder) == (
-        ["a/z.md", "b.txt", "c.TXT"],
-        [("README", "has no suffix"), ("picture.png", "is a .png file, which cannot be read yet")],
-    )
-
-
-def test_named_paths_keep_their_order_and_may_be_hidden(folder: Path) -> None:
-    assert found(folder, folder / "c.TXT", folder / ".git", folder / "b.txt")[0] == ["c.TXT", ".git/c.txt", "b.txt"]
-
-
-def test_what_is_reached_twice_counts_once(folder: Path) -> None:
-    (folder / "a" / "loop").symlink_to(folder)
-    (folder / "link.txt").symlink_to(folder / "b.txt")
-    again = (folder / "a", folder / "b.txt", folder / "a" / "..")
-    assert found(folder, folder, *again)[0] == ["a/z.md", "b.txt", "c.TXT"]
-
-
-def test_missing_path_is_an_error_with_a_hint(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="gone does not exist") as caught:
-        find_files([tmp_path, tmp_path / "gone"])
-    assert caught.value.hint
-
-
-def test_broken_links_pipes_and_closed_folders_do_not_stop_the_walk(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "broken.txt").symlink_to(folder / "nowhere.txt")
-    os.mkfifo(folder / "pipe.txt")
-    (folder / "closed").mkdir()
-    listdir = os.listdir
-
-    def guarded(path: Path) -> list[str]:
-        if Path(path).name == "closed":
-            raise PermissionError(13, "Permission denied")
-        return listdir(path)
-
-    monkeypatch.setattr(os, "listdir", guarded)
-    files, skipped = found(folder, folder)
-    assert files == ["a/z.md", "b.txt", "c.TXT"]
-    assert ("broken.txt", "cannot be read: no such file or directory") in skipped
-    assert ("pipe.txt", "is not a regular file") in skipped
-    assert ("closed", "cannot be read: permission denied") in skipped
+ReadOne = Callable[[str, bytes | str], Document]
+Read = Callable[[str, bytes | str], list[Document | Skipped]]
 
 
 def test_document_says_where_it_came_from(tmp_path: Path) -> None:
@@ -76,33 +24,68 @@ def test_document_says_where_it_came_from(tmp_path: Path) -> None:
     path.write_bytes("Zoë\r\nhere".encode())
     os.utime(path, (0, 86_400 * 365))
     (tmp_path / "link.txt").symlink_to(path)
-    assert read(tmp_path / "link.txt") == Document(
-        source=str(path.resolve()),
-        text="Zoë\nhere",
-        digest=hashlib.sha256("Zoë\r\nhere".encode()).hexdigest(),
-        size=10,
-        date="1971-01-01",
-    )
+    assert list(read_file(tmp_path / "link.txt")) == [
+        Document(
+            source=str(path.resolve()),
+            part="",
+            text="Zoë\nhere",
+            digest=hashlib.sha256("text\0Zoë\r\nhere".encode()).hexdigest(),
+            size=10,
+            date="1971-01-01",
+        )
+    ]
+
+
+def test_digest_tells_contents_and_formats_apart_but_not_names_or_compression(read_one: ReadOne) -> None:
+    plain = read_one("a.txt", "# same")
+    for name, data in {
+        "b.log": b"# same",
+        "a.txt.gz": gzip.compress(b"# same"),
+        "A.TXT.XZ": lzma.compress(b"# same"),
+        "two.txt.gz": gzip.compress(b"# s") + gzip.compress(b"ame"),
+    }.items():
+        again = read_one(name, data)
+        assert (again.text, again.digest, again.size) == (plain.text, plain.digest, plain.size)
+    assert read_one("a.md", "# same").digest != plain.digest
+    assert read_one("c.txt", "# some").digest != plain.digest
+
+
+RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. Москва, столица России."
+JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。東京は日本の首都です。"
 
 
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        ("\ufeffmark".encode(), "mark"),
-        ("naïve “quote”".encode("cp1252"), "naïve “quote”"),
         (b"caf\xe9 \x81", "café \x81"),
+        ("naïve “quote”".encode("cp1252"), "naïve “quote”"),
+        ("Garçon, où étais-tu l'été ?".encode("latin-1"), "Garçon, où étais-tu l'été ?"),
+        ("Der große Bär läuft über die Straße".encode("latin-1"), "Der große Bär läuft über die Straße"),
+        (RUSSIAN.encode("cp1251"), RUSSIAN),
+        (RUSSIAN.encode("koi8-r"), RUSSIAN),
+        (JAPANESE.encode("shift-jis"), JAPANESE),
+        (b"many good " + "éàü".encode() * 20 + b" one bad \xff", "many good " + "éàü" * 20 + " one bad \ufffd"),
+        ("\ufeffmark".encode(), "mark"),
+        ("Zoë\r\nж".encode("utf-16"), "Zoë\nж"),
+        ("Zoë\nж".encode("utf-16-be"), "Zoë\nж"),
+        ("no mark".encode("utf-16-le"), "no mark"),
+        ("Zoë\nж".encode("utf-32"), "Zoë\nж"),
     ],
 )
-def test_text_is_decoded(tmp_path: Path, data: bytes, text: str) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(data)
-    assert read(path).text == text
+def test_text_is_decoded(read_one: ReadOne, data: bytes, text: str) -> None:
+    assert read_one("a.txt", data).text == text
 
 
-def test_markdown_loses_front_matter_and_comments_only(tmp_path: Path) -> None:
-    path = tmp_path / "a.md"
-    path.write_text("---\ntitle: x\ndate: 2024-05-01\n---\n# Head\n<!-- a\n-- b -->*Text* <!-- open\n---\n")
-    document = read(path)
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "data", [bytes(range(128, 256)) * 8192, b"\xe3\x81" * (1 << 19), b"a" * ((1 << 20) - 1) + b"\xe9"]
+)
+def test_no_sample_takes_long_to_decode(read_one: ReadOne, data: bytes) -> None:
+    assert read_one("a.txt", data).text
+
+
+def test_markdown_loses_front_matter_and_comments_only(read_one: ReadOne) -> None:
+    document = read_one("a.md", "---\ntitle: x\ndate: 2024-05-01\n---\n# Head\n<!-- a\n-- b -->*Text* <!-- open\n---\n")
     assert document.text == "# Head\n*Text* <!-- open\n---\n"
     assert document.date == "2024-05-01"
 
@@ -110,10 +93,14 @@ def test_markdown_loses_front_matter_and_comments_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["---\n\nBetween rules.\n\n---\n", "---\ntitle: never closed\n", "text\n---\na: b\n---\n"]
 )
-def test_markdown_rules_are_no_front_matter(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "a.md"
-    path.write_text(text)
-    assert read(path).text == text
+def test_markdown_rules_are_no_front_matter(read_one: ReadOne, text: str) -> None:
+    assert read_one("a.md", text).text == text
+
+
+@pytest.mark.timeout(5)
+def test_hostile_markdown_takes_linear_time(read_one: ReadOne) -> None:
+    for text in ("<!--" * 200_000, "---\na: b\n" + "---x\n" * 200_000, "---\na: b\n" + "--- " * 200_000):
+        assert read_one("a.md", text).text == text
 
 
 @pytest.mark.parametrize(
@@ -123,49 +110,110 @@ def test_markdown_rules_are_no_front_matter(tmp_path: Path, text: str) -> None:
         ("'2024-05-01T01:00:00+02:00'  # local", "2024-04-30"),
         ("2024-05-01T10:00:00Z", "2024-05-01"),
         ("2024-05-01 10:00:00 +0200", "2024-05-01"),
-        ("1 May 2024", "1970-01-02"),
+        ("2024/05/01", "2024-05-01"),
+        ("1 May 2024", "2024-05-01"),
+        ("Wed, 01 May 2024 10:00:00 +0200", "2024-05-01"),
+        ("26-FEB-1987 15:01:01.79", "1987-02-26"),
+        ("31 February 1987", "1970-01-02"),
+        ("0001-01-01T00:00:00+02:00", "0001-01-01"),
+        ("soon", "1970-01-02"),
         ("", "1970-01-02"),
     ],
 )
-def test_date_is_the_written_one_else_that_of_the_file(tmp_path: Path, written: str, day: str) -> None:
-    path = tmp_path / "a.md"
-    path.write_text(f"---\ntitle: t\ndate: {written}\n---\ntext")
+def test_date_is_the_written_one_else_that_of_the_file(
+    write: Callable[[str, str], Path], written: str, day: str
+) -> None:
+    path = write("a.md", f"---\ntitle: t\ndate: {written}\n---\ntext")
     os.utime(path, (0, 86_400))
-    assert read(path).date == day
+    (document,) = read_file(path)
+    assert isinstance(document, Document)
+    assert document.date == day
 
 
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
         ("a.txt", b"PK\0\1", "looks binary"),
+        ("a.txt", b"PK\0\1\2\0", "looks binary"),
         ("a.txt", b"\xef\xbb\xbf \n", "is empty"),
+        ("a.txt.gz", gzip.compress(b""), "is empty"),
         ("a.md", b"---\na: b\n---\n<!-- -->", "is empty"),
         ("a.xyz", b"text", "is a .xyz file, which cannot be read yet"),
+        ("a.gz", b"text", "is a .gz file, which cannot be read yet"),
+        ("a.docx.xz", b"text", "is a .docx.xz file, which cannot be read yet"),
+        ("a", b"text", "has no suffix"),
         (os.fsdecode(b"caf\xe9.txt"), b"text", "has a name that is not UTF-8"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_or_skipped(tmp_path: Path, name: str, data: bytes, reason: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(data)
+def test_what_cannot_be_read_is_skipped_or_an_error(
+    write: Callable[[str, bytes], Path], name: str, data: bytes, reason: str
+) -> None:
+    path = write(name, data)
+    (skipped,) = read_file(path)
+    assert isinstance(skipped, Skipped)
+    assert skipped.reason == reason
+    skipped.source.encode()
     with pytest.raises(DataError, match=reason) as caught:
-        read(path)
+        read_document(str(path))
     caught.value.message.encode()
-    (skip,) = read_files([path])
-    assert isinstance(skip, Skipped)
-    assert skip.reason == reason
-    skip.source.encode()
 
 
-def test_a_file_that_vanished_does_not_stop_the_others(tmp_path: Path) -> None:
-    (tmp_path / "b.txt").write_text("b")
-    first, second = read_files([tmp_path / "a.txt", tmp_path / "b.txt"])
-    assert first == Skipped(str(tmp_path / "a.txt"), "cannot be read: no such file or directory")
-    assert isinstance(second, Document)
+def test_pipes_and_missing_files_are_skipped(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    for name, reason in {
+        "pipe.txt": "is not a regular file",
+        "gone.txt": "cannot be read: no such file or directory",
+    }.items():
+        assert list(read_file(tmp_path / name)) == [Skipped(str(tmp_path.resolve() / name), reason)]
 
 
-@pytest.mark.timeout(5)
-def test_hostile_markdown_takes_linear_time(tmp_path: Path) -> None:
-    path = tmp_path / "a.md"
-    for text in ("<!--" * 200_000, "---\na: b\n" + "---x\n" * 200_000, "---\na: b\n" + "--- " * 200_000):
-        path.write_text(text)
-        assert read(path).text == text
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_what_stands_before_the_damage_stays_read(read: Read, suffix: str) -> None:
+    rows = "\n".join(
+        f'{{"text": "row {number} {hashlib.sha256(b"%d" % number).hexdigest()}"}}' for number in range(5000)
+    )
+    packed = {".gz": gzip.compress, ".xz": lzma.compress}[suffix](rows.encode())
+    *good, last = read(f"a.jsonl{suffix}", packed[: len(packed) // 2])
+    assert isinstance(last, Skipped)
+    assert last.source.endswith(f"a.jsonl{suffix}")
+    assert last.reason.startswith("is damaged: ")
+    texts = [item.text for item in good if isinstance(item, Document)]
+    assert len(texts) > 1000
+    assert all(text.startswith(f"row {number} ") for number, text in enumerate(texts))
+
+
+def test_compressed_file_that_is_none_is_damaged(reason: Callable[[str, str], str]) -> None:
+    assert reason("a.txt.gz", "plain").startswith("is damaged: ")
+    assert reason("a.txt.xz", "plain").startswith("is damaged: ")
+
+
+def test_a_document_can_be_read_again_by_its_source_and_part(write: Callable[[str, str], Path]) -> None:
+    for path in (write("a.txt", "whole"), write("a.jsonl", '{"text": "a"}\n\n{"id": "x", "text": "b"}\n{bad')):
+        documents = [item for item in read_file(path) if isinstance(item, Document)]
+        assert [read_document(document.source, document.part) for document in documents] == documents
+    with pytest.raises(DataError, match="has no part 'y' any more"):
+        read_document(str(path), "y")
+    with pytest.raises(DataError, match="holds more than one document now"):
+        read_document(str(path))
+    with pytest.raises(DataError, match="did not come from a file"):
+        read_document("stdin:0123456789ab")
+
+
+def test_a_stream_is_named_by_its_digest() -> None:
+    stream = io.BytesIO(b"piped text")
+    (document,) = read_stream(stream)
+    assert isinstance(document, Document)
+    assert document.source == "stdin:" + hashlib.sha256(b"text\0piped text").hexdigest()[:12]
+    assert (document.part, document.text, document.date) == ("", "piped text", None)
+    assert not stream.closed
+
+
+def test_a_stream_that_cannot_be_read_is_skipped() -> None:
+    assert list(read_stream(io.BytesIO(b" \n"))) == [Skipped("stdin", "is empty")]
+    assert list(read_stream(io.BytesIO(b"\0\1\2"))) == [Skipped("stdin", "looks binary")]
+
+
+def test_importing_documents_is_light() -> None:
+    heavy = "{'bs4', 'charset_normalizer', 'docx', 'lxml', 'numpy', 'pathspec', 'pypdf', 'torch'}"
+    program = f"import sys, mbc_engine.documents; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
+    subprocess.run([sys.executable, "-c", program], check=True)

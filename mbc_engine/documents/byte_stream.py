@@ -1,0 +1,111 @@
+"""The bytes of a file, decompressed if its name says so. Damage ends them, and is told afterwards."""
+
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from mbc_engine.documents.unreadable import UnreadableFile, described, reason
+
+# What `ByteStream.peek` gives at least, if there are that many.
+PEEK_BYTES = 1 << 20
+# Small, for what a decompressor gave in the call that met the damage is lost.
+_BLOCK_BYTES = 1 << 16
+
+_DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+
+
+def _plain(file: io.BufferedReader) -> io.BufferedReader:
+    return file
+
+
+OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedIOBase]] = {
+    "": _plain,
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+}
+"""What decompresses an open file, by the suffix its compression adds."""
+
+
+class _UntilItFails(io.RawIOBase):
+    """Blocks of bytes as a stream that ends where reading them fails, keeping the reason."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self.failure: str | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # the type of io's own caller
+        filled = 0
+        while filled < len(buffer) and (block := self._next(min(_BLOCK_BYTES, len(buffer) - filled))):
+            buffer[filled : filled + len(block)] = block
+            filled += len(block)
+        return filled
+
+    def _next(self, most: int) -> bytes:
+        if self.failure:
+            return b""
+        try:
+            return self._read(most)
+        except _DAMAGE as error:  # before OSError, of which BadGzipFile is one
+            self.failure = f"is damaged: {described(error)}"
+        except OSError as error:
+            self.failure = reason(error)
+        return b""
+
+
+class ByteStream(io.BufferedReader):
+    """Bytes that can be looked at before they are taken: `peek()` gives the first `PEEK_BYTES`.
+
+    Args:
+        read: gives the next bytes, at most as many as it is asked for, and none at the end.
+        position: bytes of the file on the disk that were needed so far.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], position: Callable[[], int] = int) -> None:
+        self._source = _UntilItFails(read)
+        self.position = position
+        super().__init__(self._source, PEEK_BYTES)
+
+    def require_whole(self) -> None:
+        """Raise if the bytes ended early.
+
+        Raises:
+            UnreadableFile: the file is damaged or could not be read to its end.
+        """
+        if self._source.failure:
+            raise UnreadableFile(self._source.failure)
+
+    def read_whole(self, most: int) -> bytes:
+        """All bytes up to the end or the damage.
+
+        Raises:
+            UnreadableFile: there are none, or more than `most`.
+        """
+        blocks: list[bytes] = []
+        size = 0
+        while block := self.read(PEEK_BYTES):
+            blocks.append(block)
+            size += len(block)
+            if size > most:
+                raise UnreadableFile(f"is larger than {most >> 20} MB")
+        if not blocks:
+            self.require_whole()
+            raise UnreadableFile("is empty")
+        return b"".join(blocks)
+
+
+@contextmanager
+def open_bytes(path: Path, compression: str) -> Iterator[ByteStream]:
+    """Open a file whose compression is named by a suffix, one of `OPENERS`.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    with path.open("rb") as file, OPENERS[compression](file) as unpacked:
+        yield ByteStream(unpacked.read1, file.tell)

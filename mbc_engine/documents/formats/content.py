@@ -1,0 +1,45 @@
+"""What a format gives: the documents of a file as texts with the bytes each stands for."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mbc_engine.documents.byte_stream import ByteStream
+
+
+@dataclass(frozen=True)
+class Content:
+    """One document of a file.
+
+    Attributes:
+        text: its text, perhaps blank.
+        data: the bytes that identify it: they, and nothing else, decide the text.
+        date: the date written in it, an ISO day, or None.
+        part: "" if it is all of the file.
+    """
+
+    text: str
+    data: bytes
+    date: str | None = None
+    part: str = ""
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that is no document: its number from 1, and why, worded to follow its name."""
+
+    number: int
+    reason: str
+
+
+Read = Callable[[ByteStream], Iterator[Content | BadRow]]
+"""Reads the documents of a file, lazily.
+
+Raises:
+    UnreadableFile: the file, or from some place on the rest of it, cannot be read.
+"""
+
+
+def with_title(title: str, text: str) -> str:
+    """The text under its title, unless it begins with it already."""
+    title, text = title.strip(), text.strip()
+    return text if text.startswith(title) else f"{title}\n\n{text}".strip()

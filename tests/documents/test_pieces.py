@@ -1,0 +1,89 @@
+"""Huge texts come in pieces that, put together again, are the whole text."""
+
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.documents import Document, Skipped, pieces, read_document, read_file, read_stream
+from mbc_engine.documents.byte_stream import ByteStream
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
+
+
+def texts(items: list[Document | Skipped]) -> list[tuple[str, str]]:
+    return [(item.part, item.text) for item in items if isinstance(item, Document)]
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("sixteen letters.", [("", "sixteen letters.")]),
+        ("a line of text\nanother line\n", [("1", "a line of text\n"), ("2", "another line\n")]),
+        ("words on a single line", [("1", "words on a "), ("2", "single line")]),
+        ("x" * 20, [("1", "x" * 16), ("2", "xxxx")]),
+        ("я" * 9 + "é", [("1", "я" * 8), ("2", "яé")]),
+        ("a" + "я" * 9, [("1", "a" + "я" * 7), ("2", "яя")]),
+        ("x" * 15 + "\r\n.", [("1", "x" * 15), ("2", "\n.")]),
+        ("text\n" + " " * 30, [("1", "text\n           ")]),
+    ],
+)
+def test_cuts_at_line_ends_else_spaces_else_characters(
+    read: Callable[[str, str], list[Document | Skipped]], text: str, parts: list[tuple[str, str]]
+) -> None:
+    assert texts(read("a.txt", text)) == parts
+
+
+@given(
+    text=st.text(st.sampled_from("aя \n\r") | st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff")),
+    encoding=st.sampled_from(["utf-8-sig", "utf-16", "utf-32"]),
+    size=st.integers(8, 40),
+)
+def test_pieces_put_together_are_the_whole_text(text: str, encoding: str, size: int) -> None:
+    data = text.encode(encoding)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE_BYTES", size)
+        cut = list(pieces.pieces(ByteStream(io.BytesIO(data).read)))
+    assert "".join(piece.text for piece in cut) == text.replace("\r\n", "\n").replace("\r", "\n")
+    assert b"".join(piece.data for piece in cut) == data
+    assert all(len(piece.data) <= size for piece in cut)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_changed_line_changes_only_its_piece(write: Callable[[str, str | bytes], Path]) -> None:
+    before = list(read_file(write("a.txt", "first line....\nsecond line...\nthird")))
+    after = list(read_file(write("a.txt.gz", gzip.compress(b"first line....\nsecond LINE...\nthird"))))
+    same = [one.digest == other.digest for one, other in zip(before, after, strict=True)]  # type: ignore[union-attr]
+    assert same == [True, False, True]
+    assert read_document(str(write("a.txt", "first line....\nsecond line...\nthird")), "2") == before[1]
+
+
+def test_front_matter_dates_every_piece(
+    read: Callable[[str, str], list[Document | Skipped]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 32)
+    items = read("a.md", "---\ndate: 2024-05-01\n---\nSome\n" + "Some more text to be cut\n" * 2)
+    assert texts(items) == [("1", "Some\n"), ("2", "Some more text to be cut\n"), ("3", "Some more text to be cut\n")]
+    assert {item.date for item in items if isinstance(item, Document)} == {"2024-05-01"}
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_huge_stream_has_one_source_and_keeps_what_came_before_binary_data() -> None:
+    first, second, skipped = read_stream(io.BytesIO(b"a line of text\nanother line...\n" + b"\0" * 16))
+    assert isinstance(first, Document)
+    assert isinstance(second, Document)
+    assert first.source == second.source == f"stdin:{first.digest[:12]}"
+    assert skipped == Skipped(first.source, "looks binary")
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_later_pieces_may_tell_the_encoding(read: Callable[[str, bytes], list[Document | Skipped]]) -> None:
+    assert texts(read("a.txt", b"plain letters..\n" + "caf\u00e9".encode("cp1252")))[1] == ("2", "café")

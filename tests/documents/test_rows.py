@@ -1,0 +1,149 @@
+"""Rows of JSON Lines and CSV: a document each."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.documents import Document, Skipped, encoding
+from mbc_engine.documents.formats import csv as csv_format
+
+Read = Callable[[str, bytes | str], list[Document | Skipped]]
+
+
+def rows(items: list[Document | Skipped]) -> list[tuple[str, str]]:
+    """The part and text of each document; where one was skipped, its number and the reason."""
+    return [
+        (item.part, item.text) if isinstance(item, Document) else (item.source.partition("#")[2], item.reason)
+        for item in items
+    ]
+
+
+def test_fields_of_an_object(read: Read) -> None:
+    (item,) = read(
+        "a.jsonl", '{"id": "n-1", "date": "26-FEB-1987 15:01:01.79", "title": "Cocoa", "text": "It rained.", "x": [1]}'
+    )
+    assert isinstance(item, Document)
+    assert (item.part, item.text, item.date) == ("n-1", "Cocoa\n\nIt rained.", "1987-02-26")
+    assert item.size == len("1987-02-26\0Cocoa\n\nIt rained.")
+
+
+def test_the_text_may_have_other_names_and_begin_with_its_title(read: Read) -> None:
+    lines = (
+        '{"content": "a"}\n{"text": " ", "body": "b"}\n{"title": "See", "text": "See here"}\n{"text": "t", "body": "b"}'
+    )
+    assert rows(read("a.jsonl", lines)) == [("row 1", "a"), ("row 2", "b"), ("row 3", "See here"), ("row 4", "t")]
+
+
+def test_bad_rows_are_skipped_by_their_number(read: Read) -> None:
+    lines = '[1]\n\n{"text": "good"}\n{"text": 5}\n{"id": 1}\nnonsense\n' + "[" * 100_000 + "\n" + "9" * 5000
+    assert rows(read("a.ndjson", lines)) == [
+        ("1", "is not a JSON object"),
+        ("row 3", "good"),
+        ("4", "has no text"),
+        ("5", "has no text"),
+        ("6", "is not JSON"),
+        ("7", "is not JSON"),
+        ("8", "is not JSON"),
+    ]
+    assert rows(read("b.jsonl", " \n\n")) == [("", "is empty")]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "part"),
+    [
+        ('"x/1"', "x/1"),
+        ("17", "17"),
+        ('"\\ud83d\\ude00"', "\U0001f600"),
+        ("null", "row 1"),
+        ("true", "row 1"),
+        ("1.5", "row 1"),
+        ('""', "row 1"),
+        ('"row 9"', "row 1"),
+        ('"a\\u0000"', "row 1"),
+        ('"\\ud800"', "row 1"),
+        (f'"{"x" * 200}"', "x" * 200),
+        (f'"{"x" * 201}"', "row 1"),
+    ],
+)
+def test_a_row_is_called_by_its_id_if_that_can_be_a_name(read: Read, identifier: str, part: str) -> None:
+    assert rows(read("a.jsonl", f'{{"id": {identifier}, "text": "t"}}')) == [(part, "t")]
+
+
+def test_no_two_rows_have_one_name(read: Read) -> None:
+    identifiers = ['"a"', '"a"', '"row 4"', "7", '"7"', '"row 2"']
+    items = read("a.jsonl", "\n".join(f'{{"id": {name}, "text": "t"}}' for name in identifiers))
+    assert [part for part, _ in rows(items)] == ["a", "row 2", "row 3", "7", "row 5", "row 6"]
+
+
+def test_a_row_added_above_leaves_the_others_as_they_are(read: Read) -> None:
+    old = '{"text": "one"}\n{"text": "two", "id": "b"}'
+    before, after = read("a.jsonl", old), read("a.jsonl", '{"text": "new"}\n' + old)
+    assert [item.digest for item in before] == [item.digest for item in after[1:]]  # type: ignore[union-attr]
+
+
+def test_the_same_row_is_the_same_document_in_json_and_csv(read: Read) -> None:
+    (row,) = read("a.jsonl", '{"title": "T", "text": "a, b", "date": "2024-05-01T10:00:00Z", "id": 1}')
+    (cells,) = read("a.csv", 'Text,Date,title\n"a, b",2024-05-01,T\n')
+    assert isinstance(row, Document)
+    assert isinstance(cells, Document)
+    assert row.digest == cells.digest
+
+
+def test_text_that_cannot_be_stored_is_mended(read: Read) -> None:
+    assert rows(read("a.jsonl", '{"text": "a\\u0000b \\ud800 \\ud83d\\ude00"}')) == [
+        ("row 1", "a\ufffdb \ufffd \U0001f600")
+    ]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_header_tells_the_separator(read: Read, separator: str) -> None:
+    table = 'ID;TEXT;When\n1;"a; b, c\td\nnext ""line""";x\n\n2;e;\n'
+    assert rows(read("a.csv", table.replace(";", separator))) == [
+        ("1", 'a; b, c\td\nnext "line"'.replace(";", separator)),
+        ("2", "e"),
+    ]
+
+
+def test_bad_cells_are_skipped_by_their_number(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_format, "LINE_CHARACTERS", 10)
+    limit = csv.field_size_limit(10)
+    try:
+        items = read("a.csv", "text,id\ngood,1\na,b,c\n,2\n" + "x" * 11 + ",3\nshort\nok,4,,\n")
+    finally:
+        csv.field_size_limit(limit)
+    assert rows(items) == [
+        ("1", "good"),
+        ("2", "has more cells than the header"),
+        ("3", "has no text"),
+        ("4", "is broken: field larger than field limit (10)"),
+        ("row 5", "short"),
+        ("4", "ok"),
+    ]
+
+
+def test_a_table_without_text_or_rows(reason: Callable[[str, str], str]) -> None:
+    assert reason("a.csv", "a,b\n1,2\n") == "has no column named text, content or body"
+    assert reason("a.csv", '"a\n') == "has no column named text, content or body"
+    assert reason("a.csv", "\n") == reason("a.tsv", "text\n") == "is empty"
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "cp1251"])
+def test_tables_are_decoded(read: Read, codec: str) -> None:
+    russian = "Съешь же ещё этих мягких французских булок"
+    assert rows(read("a.csv", f"text\tid\r\n{russian}\t1\r\n".encode(codec))) == [("1", russian)]
+    if codec != "cp1251":
+        assert rows(read("a.jsonl", f'{{"text": "{russian}"}}\r\n'.encode(codec))) == [("row 1", russian)]
+
+
+def test_a_line_that_is_too_long_costs_no_other(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "LINE_CHARACTERS", 20)
+    items = read("a.jsonl", '{"text": "first"}\n{"text": "' + "x" * 100 + '"}\n{"text": "third"}')
+    assert rows(items) == [("row 1", "first"), ("2", "is longer than 16 MB"), ("row 3", "third")]
+    assert rows(read("a.csv", "text\nfirst\n" + "x" * 30)) == [("row 1", "first"), ("", "has a line longer than 16 MB")]
+
+
+def test_numbered_row_is_found_in_the_editor(write: Callable[[str, str], Path], read: Read) -> None:
+    (skipped,) = read("a.jsonl", "\n\n{}\n")
+    assert skipped == Skipped(f"{write('a.jsonl', '').resolve()}#3", "has no text")

@@ -1,0 +1,155 @@
+"""Walking folders: what is found, what is left out, what is skipped."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.documents import find_files
+from mbc_engine.errors import DataError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("b.txt", "a/z.md", "a/.hidden.txt", ".git/c.txt", "c.TXT.GZ", "picture.png", "README", "p.pdf.gz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def found(root: Path, *paths: Path, ignore: tuple[str, ...] = ()) -> tuple[list[str], list[tuple[str, str]]]:
+    result = find_files(paths, ignore)
+    return (
+        [path.relative_to(root).as_posix() for path in result.files],
+        [(Path(skip.source).relative_to(root).as_posix(), skip.reason) for skip in result.skipped],
+    )
+
+
+def test_walk_is_sorted_leaves_out_hidden_files_and_says_what_it_skips(folder: Path) -> None:
+    assert found(folder, folder) == (
+        ["a/z.md", "b.txt", "c.TXT.GZ"],
+        [
+            ("README", "has no suffix"),
+            ("p.pdf.gz", "is a .pdf.gz file, which cannot be read yet"),
+            ("picture.png", "is a .png file, which cannot be read yet"),
+        ],
+    )
+
+
+def test_named_paths_keep_their_order_and_may_be_hidden(folder: Path) -> None:
+    assert found(folder, folder / "c.TXT.GZ", folder / ".git", folder / "b.txt")[0] == [
+        "c.TXT.GZ",
+        ".git/c.txt",
+        "b.txt",
+    ]
+
+
+def test_what_is_reached_twice_counts_once(folder: Path) -> None:
+    (folder / "a" / "loop").symlink_to(folder)
+    (folder / "link.txt").symlink_to(folder / "b.txt")
+    again = (folder / "a", folder / "b.txt", folder / "a" / "..")
+    assert found(folder, folder, *again)[0] == ["a/z.md", "b.txt", "c.TXT.GZ"]
+
+
+def test_missing_path_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="gone does not exist") as caught:
+        find_files([tmp_path, tmp_path / "gone"])
+    assert caught.value.hint
+
+
+def test_broken_links_pipes_and_closed_folders_do_not_stop_the_walk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "broken.txt").symlink_to(folder / "nowhere.txt")
+    (folder / "itself.txt").symlink_to(folder / "itself.txt")
+    os.mkfifo(folder / "pipe.txt")
+    (folder / "closed").mkdir()
+    scandir = os.scandir
+
+    def guarded(path: str) -> object:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    files, skipped = found(folder, folder, ignore=("nothing",))
+    assert files == ["a/z.md", "b.txt", "c.TXT.GZ"]
+    assert ("broken.txt", "cannot be read: no such file or directory") in skipped
+    assert ("itself.txt", "cannot be read: too many levels of symbolic links") in skipped
+    assert ("pipe.txt", "is not a regular file") in skipped
+    assert ("closed", "cannot be read: permission denied") in skipped
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Callable[[dict[str, str]], list[str]]:
+    """Writes files that all hold text or patterns, and tells which of them a walk finds."""
+
+    def walk(files: dict[str, str]) -> list[str]:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        return found(tmp_path, tmp_path)[0]
+
+    return walk
+
+
+def test_ignored_files_are_left_out_without_a_word(folder: Path) -> None:
+    assert found(folder, folder, ignore=("*.png", "/a/", "README", "*.gz", "*.GZ")) == (["b.txt"], [])
+
+
+def test_named_files_are_never_ignored(folder: Path) -> None:
+    (folder / ".mbcignore").write_text("b.txt\na/")
+    named = (folder, folder / "b.txt", folder / "a")
+    assert found(folder, *named, ignore=("*.txt",))[0] == ["c.TXT.GZ", "b.txt", "a/z.md"]
+
+
+def test_ignore_files_add_up_and_the_inner_one_outranks(tree: Callable[[dict[str, str]], list[str]]) -> None:
+    assert tree(
+        {
+            ".mbcignore": "# drafts\ndraft*\n!draft-good.txt\nlogs/\n/only-here.txt\n",
+            "draft.txt": "",
+            "draft-good.txt": "",
+            "only-here.txt": "",
+            "logs/a.txt": "",
+            "sub/only-here.txt": "",
+            "sub/.mbcignore": "!draft.txt\nsecret.md\n",
+            "sub/draft.txt": "",
+            "sub/deep/secret.md": "",
+            "sub/deep/draft2.txt": "",
+            "secret.md": "",
+        }
+    ) == ["draft-good.txt", "secret.md", "sub/draft.txt", "sub/only-here.txt"]
+
+
+def test_a_given_pattern_outranks_ignore_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / ".mbcignore").write_text("*")
+    assert found(tmp_path, tmp_path, ignore=("!a.txt",))[0] == ["a.txt"]
+
+
+def test_linked_folder_is_ignored_as_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.txt").write_text("a")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "link").symlink_to(tmp_path / "real")
+    assert found(tmp_path, tmp_path / "here", ignore=("link/",))[0] == []
+
+
+def test_ignore_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".mbcignore").write_text("!")
+    (tmp_path / "a.txt").write_text("a")
+    files, ((name, reason),) = found(tmp_path, tmp_path)
+    assert (files, name) == (["a.txt"], ".mbcignore")
+    assert reason.startswith("cannot be used: ")
+
+
+def test_pattern_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        find_files([tmp_path], ["!"])
+    assert caught.value.hint
+
+
+def test_pipe_named_as_ignore_file_is_no_trap(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".mbcignore")
+    assert find_files([tmp_path]).files == ()
