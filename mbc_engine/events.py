@@ -124,43 +124,88 @@ class TrainFinished(Event):
 
 @dataclass(frozen=True)
 class IngestStarted(Event):
-    """`files` files were found; reading begins."""
+    """`files` files were found, `size` bytes as they are on the disk; reading begins."""
 
     files: int
+    size: int
 
 
 @dataclass(frozen=True)
 class FileSkipped(Event):
-    """A file that was not ingested, and why."""
+    """A file, or a row of one, that was not ingested, and why; the reason is worded to follow the name."""
 
     source: str
     reason: str
 
 
 @dataclass(frozen=True)
-class FilesIngested(Event):
-    """A batch was committed. Counts are totals of this ingest so far."""
+class DocumentsIngested(Event):
+    """A batch was committed. All numbers are of this ingest so far.
 
-    files: int
+    `documents` were memorised, `unchanged` ones passed over; `size` bytes of the files, as they are on the disk, have
+    been dealt with.
+    """
+
+    documents: int
     chunks: int
     unchanged: int
+    size: int
     seconds: float
 
 
 @dataclass(frozen=True)
 class IngestFinished(Event):
-    """The ingest is complete. Counts are of this ingest, sizes in bytes of the whole bank."""
+    """The ingest is over. Counts are of this ingest, `bank_...` and sizes in bytes of the whole bank.
 
-    files: int
+    `removed` origins are in the bank no more: parts that a changed file has lost and, in pruning, files that are gone.
+    `encoding` is the part of `seconds` that the model was at work.
+    """
+
+    documents: int
     chunks: int
     unchanged: int
+    removed: int
     skipped: int
     seconds: float
+    encoding: float
     bank_documents: int
     bank_chunks: int
     code_bytes: int
     codebook_bytes: int
     file_bytes: int
+
+
+@dataclass(frozen=True)
+class DamageFound(Event):
+    """Something in a bank file that does not add up: `where` it is, and `what` is wrong."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True)
+class BlocksVerified(Event):
+    """`done` of `total` blocks of a bank were checked."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class BankVerified(Event):
+    """A check of a whole bank is complete."""
+
+    documents: int
+    chunks: int
+    damages: int
+
+
+@dataclass(frozen=True)
+class DocumentsCopied(Event):
+    """`done` of `total` documents, None if unknown, went from one bank or export to another."""
+
+    done: int
+    total: int | None
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,21 @@ from mbc_engine.model.mbc import MBC
 
 torch.set_num_threads(1)
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--thorough", action="store_true", help="repeat what is random as often as before a release")
+
+
+@pytest.fixture(scope="session")
+def rounds(request: pytest.FixtureRequest) -> Callable[..., int]:
+    """How often to repeat something random: `rounds(full=200, reduced=15)`."""
+
+    def rounds(*, full: int, reduced: int) -> int:
+        return full if request.config.getoption("--thorough") else reduced
+
+    return rounds
+
+
 NAMES = tuple(
     first + last
     for last in ("bo", "dine", "ka", "mir", "ro")

@@ -1,28 +1,52 @@
 """The memory bank: the codes of every document in one file. Needs no model and no torch."""
 
+from mbc_engine.bank.codebook import fingerprint
 from mbc_engine.bank.counts import count
+from mbc_engine.bank.database import delete
+from mbc_engine.bank.exchange import export, import_lines
 from mbc_engine.bank.format import Codes, CodeShape, pack, unpack
+from mbc_engine.bank.merging import merge
+from mbc_engine.bank.proof import Proof, remove_with_proof
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
-    ChunkSource,
+    BankTotals,
     DocumentRecord,
     ModelSignature,
+    Origin,
+    Record,
+    StoredChunk,
     StoredDocument,
 )
+from mbc_engine.bank.replace import replace_content
 from mbc_engine.bank.store import MemoryBank
+from mbc_engine.bank.upgrading import upgrade
+from mbc_engine.bank.verification import verify
 
 __all__ = [
     "BankHeader",
     "BankSizes",
-    "ChunkSource",
+    "BankTotals",
     "CodeShape",
     "Codes",
     "DocumentRecord",
     "MemoryBank",
     "ModelSignature",
+    "Origin",
+    "Proof",
+    "Record",
+    "StoredChunk",
     "StoredDocument",
     "count",
+    "delete",
+    "export",
+    "fingerprint",
+    "import_lines",
+    "merge",
     "pack",
+    "remove_with_proof",
+    "replace_content",
     "unpack",
+    "upgrade",
+    "verify",
 ]

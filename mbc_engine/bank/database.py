@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,18 @@ _ERRORS: Final = {
     sqlite3.SQLITE_READONLY: ("cannot be written.", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened.", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_FULL: ("cannot grow, the disk is full.", "Make room and try again; nothing stored was lost."),
-    sqlite3.SQLITE_IOERR: ("cannot be read or written, the disk reports an error.", "Check the disk."),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written, the disk reports an error.", "Check that the disk has room."),
 }
-_SIGNS_OF_DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+_SIGNS_OF_DAMAGE: Final = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_CONSTRAINT,
+}
+
+# What reading values that make no sense may raise.
+NONSENSE: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 
 
 def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sqlite3.Connection:
@@ -26,17 +36,23 @@ def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sql
     Raises:
         BankError: the file cannot be opened.
     """
-    mode = "ro" if read_only else "rwc" if create else "rw"
-    if read_only and not os.access(path.parent, os.W_OK) and not wal_of(path).exists():
-        mode += "&immutable=1"  # where no file can be put beside it, SQLite reads a WAL database only so
+    mode = "rwc" if create else "rw"
+    # Who may write does so even to read: SQLite's files beside the bank go only with a connection that can.
+    if read_only and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        mode = "ro"
+        if not os.access(path.parent, os.W_OK) and not wal_of(path).exists():
+            mode += "&immutable=1"  # where no file can be put beside it, SQLite reads a WAL database only so
     with explained(str(path)):
-        return sqlite3.connect(
+        connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}",
             uri=True,
             timeout=_BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
         )
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        return connection
 
 
 @contextmanager
@@ -67,7 +83,9 @@ def explained(name: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        # A text that is not UTF-8 comes without a code.
+        unknown = sqlite3.SQLITE_CORRUPT if isinstance(error, sqlite3.OperationalError) else 0
+        code = getattr(error, "sqlite_errorcode", unknown) & 0xFF
         if code in _SIGNS_OF_DAMAGE:
             raise damaged(name) from error
         if code not in _ERRORS:
@@ -81,7 +99,7 @@ def decoded(name: str) -> Iterator[None]:
     """Stored values that do not fit together mean that the file is damaged."""
     try:
         yield
-    except (ValueError, TypeError) as error:
+    except NONSENSE as error:
         raise damaged(name) from error
 
 
@@ -96,12 +114,8 @@ def bytes_at(path: Path) -> int:
     Raises:
         BankError: it cannot be looked at.
     """
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-    except OSError as error:
-        raise BankError(f"{path} cannot be read.", hint="Check the path and its permissions.") from error
+    found = _status(path)
+    return found.st_size if found else 0
 
 
 def wal_of(path: Path) -> Path:
@@ -109,22 +123,47 @@ def wal_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
+def delete(path: Path) -> None:
+    """Delete a database that nobody has open, and what an interrupted process may have left beside it."""
+    for file in (path, wal_of(path), path.with_name(path.name + "-shm")):
+        file.unlink(missing_ok=True)
+
+
 def refuse_folder(path: Path) -> None:
-    """Raises BankError if `path` is a folder."""
-    if path.is_dir():
+    """Raises BankError if `path` is a folder, or cannot be looked at."""
+    found = _status(path)
+    if found and stat.S_ISDIR(found.st_mode):
         raise BankError(f"{path} is a folder, not a bank.", hint="Name a file, such as memory.mbc.")
 
 
 def refuse_foreign(path: Path, application_id: int) -> None:
-    """Look at the file's first bytes alone: opening a strange database could already change it.
+    """Look at the file's first page alone: opening a strange database could already change it.
+
+    SQLite does the looking. Were this process to open and close the file by itself, POSIX would take away the locks of
+    all its connections to it, and the next process to close the bank would delete the log they are using.
 
     Raises:
         BankError: it is not a SQLite database of this application, or cannot be read.
     """
+    with explained(str(path)):
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            found = connection.execute("PRAGMA application_id").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            # Malformed it may only seem, while another process writes; whoever opens it for good will see.
+            found = application_id if error.sqlite_errorcode == sqlite3.SQLITE_CORRUPT else None
+            if error.sqlite_errorcode not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise
+        finally:
+            connection.close()
+    if found != application_id:
+        raise BankError(f"{path} is not a bank.", hint="Name a file that `mbc ingest` made.")
+
+
+def _status(path: Path) -> os.stat_result | None:
     try:
-        with path.open("rb") as file:
-            start = file.read(72)
+        return path.stat()
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise BankError(f"{path} cannot be read.", hint="Check the path and its permissions.") from error
-    if not start.startswith(b"SQLite format 3\0") or int.from_bytes(start[68:72], "big") != application_id:
-        raise BankError(f"{path} is not a bank.", hint="Name a file that `mbc ingest` made.")

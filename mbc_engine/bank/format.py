@@ -3,7 +3,8 @@
 Codes follow one another chunk by chunk, token by token, level by level; zero bits fill the last byte.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,8 @@ class CodeShape:
     """What the codes of one chunk look like.
 
     Attributes:
-        tokens: vectors a chunk becomes (T in the paper).
-        levels: codes a vector takes; 1 in the paper, more for residual quantisation.
+        tokens: vectors a chunk becomes (T in the paper), 1 to 65,536.
+        levels: codes a vector takes, 1 to 256; 1 in the paper, more for residual quantisation.
         num_codes: vectors in a book (N_c in the paper), 2 to 65,536.
         per_position: each token has books of its own; False, as in the paper, when all share one.
 
@@ -33,8 +34,8 @@ class CodeShape:
     per_position: bool
 
     def __post_init__(self) -> None:
-        if self.tokens < 1 or self.levels < 1 or not 2 <= self.num_codes <= 65_536:
-            raise ValueError(f"{self} needs tokens and levels of at least 1 and num_codes from 2 to 65,536")
+        if not (1 <= self.tokens <= 65_536 and 1 <= self.levels <= 256 and 2 <= self.num_codes <= 65_536):
+            raise ValueError(f"{self} needs 1 to 65,536 tokens, 1 to 256 levels and num_codes from 2 to 65,536")
 
     @property
     def bits_per_code(self) -> int:
@@ -43,7 +44,7 @@ class CodeShape:
 
     @property
     def bits_per_chunk(self) -> int:
-        """What a chunk takes in a bank, before the last byte of its document is filled."""
+        """What a chunk takes in a bank, before the last byte of its block is filled."""
         return self.tokens * self.levels * self.bits_per_code
 
     @property
@@ -73,37 +74,65 @@ def pack(codes: NDArray[np.integer[Any]], shape: CodeShape) -> bytes:
     Raises:
         ValueError: the codes do not have that shape.
     """
-    words = check(codes, shape).astype(">u2").reshape(-1, 1).view(np.uint8)
-    return np.packbits(np.unpackbits(words, axis=1)[:, 16 - shape.bits_per_code :]).tobytes()
+    flat = check(codes, shape).reshape(-1)
+    group = _Group(shape.bits_per_code)
+    rows = -(-flat.size // group.codes)
+    values = np.zeros((rows, group.codes), np.uint32)
+    values.reshape(-1)[: flat.size] = flat
+    packed = np.zeros((rows, group.bytes), np.uint8)
+    for code, byte, shift in group.places():
+        packed[:, byte] |= _shifted(values[:, code], shift).astype(np.uint8)
+    return packed.tobytes()[: _num_bytes(len(codes), shape)]
 
 
-def unpack(data: bytes, shape: CodeShape, chunks: int | Sequence[int]) -> Codes:
-    """The inverse of `pack`.
-
-    Args:
-        data: the result of one call of `pack`, or of several put one after another.
-        shape: the shape they were packed with.
-        chunks: how many chunks each call packed.
-
-    Returns:
-        The codes of all of them, [sum of chunks, tokens, levels].
+def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
+    """The inverse of `pack`: codes [chunks, tokens, levels].
 
     Raises:
         ValueError: `data` is not what `pack` makes of that many chunks.
     """
-    number = np.atleast_1d(np.asarray(chunks, dtype=np.int64))
-    used = number * shape.bits_per_chunk
-    filled = -used % 8
-    is_possible = ((number >= 0) & (number <= 8 * len(data))).all()
-    if not is_possible or int((used + filled).sum()) != 8 * len(data):
+    if chunks < 0 or len(data) != _num_bytes(chunks, shape):
         raise ValueError(f"{len(data)} bytes do not hold the codes of {chunks} chunks")
-    bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8))
-    if filled.any():
-        is_code = np.repeat(np.tile([True, False], len(used)), np.stack([used, filled], axis=1).ravel())
-        if bits[~is_code].any():
-            raise ValueError("the bits that fill the last byte are not zero")
-        bits = bits[is_code]
-    words = np.zeros((bits.size // shape.bits_per_code, 16), dtype=np.uint8)
-    words[:, 16 - shape.bits_per_code :] = bits.reshape(-1, shape.bits_per_code)
-    codes = np.packbits(words, axis=1).view(">u2").reshape(-1, shape.tokens, shape.levels)
-    return check(codes, shape)
+    unused = -chunks * shape.bits_per_chunk % 8
+    if data and data[-1] & ((1 << unused) - 1):
+        raise ValueError("the bits that fill the last byte are not zero")
+    group = _Group(shape.bits_per_code)
+    number = chunks * shape.tokens * shape.levels
+    rows = -(-number // group.codes)
+    packed = np.zeros((rows, group.bytes), np.uint8)
+    packed.reshape(-1)[: len(data)] = np.frombuffer(data, np.uint8)
+    values = np.zeros((rows, group.codes), np.uint16)
+    for code, byte, shift in group.places():
+        values[:, code] |= _shifted(packed[:, byte].astype(np.uint32), -shift).astype(np.uint16)
+    values &= (1 << shape.bits_per_code) - 1
+    return check(values.reshape(-1)[:number].reshape(chunks, shape.tokens, shape.levels), shape)
+
+
+def _num_bytes(chunks: int, shape: CodeShape) -> int:
+    return -(-chunks * shape.bits_per_chunk // 8)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The fewest codes that fill whole bytes: every group of a long row has its codes at the same places."""
+
+    bits: int
+
+    @property
+    def codes(self) -> int:
+        return 8 // math.gcd(self.bits, 8)
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // math.gcd(self.bits, 8)
+
+    def places(self) -> Iterator[tuple[int, int, int]]:
+        """Each code with each byte that holds bits of it, and how far left (negative: right) it moves to get there."""
+        for code in range(self.codes):
+            end = (code + 1) * self.bits
+            for byte in range((end - self.bits) // 8, -(-end // 8)):
+                yield code, byte, 8 * (byte + 1) - end
+
+
+def _shifted(values: NDArray[np.uint32], left: int) -> NDArray[np.uint32]:
+    return np.left_shift(values, left) if left >= 0 else np.right_shift(values, -left)

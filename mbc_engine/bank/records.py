@@ -1,7 +1,7 @@
 """What a bank tells about itself and its documents."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mbc_engine.bank.format import CodeShape
 
@@ -22,19 +22,40 @@ class ModelSignature:
 
 @dataclass(frozen=True)
 class BankHeader:
-    """What a bank says about itself: its model, its codes, the width of their vectors, and when it was made (UTC)."""
+    """What a bank says about itself.
+
+    Attributes:
+        signature: the model whose codes it holds.
+        shape: the shape of the codes.
+        dim: the width of a codebook vector (D in the paper).
+        keeps_origins: whether documents are known by where they were read; otherwise by a short content hash alone.
+        created: when it was made, ISO 8601, UTC.
+    """
 
     signature: ModelSignature
     shape: CodeShape
     dim: int
+    keeps_origins: bool
     created: str
+
+    @property
+    def digest_bytes(self) -> int:
+        """Bytes of a content hash that the bank keeps. With 6, one in 560 banks of a million documents confuses two."""
+        return 16 if self.keeps_origins else 6
+
+    @property
+    def block_chunks(self) -> int:
+        """A block with this many chunks is full. Large ones waste less of a database page, small ones change faster."""
+        return 8192 if self.keeps_origins else 32_768
 
 
 class DocumentRecord(Protocol):
-    """What a bank keeps of a document beside its codes; see `documents.Document`."""
+    """What a bank needs to know of a document beside its codes; see `documents.Document`."""
 
     @property
     def source(self) -> str: ...
+    @property
+    def part(self) -> str: ...
     @property
     def digest(self) -> str: ...
     @property
@@ -44,29 +65,66 @@ class DocumentRecord(Protocol):
 
 
 @dataclass(frozen=True)
-class StoredDocument:
-    """A document as the bank knows it; `size` in bytes, as it was read."""
+class Record:
+    """A `DocumentRecord` of documents that come from elsewhere than files, such as another bank."""
 
     source: str
+    part: str
     digest: str
     size: int
     date: str | None
+
+
+class Origin(NamedTuple):
+    """Where a document was read: a source, the part of it ("" is all of it), and the date it bears there."""
+
+    source: str
+    part: str
+    date: str | None
+
+    @property
+    def name(self) -> str:
+        """Source and part as people write them."""
+        return f"{self.source}#{self.part}" if self.part else self.source
+
+
+@dataclass(frozen=True)
+class StoredDocument:
+    """A content as the bank knows it.
+
+    Attributes:
+        digest: the content hash, as many bytes of it as the bank keeps, hexadecimal.
+        chunks: how many chunks it has.
+        size: bytes it was read from; None in a bank without origins.
+        origins: everywhere it was read, in sorted order; empty in a bank without origins.
+    """
+
+    digest: str
+    chunks: int
+    size: int | None
+    origins: tuple[Origin, ...]
+
+
+@dataclass(frozen=True)
+class StoredChunk:
+    """The `ordinal`-th chunk (from 0) of a document."""
+
+    document: StoredDocument
+    ordinal: int
+
+
+@dataclass(frozen=True)
+class BankTotals:
+    """How much a bank holds. Documents are distinct contents; one read in two places has two origins."""
+
+    documents: int
+    origins: int
     chunks: int
 
 
 @dataclass(frozen=True)
-class ChunkSource:
-    """Where a chunk came from: the `ordinal`-th (from 0) of the document read from `source`."""
-
-    source: str
-    digest: str
-    ordinal: int
-    date: str | None
-
-
-@dataclass(frozen=True)
 class BankSizes:
-    """Bytes: the packed codes; the codebook they need as float32, levels · positions · num_codes · dim · 4; the file.
+    """Bytes: the packed codes; the codebook stored beside them; the file.
 
     The file includes the log of changes beside it (`-wal`) that are not merged into it yet.
     """

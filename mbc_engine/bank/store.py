@@ -1,20 +1,24 @@
-"""The memory bank as one SQLite file in WAL mode: a row a document, its packed codes in it, and the running counts.
+"""The memory bank: one SQLite file in WAL mode that holds every document's codes, where they came from, and counts.
 
 Every change is one transaction, so a process killed at any moment leaves the bank as it was before or after. Readers in
 other processes go on beside one writer.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from operator import index
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mbc_engine.bank.block import Block
+from mbc_engine.bank.blocks import BlockTable, Place
+from mbc_engine.bank.codebook import Books, StoredCodebook
 from mbc_engine.bank.counts import Counts, count
 from mbc_engine.bank.database import (
     bytes_at,
@@ -24,38 +28,30 @@ from mbc_engine.bank.database import (
     decoded,
     explained,
     refuse_folder,
-    refuse_foreign,
     transaction,
     wal_of,
 )
-from mbc_engine.bank.format import Codes, CodeShape, check, pack, unpack
-from mbc_engine.bank.records import BankHeader, BankSizes, ChunkSource, DocumentRecord, ModelSignature, StoredDocument
-from mbc_engine.errors import BankError, ModelMismatch
-
-_APPLICATION_ID: Final = int.from_bytes(b"mbc\0", "big")
-_FORMAT_VERSION: Final = 1
-
-_TABLES: Final = (
-    """
-    CREATE TABLE bank (
-        model TEXT NOT NULL, amortizer TEXT NOT NULL, codebook TEXT NOT NULL,
-        tokens INTEGER NOT NULL, levels INTEGER NOT NULL, num_codes INTEGER NOT NULL, per_position INTEGER NOT NULL,
-        dim INTEGER NOT NULL, created TEXT NOT NULL,
-        counts BLOB NOT NULL  -- little-endian int64 [levels, positions, num_codes]
-    )""",
-    """
-    CREATE TABLE documents (
-        id INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE, digest TEXT NOT NULL, size INTEGER NOT NULL, date TEXT,
-        chunks INTEGER NOT NULL, codes BLOB NOT NULL
-    )""",
+from mbc_engine.bank.format import Codes, CodeShape, check
+from mbc_engine.bank.records import (
+    BankHeader,
+    BankSizes,
+    BankTotals,
+    DocumentRecord,
+    ModelSignature,
+    Origin,
+    StoredChunk,
+    StoredDocument,
 )
+from mbc_engine.bank.schema import now, open_file, read_header, require_format, write_schema
+from mbc_engine.errors import BankError, ModelMismatch
 
 
 class MemoryBank:
     """The codes of every document (paper, section 3.2), with where they came from and how often each code occurs.
 
-    Chunks have a stored order: documents in the order they were first added, a replaced one in its old place. A bank
-    may pass from thread to thread but serves one at a time. Use it as a context manager, or `close` it.
+    A document is a content: read from several places, it is stored once, and stays until the last of these origins is
+    removed. Chunks have a stored order, that of `codes`, which any change may alter. A bank may pass from thread to
+    thread but serves one at a time. Use it as a context manager, or `close` it.
     """
 
     path: Path | None
@@ -65,21 +61,35 @@ class MemoryBank:
         """Not for callers: use `create`, `open`, `open_or_create` or `in_memory`."""
         self.path = path
         self._connection = connection
-        self._chunk_ends: tuple[object, NDArray[np.int64], NDArray[np.int64]] | None = None
         with explained(self.name):
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA secure_delete = ON")  # a removed document leaves no byte behind
-            self.header = self._read_header()
+            connection.execute("PRAGMA secure_delete = ON")  # what was removed leaves no byte
+            self.header = read_header(connection, self.name)
+            self._blocks = BlockTable(connection, self.header, self.name)
+            self._version: int | None = None
+            self._pending: Counts | None = None  # the counts as a transaction under way will leave them
 
     @classmethod
-    def create(cls, path: Path, signature: ModelSignature, shape: CodeShape, dim: int) -> Self:
-        """Make a new, empty bank, and the folder it lies in.
+    def create(
+        cls,
+        path: Path,
+        signature: ModelSignature,
+        shape: CodeShape,
+        books: NDArray[np.floating[Any]],
+        *,
+        keeps_origins: bool = True,
+        half: bool = False,
+    ) -> Self:
+        """Make an empty bank; its folder is made too.
 
         Args:
             path: a file that does not exist yet, or an empty one.
             signature: the model that will write the bank.
             shape: the shape of its codes.
-            dim: the width of a codebook vector (D in the paper).
+            books: its codebook, [levels, positions, num_codes, dim]; kept in half precision where that is exact.
+            keeps_origins: False for a bank that knows its documents by a short content hash only: a third of the size,
+                but a changed file is one more document.
+            half: keep the codebook in half precision even where that rounds it.
 
         Raises:
             BankError: something stands at `path` already, or nothing can be written there.
@@ -97,10 +107,14 @@ class MemoryBank:
         connection = connect(path, create=True)
         with closed_on_error(connection), explained(str(path)):
             # The first transaction is written without WAL, so that the file itself says from then on what it is.
-            with transaction(connection, "IMMEDIATE"):
+            with transaction(connection, "DEFERRED"):
+                # Gives what changes leave unused back to the disk. Has to come first, and writes: on its own, it would
+                # leave a database that is no bank yet.
+                connection.execute("PRAGMA auto_vacuum = FULL")
                 if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     raise _exists(path)
-                _write_schema(connection, signature, shape, dim)
+                header = BankHeader(signature, shape, books.shape[-1], keeps_origins, now())
+                write_schema(connection, header, StoredCodebook.of(books, half=half))
             connection.execute("PRAGMA journal_mode = WAL")
             return cls(connection, path)
 
@@ -109,46 +123,58 @@ class MemoryBank:
         """Open a bank.
 
         Raises:
-            BankError: there is none, it is something else (which stays untouched), it is damaged, or a newer version
-                wrote it.
+            BankError: there is none, it is something else (which stays untouched), it is damaged, or another version
+                of mbc wrote it.
         """
-        refuse_folder(path)
-        if not bytes_at(path):
-            raise BankError(f"No bank at {path}.", hint=f"Make one with `mbc ingest FOLDER --bank {path}`.")
-        refuse_foreign(path, _APPLICATION_ID)
-        connection = connect(path, read_only=read_only)
+        connection = open_file(path, read_only=read_only)
         with closed_on_error(connection), explained(str(path)):
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > _FORMAT_VERSION:
-                raise BankError(
-                    f"{path} was written by a newer mbc (bank format {version}; this one reads {_FORMAT_VERSION}).",
-                    hint="Update mbc.",
-                )
+            require_format(connection, str(path))
             if not read_only:
                 connection.execute("PRAGMA journal_mode = WAL")  # stays on; said again in case `create` was interrupted
             return cls(connection, path)
 
     @classmethod
-    def open_or_create(cls, path: Path, signature: ModelSignature, shape: CodeShape, dim: int) -> Self:
-        """Open the bank at `path` for this model, or make it.
+    def open_or_create(
+        cls,
+        path: Path,
+        signature: ModelSignature,
+        shape: CodeShape,
+        books: NDArray[np.floating[Any]],
+        *,
+        keeps_origins: bool = True,
+        half: bool = False,
+    ) -> Self:
+        """Open the bank at `path` for this model, or make it as `create` does.
 
         Raises:
             BankError: as `open` and `create`.
             ModelMismatch: the bank belongs to another model.
         """
         if not bytes_at(path):
-            return cls.create(path, signature, shape, dim)
+            try:
+                return cls.create(path, signature, shape, books, keeps_origins=keeps_origins, half=half)
+            except BankError:
+                if not bytes_at(path):  # otherwise another process was first
+                    raise
         bank = cls.open(path)
         with closed_on_error(bank._connection):
             bank.require(signature)
         return bank
 
     @classmethod
-    def in_memory(cls, signature: ModelSignature, shape: CodeShape, dim: int) -> Self:
+    def in_memory(
+        cls,
+        signature: ModelSignature,
+        shape: CodeShape,
+        books: NDArray[np.floating[Any]],
+        *,
+        keeps_origins: bool = True,
+    ) -> Self:
         """An empty bank that goes when it is closed."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         with transaction(connection, "IMMEDIATE"):
-            _write_schema(connection, signature, shape, dim)
+            header = BankHeader(signature, shape, books.shape[-1], keeps_origins, now())
+            write_schema(connection, header, StoredCodebook.of(books))
         return cls(connection, None)
 
     @property
@@ -167,141 +193,239 @@ class MemoryBank:
             raise ModelMismatch(
                 f"{self.name} was written by model {own.name} ({own.fingerprint}), "
                 f"not {signature.name} ({signature.fingerprint}).",
-                hint="Name its model with --model, or another bank with --bank.",
+                hint="Name its model with --model, another bank with --bank, or rebuild it with `mbc bank reencode`.",
             )
 
     def add(self, items: Sequence[tuple[DocumentRecord, NDArray[np.integer[Any]]]]) -> None:
         """Add documents with their codes [chunks, tokens, levels]; all or, on any error, none.
 
-        A document whose source the bank knows takes the place of the old one.
+        What was read from the same source and part before is replaced. Of a content that the bank has already, only
+        the origin is added.
 
         Raises:
             BankError: the bank cannot be written.
-            ValueError: codes do not fit the bank's shape.
+            ValueError: a document has no chunks, its codes do not fit the bank, or a text of it is not Unicode.
         """
-        shape = self.header.shape
-        checked = [(document, check(codes, shape)) for document, codes in items]
-        if not checked:
+        width = self.header.digest_bytes
+        digests = [bytes.fromhex(document.digest)[:width] for document, _ in items]
+        if any(len(digest) < width for digest in digests):
+            raise ValueError(f"a digest has at least {width} bytes")
+        contents: dict[bytes, int] = {}
+        for place, digest in enumerate(digests):
+            contents.setdefault(digest, place)
+        if not self.header.keeps_origins:
+            with self.changing():
+                known = self._blocks.find_digests(contents)
+                self._append(items, {digest: place for digest, place in contents.items() if digest not in known}, {})
             return
-        with self._writing():
-            removed = [old for document, codes in checked if (old := self._replace(document, codes)) is not None]
-            self._change_counts([codes for _, codes in checked], removed)
+        latest = {(document.source, document.part): place for place, (document, _) in enumerate(items)}
+        origins: dict[bytes, tuple[Origin, ...]] = {}
+        for (source, part), place in latest.items():
+            digest = digests[place]
+            origins[digest] = (*origins.get(digest, ()), Origin(source, part, items[place][0].date))
+        with self.changing():
+            found = self._blocks.find_origins(latest)
+            self._drop_origins(
+                {name: at for name, at in found.items() if self._blocks.digest_at(at) != digests[latest[name]]}
+            )
+            known = self._blocks.find_digests(origins)
+            self._add_origins({place: origins[digest] for digest, place in known.items()})
+            self._append(items, {digest: contents[digest] for digest in origins if digest not in known}, origins)
 
-    def remove(self, source: str) -> bool:
-        """Remove a document; False when the bank does not know it.
+    def remove(self, names: Collection[tuple[str, str]]) -> int:
+        """Remove origins, given as source and part, and the documents left without one. Returns how many there were.
 
         Raises:
             BankError: the bank cannot be written.
         """
-        with self._writing():
-            removed = self._codes_of(source)
-            if removed is None:
-                return False
-            self._connection.execute("DELETE FROM documents WHERE source = ?", (source,))
-            self._change_counts([], [removed])
-            return True
+        with self.changing():
+            found = self._blocks.find_origins(names)
+            self._drop_origins(found)
+        return len(found)
 
-    def digest_of(self, source: str) -> str | None:
-        """The digest a document was stored with, or None when the bank does not know it."""
-        row = self._row("SELECT digest FROM documents WHERE source = ?", source)
-        return str(row[0]) if row else None
+    def remove_documents(self, digests: Collection[str]) -> int:
+        """Remove documents wherever they were read, by their digests. Returns how many there were.
+
+        Raises:
+            BankError: the bank cannot be written.
+        """
+        with self.changing():
+            found = self._blocks.find_digests(set(map(self._short, digests)))
+            rows: defaultdict[int, list[int]] = defaultdict(list)
+            for place in found.values():
+                rows[place.block].append(place.row)
+            for block, gone in rows.items():
+                self._drop_rows(block, gone)
+        return len(found)
+
+    def compact(self) -> None:
+        """Fill the blocks that removals left half empty, and give the file's unused pages back to the disk.
+
+        Raises:
+            BankError: the bank cannot be written, or the disk has no room for the copy this needs.
+        """
+        with self.changing():
+            extents = self._blocks.extents()
+            if len(extents) > -(-int(extents[:, 1].sum()) // self.header.block_chunks):
+                for block in extents[:, 0].tolist():
+                    content = self._blocks.get(block)
+                    self._blocks.put(block, content.without(range(len(content))))
+                    self._blocks.append(content)
+        with explained(self.name):
+            self._connection.execute("VACUUM")
+        self.settle()
+
+    def settle(self) -> None:
+        """Merge the log of changes into the file and empty it, as far as no reader is in the way."""
+        with explained(self.name):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def knows(self, document: DocumentRecord) -> bool:
+        """Whether adding the document would change nothing but its date."""
+        digest = self._short(document.digest)
+        with self.snapshot():
+            if not self.header.keeps_origins:
+                return bool(self._blocks.find_digests([digest]))
+            name = document.source, document.part
+            return any(self._blocks.digest_at(at) == digest for at in self._blocks.find_origins([name]).values())
+
+    def parts_of(self, source: str) -> set[str]:
+        """The parts of a source that the bank holds; "" is the whole of it."""
+        with self.snapshot():
+            return set(self._blocks.find_source(source))
+
+    def document(self, source: str, part: str = "") -> tuple[StoredDocument, Codes] | None:
+        """What was read from a part of a source, with its codes."""
+        with self.snapshot():
+            return next(map(self._at, self._blocks.find_origins([(source, part)]).values()), None)
+
+    def documents_like(self, digest: str) -> list[tuple[StoredDocument, Codes]]:
+        """The documents whose digest begins so, or begins what is given, with their codes."""
+        return [(found, codes) for found, codes in self.items() if digest.startswith(found.digest[: len(digest)])]
 
     def documents(self) -> Iterator[StoredDocument]:
         """All documents in stored order. The bank may be changed meanwhile, as in pruning."""
-        last = 0
-        query = "SELECT id, source, digest, size, date, chunks FROM documents WHERE id > ? ORDER BY id LIMIT 1000"
-        while True:
-            with explained(self.name):
-                rows = self._connection.execute(query, (last,)).fetchall()
-            if not rows:
-                return
-            for row in rows:
-                yield StoredDocument(*row[1:])
-            last = rows[-1][0]
+        return (document for document, _ in self.items())
 
-    @property
-    def num_documents(self) -> int:
-        """How many documents the bank holds."""
-        return self._number("SELECT count(*) FROM documents")
+    def items(self) -> Iterator[tuple[StoredDocument, Codes]]:
+        """All documents in stored order with their codes. The bank may be changed meanwhile."""
+        with self.snapshot():
+            blocks = self._blocks.extents()[:, 0].tolist()
+        for block in blocks:
+            with self.snapshot():
+                content = self._blocks.find(block)
+            if content is None:
+                continue
+            ends = np.cumsum(content.lengths)[:-1]
+            rows = range(len(content))
+            yield from zip(map(content.document, rows), np.split(content.codes, ends), strict=True)
 
-    @property
-    def num_chunks(self) -> int:
-        """How many chunks the bank holds."""
-        return self._number("SELECT coalesce(sum(chunks), 0) FROM documents")
+    def totals(self) -> BankTotals:
+        """How much the bank holds; takes no longer for a large bank than for a small one."""
+        query = "SELECT coalesce(sum(documents), 0), coalesce(sum(origins), 0), coalesce(sum(chunks), 0) FROM blocks"
+        row = self._row(query)
+        with decoded(self.name):
+            return BankTotals(*map(index, row))
 
     def sizes(self) -> BankSizes:
         """What the bank weighs, in bytes."""
-        shape = self.header.shape
         if self.path is None:
-            file = self._number("PRAGMA page_count") * self._number("PRAGMA page_size")
+            file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
         else:
             file = bytes_at(self.path) + bytes_at(wal_of(self.path))
         return BankSizes(
-            codes=self._number("SELECT coalesce(sum(length(codes)), 0) FROM documents"),
-            codebook=shape.levels * shape.positions * shape.num_codes * self.header.dim * 4,
+            codes=self._row("SELECT coalesce(sum(length(data)), 0) FROM codes")[0],
+            codebook=self._row("SELECT length(data) FROM books")[0],
             file=file,
         )
 
     def counts(self) -> Counts:
         """How often each code occurs, [levels, positions, num_codes]; one read, whatever the bank's size."""
         shape = self.header.shape
-        row = self._row("SELECT counts FROM bank")
+        with self.snapshot():
+            row = self._row("SELECT counts FROM bank")
         with decoded(self.name):
             return np.frombuffer(row[0], "<i8").astype(np.int64).reshape(shape.levels, shape.positions, shape.num_codes)
 
-    def blocks(self, size: int = 65_536) -> Iterator[Codes]:
-        """All codes in stored order, in blocks [size, tokens, levels] of which only the last may be smaller.
+    def books(self) -> Books:
+        """The codebook, [levels, positions, num_codes, dim] float32."""
+        with self.snapshot():
+            row = self._row("SELECT data, width FROM books")
+        with decoded(self.name):
+            return StoredCodebook(*row).books(self.header.shape, self.header.dim)
 
-        The bank as it was at the first block is read to the end, whatever other processes write; this `MemoryBank`
-        must not write meanwhile.
+    def codes(self) -> Iterator[Codes]:
+        """All codes in stored order, some thousand chunks [chunks, tokens, levels] at a time.
+
+        The bank as it was at the first is read to the end, whatever other processes write; this `MemoryBank` must not
+        write meanwhile.
         """
-        shape = self.header.shape
-        left = np.empty((0, shape.tokens, shape.levels), np.uint16)
-        held, chunks, packed = 0, list[int](), list[bytes]()
-        with explained(self.name):
-            for number, data in self._connection.execute("SELECT chunks, codes FROM documents ORDER BY id"):
-                held += number
-                chunks.append(number)
-                packed.append(data)
-                if held >= size:
-                    codes = np.concatenate([left, self._unpack(b"".join(packed), chunks)])
-                    whole = held - held % size
-                    yield from np.split(codes[:whole], whole // size)
-                    left, held, chunks, packed = codes[whole:], held - whole, [], []
-        if held:
-            yield np.concatenate([left, self._unpack(b"".join(packed), chunks)])
+        with self.snapshot():
+            yield from self._blocks.codes()
 
-    def sources(self, chunk_indices: Sequence[int] | NDArray[np.integer[Any]]) -> list[ChunkSource]:
-        """Where chunks came from, by their index in stored order (the order of `blocks`).
+    def codes_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> Codes:
+        """The codes of some chunks, by their index in stored order: [len(chunks), tokens, levels].
 
-        Indices hold for the bank as it is: read codes and sources inside one `snapshot` where others may write.
+        Indices hold for the bank as it is: use one `snapshot` for all that belongs together.
 
         Raises:
             IndexError: there is no such chunk.
         """
-        wanted = np.asarray(chunk_indices, dtype=np.int64)
+        shape = self.header.shape
+        result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
         with self.snapshot():
-            ids, ends = self._ends_of_documents()
-            total = int(ends[-1]) if len(ends) else 0
-            if wanted.size and (wanted.min() < 0 or wanted.max() >= total):
-                raise IndexError(f"chunk indices must be in [0, {total}), not in [{wanted.min()}, {wanted.max()}]")
-            places = np.searchsorted(ends, wanted, side="right")
-            starts = np.concatenate([[0], ends])[places]
-            query = "SELECT source, digest, date FROM documents WHERE id = ?"
-            rows = {place: self._row(query, int(ids[place])) for place in set(places.tolist())}
-        return [
-            ChunkSource(source=rows[place][0], digest=rows[place][1], ordinal=ordinal, date=rows[place][2])
-            for place, ordinal in zip(places.tolist(), (wanted - starts).tolist(), strict=True)
-        ]
+            for block, places, within in self._located(chunks):
+                result[places] = self._blocks.get(block).codes[within]
+        return result
+
+    def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:
+        """Where chunks came from, by their index in stored order; otherwise as `codes_at`."""
+        result: dict[int, StoredChunk] = {}
+        with self.snapshot():
+            for block, places, within in self._located(chunks):
+                content = self._blocks.get(block)
+                ends = np.cumsum(content.lengths)
+                rows = np.searchsorted(ends, within, side="right")
+                ordinals = within - (ends[rows] - np.array(content.lengths)[rows])
+                for place, row, ordinal in zip(places.tolist(), rows.tolist(), ordinals.tolist(), strict=True):
+                    result[place] = StoredChunk(content.document(row), ordinal)
+        return [result[place] for place in range(len(result))]
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Inside, every read sees the bank as it was at the first one; this `MemoryBank` must not write meanwhile."""
-        if self._connection.in_transaction:
-            yield
-        else:
-            with transaction(self._connection, "DEFERRED"):
+        with explained(self.name):
+            if self._connection.in_transaction:
                 yield
+                return
+            with transaction(self._connection, "DEFERRED"):
+                self._refresh()
+                yield
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Inside, all changes are one: on any error none of them stays.
+
+        Raises:
+            BankError: the bank cannot be written, or another process did not finish writing within 10 s.
+        """
+        if self._pending is not None:
+            yield
+            return
+        if self._connection.in_transaction:
+            raise RuntimeError("a bank cannot be changed inside its own snapshot")
+        with explained(self.name):
+            try:
+                with transaction(self._connection, "IMMEDIATE"):
+                    self._refresh()
+                    self._pending = self.counts()
+                    yield
+                    self._connection.execute("UPDATE bank SET counts = ?", (self._pending.astype("<i8").tobytes(),))
+            except BaseException:
+                self._blocks.forget()
+                raise
+            finally:
+                self._pending = None
 
     def close(self) -> None:
         """Close the file. The last to close it merges the log of changes into it."""
@@ -315,97 +439,104 @@ class MemoryBank:
     ) -> None:
         self.close()
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        if self._connection.in_transaction:
-            raise RuntimeError("a bank cannot be changed inside its own snapshot")
-        with explained(self.name), transaction(self._connection, "IMMEDIATE"):
-            yield
+    def _refresh(self) -> None:
+        """Forget what another process has changed since."""
+        version = self._row("PRAGMA data_version")[0]
+        if version == self._version:
+            return
+        self._blocks.forget()
+        if read_header(self._connection, self.name) != self.header:
+            raise BankError(f"{self.name} has become another bank.", hint="Open it again.")
+        self._version = version
 
-    def _row(self, query: str, *values: object) -> Any:
+    def _row(self, query: str) -> Any:
         with explained(self.name):
-            return self._connection.execute(query, values).fetchone()
-
-    def _number(self, query: str) -> int:
-        return int(self._row(query)[0])
-
-    def _read_header(self) -> BankHeader:
-        row = self._row(
-            "SELECT model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, created FROM bank"
-        )
+            row = self._connection.execute(query).fetchone()
         if row is None:
             raise damaged(self.name)
-        model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, created = row
-        with decoded(self.name):
-            shape = CodeShape(tokens, levels, num_codes, bool(per_position))
-        return BankHeader(ModelSignature(model, amortizer, codebook), shape, dim, created)
+        return row
 
-    def _codes_of(self, source: str) -> Codes | None:
-        row = self._row("SELECT codes, chunks FROM documents WHERE source = ?", source)
-        return self._unpack(row[0], row[1]) if row else None
+    def _short(self, digest: str) -> bytes:
+        return bytes.fromhex(digest)[: self.header.digest_bytes]
 
-    def _unpack(self, data: bytes, chunks: int | list[int]) -> Codes:
-        with decoded(self.name):
-            return unpack(data, self.header.shape, chunks)
+    def _at(self, place: Place) -> tuple[StoredDocument, Codes]:
+        content = self._blocks.get(place.block)
+        return content.document(place.row), content.codes_of(place.row)
 
-    def _replace(self, document: DocumentRecord, codes: Codes) -> Codes | None:
-        """Store a document; returns the codes it had before, if any."""
-        old = self._codes_of(document.source)
-        self._connection.execute(
-            "INSERT INTO documents (source, digest, size, date, chunks, codes) VALUES (?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (source) DO UPDATE SET digest = excluded.digest, size = excluded.size, "
-            "date = excluded.date, chunks = excluded.chunks, codes = excluded.codes",
-            (
-                document.source,
-                document.digest,
-                document.size,
-                document.date,
-                len(codes),
-                pack(codes, self.header.shape),
-            ),
+    def _located(
+        self, chunks: Sequence[int] | NDArray[np.integer[Any]]
+    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """Each block that holds some of the chunks, the places of these in `chunks`, and their indices in the block."""
+        wanted = np.asarray(chunks, np.int64)
+        extents = self._blocks.extents()
+        ends = np.cumsum(extents[:, 1])
+        total = int(ends[-1]) if len(ends) else 0
+        if wanted.size and (wanted.min() < 0 or wanted.max() >= total):
+            raise IndexError(f"chunk indices must be in [0, {total}), not in [{wanted.min()}, {wanted.max()}]")
+        rows = np.searchsorted(ends, wanted, side="right")
+        for row in np.unique(rows).tolist():
+            places = np.flatnonzero(rows == row)
+            yield int(extents[row, 0]), places, wanted[places] - (ends[row] - extents[row, 1])
+
+    def _append(
+        self,
+        items: Sequence[tuple[DocumentRecord, NDArray[np.integer[Any]]]],
+        new: Mapping[bytes, int],
+        origins: Mapping[bytes, tuple[Origin, ...]],
+    ) -> None:
+        """Store new contents: their places among the items, and where they were read."""
+        if not new:
+            return
+        chosen = [items[place] for place in new.values()]
+        lengths = [len(codes) for _, codes in chosen]
+        if 0 in lengths:
+            raise ValueError("a document has at least one chunk")
+        keeps = self.header.keeps_origins
+        block = Block(
+            digests=list(new),
+            lengths=lengths,
+            sizes=[document.size if keeps else None for document, _ in chosen],
+            origins=[tuple(sorted(origins[digest])) if keeps else () for digest in new],
+            codes=check(np.concatenate([codes for _, codes in chosen]), self.header.shape),
         )
-        return old
+        self._blocks.append(block)
+        self._count(block.codes, +1)
 
-    def _change_counts(self, added: list[Codes], removed: list[Codes]) -> None:
-        shape = self.header.shape
-        counts = self.counts()
-        if added:
-            counts += count(np.concatenate(added), shape)
-        if removed:
-            counts -= count(np.concatenate(removed), shape)
-        self._connection.execute("UPDATE bank SET counts = ?", (counts.astype("<i8").tobytes(),))
+    def _add_origins(self, added: Mapping[Place, Sequence[Origin]]) -> None:
+        """Let documents have further origins; one of the same name is replaced."""
+        blocks: defaultdict[int, dict[int, tuple[Origin, ...]]] = defaultdict(dict)
+        for place, several in added.items():
+            own = {origin[:2]: origin for origin in (*self._blocks.get(place.block).origins[place.row], *several)}
+            blocks[place.block][place.row] = tuple(sorted(own.values()))
+        for block, rows in blocks.items():
+            content = self._blocks.get(block)
+            if all(content.origins[row] == origins for row, origins in rows.items()):
+                continue
+            for row, origins in rows.items():
+                content.origins[row] = origins
+            self._blocks.put(block, content)
+            self._blocks.note(block, [], [origin for origins in rows.values() for origin in origins])
 
-    def _ends_of_documents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row ids in stored order and, for each, the index after its last chunk; read anew after a change."""
-        version = (self._number("PRAGMA data_version"), self._connection.total_changes)
-        if self._chunk_ends is None or self._chunk_ends[0] != version:
-            rows = self._connection.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall()
-            table = np.array(rows, dtype=np.int64).reshape(-1, 2)
-            self._chunk_ends = (version, table[:, 0], np.cumsum(table[:, 1]))
-        return self._chunk_ends[1], self._chunk_ends[2]
+    def _drop_origins(self, dropped: Mapping[tuple[str, str], Place]) -> None:
+        """Take origins, found at these places, from their documents, and drop the documents that have no other."""
+        blocks: defaultdict[int, defaultdict[int, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
+        for name, place in dropped.items():
+            blocks[place.block][place.row].add(name)
+        for block, rows in blocks.items():
+            content = self._blocks.get(block)
+            for row, names in rows.items():
+                content.origins[row] = tuple(origin for origin in content.origins[row] if origin[:2] not in names)
+            self._drop_rows(block, [row for row in rows if not content.origins[row]])
 
+    def _drop_rows(self, block: int, rows: Sequence[int]) -> None:
+        content = self._blocks.get(block)
+        for row in rows:
+            self._count(content.codes_of(row), -1)
+        self._blocks.put(block, content.without(rows))
 
-def _write_schema(connection: sqlite3.Connection, signature: ModelSignature, shape: CodeShape, dim: int) -> None:
-    for table in _TABLES:
-        connection.execute(table)
-    counts = bytes(8 * shape.levels * shape.positions * shape.num_codes)
-    connection.execute(
-        "INSERT INTO bank VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            signature.name,
-            signature.amortizer,
-            signature.codebook,
-            shape.tokens,
-            shape.levels,
-            shape.num_codes,
-            shape.per_position,
-            dim,
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            counts,
-        ),
-    )
-    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {_FORMAT_VERSION}")
+    def _count(self, codes: Codes, sign: int) -> None:
+        assert self._pending is not None, "counts change in a transaction only"
+        self._pending += sign * count(codes, self.header.shape)
 
 
 def _exists(path: Path) -> BankError:

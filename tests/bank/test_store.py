@@ -1,380 +1,342 @@
-"""The memory bank against a plain dict, and against everything else that may stand where a bank should."""
+"""What a bank keeps of documents, and what it says of itself."""
 
-import os
-import signal
-import sqlite3
 import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mbc_engine.bank import (
     BankHeader,
-    ChunkSource,
-    Codes,
+    BankTotals,
     CodeShape,
     MemoryBank,
     ModelSignature,
+    Origin,
+    StoredChunk,
     StoredDocument,
     count,
     database,
 )
 from mbc_engine.errors import BankError, ModelMismatch
 
-SIGNATURE = ModelSignature(name="mini", amortizer="aa" * 32, codebook="bb" * 32)
 SHAPE = CodeShape(tokens=3, levels=2, num_codes=5, per_position=True)
 
 
-@dataclass(frozen=True)
-class Record:
-    source: str
-    digest: str = "d0"
-    size: int = 100
-    date: str | None = None
-
-
-def codes_of(*chunks: int) -> Codes:
+def codes_of(*chunks: int) -> np.ndarray:
     """Chunks that hold one code each, everywhere."""
-    return np.stack([np.full((3, 2), code, np.uint16) for code in chunks]) if chunks else np.zeros((0, 3, 2), np.uint16)
+    return np.stack([np.full((3, 2), code, np.uint16) for code in chunks])
 
 
-def all_codes(bank: MemoryBank, size: int = 65_536) -> Codes:
-    return np.concatenate([codes_of(), *bank.blocks(size)])
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "new folder" / "100% mine?#.mbc"
+def all_codes(bank: MemoryBank) -> np.ndarray:
+    return np.concatenate([np.zeros((0, 3, 2), np.uint16), *bank.codes()])
 
 
 @pytest.fixture
-def bank(path: Path) -> Iterator[MemoryBank]:
-    with MemoryBank.create(path, SIGNATURE, SHAPE, dim=8) as bank:
+def bank(made: Any, path: Path) -> Iterator[MemoryBank]:
+    with made.bank(path) as bank:
         yield bank
 
 
-def test_new_bank_is_empty_and_says_what_it_is(bank: MemoryBank, path: Path) -> None:
+@pytest.fixture
+def bare(made: Any) -> Iterator[MemoryBank]:
+    with made.bank(keeps_origins=False) as bank:
+        yield bank
+
+
+def test_new_bank_is_empty_and_says_what_it_is(made: Any, bank: MemoryBank, path: Path) -> None:
     assert bank.path == path
-    assert bank.header == BankHeader(SIGNATURE, SHAPE, 8, bank.header.created)
+    assert bank.name == str(path)
+    assert bank.header == BankHeader(made.signature, made.shape, 4, True, bank.header.created)
     assert bank.header.signature.name == "mini"
-    assert (bank.num_documents, bank.num_chunks) == (0, 0)
+    assert bank.totals() == BankTotals(0, 0, 0)
     assert bank.counts().shape == (2, 3, 5)
     assert not bank.counts().any()
-    assert list(bank.blocks()) == []
-    assert list(bank.documents()) == []
-    assert bank.sources([]) == []
+    assert np.array_equal(bank.books(), made.books)
+    assert list(bank.codes()) == list(bank.documents()) == bank.chunks_at([]) == []
+    assert bank.codes_at([]).shape == (0, 3, 2)
 
 
-def test_documents_survive_closing(bank: MemoryBank, path: Path) -> None:
-    bank.add([(Record("/a", "d1", 7, "2024-05-01"), codes_of(1, 2)), (Record("/b"), codes_of(3))])
+def test_documents_survive_closing(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.add([(made.record("/a", 1, date="2024-05-01"), codes_of(1, 2)), (made.record("/b", 2, "7"), codes_of(3))])
     bank.close()
     with MemoryBank.open(path, read_only=True) as opened:
-        assert opened.header.signature == SIGNATURE
+        assert opened.header.signature == made.signature
         assert list(opened.documents()) == [
-            StoredDocument("/a", "d1", 7, "2024-05-01", 2),
-            StoredDocument("/b", "d0", 100, None, 1),
+            StoredDocument(made.digest(1)[:32], 2, 101, (Origin("/a", "", "2024-05-01"),)),
+            StoredDocument(made.digest(2)[:32], 1, 102, (Origin("/b", "7", None),)),
         ]
         assert np.array_equal(all_codes(opened), codes_of(1, 2, 3))
-        assert (opened.digest_of("/a"), opened.digest_of("/c")) == ("d1", None)
+        assert opened.parts_of("/b") == {"7"}
+        assert opened.document("/b") is None
 
 
-def test_replaced_document_keeps_its_place(bank: MemoryBank) -> None:
-    bank.add([(Record("/a"), codes_of(1, 1)), (Record("/b"), codes_of(2))])
-    bank.add([(Record("/a", "d1"), codes_of(4))])
-    assert np.array_equal(all_codes(bank), codes_of(4, 2))
-    assert bank.digest_of("/a") == "d1"
+def test_changed_document_replaces_its_old_content(made: Any, bank: MemoryBank) -> None:
+    bank.add([(made.record("/a", 1), codes_of(1, 1)), (made.record("/b", 2), codes_of(2))])
+    bank.add([(made.record("/a", 3), codes_of(4))])
+    assert bank.totals() == BankTotals(2, 2, 2)
     assert np.array_equal(bank.counts(), count(codes_of(4, 2), SHAPE))
+    assert bank.knows(made.record("/a", 3))
+    assert not bank.knows(made.record("/a", 1))
+    assert bank.documents_like(made.digest(1)) == []
 
 
-def test_chunks_know_their_source(bank: MemoryBank) -> None:
-    items = [
-        (Record("/a"), codes_of(0, 1)),
-        (Record("/empty"), codes_of()),
-        (Record("/b", "d1", 1, "2024"), codes_of(2)),
+def test_a_content_read_twice_is_stored_once_until_its_last_origin_goes(made: Any, bank: MemoryBank) -> None:
+    bank.add([made.item("/b", 1, date="2024"), made.item("/a", 1, "3"), made.item("/c", 2)])
+    bank.add([made.item("/d", 1)])
+    (document, codes), _ = bank.items()
+    assert document.origins == (Origin("/a", "3", None), Origin("/b", "", "2024"), Origin("/d", "", None))
+    assert np.array_equal(codes, made.codes(1))
+    assert bank.totals() == BankTotals(2, 4, 2 + 3)
+    assert bank.remove([("/b", ""), ("/d", ""), ("/nowhere", "")]) == 2
+    assert [document.name for document in bank.documents_like(made.digest(1))[0][0].origins] == ["/a#3"]
+    assert bank.remove([("/a", ""), ("/a", "3"), ("/a", "3")]) == 1
+    assert bank.totals() == BankTotals(1, 1, 3)
+    assert np.array_equal(bank.counts(), made.counts([2]))
+
+
+def test_of_one_batch_the_last_reading_of_a_place_counts(made: Any, bank: MemoryBank) -> None:
+    bank.add([made.item("/a", 1), made.item("/b", 1), made.item("/a", 2, date="2024")])
+    assert {document.origins for document in bank.documents()} == {
+        (Origin("/b", "", None),),
+        (Origin("/a", "", "2024"),),
+    }
+
+
+def test_a_new_date_is_kept(made: Any, bank: MemoryBank) -> None:
+    bank.add([made.item("/a", 1)])
+    bank.add([made.item("/a", 1, date="2025")])
+    assert [document.origins for document in bank.documents()] == [(Origin("/a", "", "2025"),)]
+    assert bank.totals() == BankTotals(1, 1, 2)
+
+
+def test_documents_go_by_their_digests(made: Any, bank: MemoryBank) -> None:
+    bank.add([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2)])
+    assert bank.remove_documents([made.digest(1), made.digest(9)]) == 1
+    assert bank.totals() == BankTotals(1, 1, 3)
+    assert bank.remove_documents([made.digest(2)[:32]]) == 1
+    assert not bank.counts().any()
+
+
+def test_documents_are_found_by_the_start_of_a_digest_or_by_a_longer_one(made: Any, bank: MemoryBank) -> None:
+    bank.add([made.item("/a", 1), made.item("/b", 2)])
+    for digest in (made.digest(1), made.digest(1)[:32], made.digest(1)[:5]):
+        assert [document.digest for document, _ in bank.documents_like(digest)] == [made.digest(1)[:32]]
+    assert len(bank.documents_like("")) == 2
+    assert bank.documents_like("nothing like it") == []
+
+
+def test_a_bank_without_origins_knows_contents_alone(made: Any, bare: MemoryBank) -> None:
+    bare.add([made.item("/a", 1, date="2024"), made.item("/b", 1), made.item("/a", 2)])
+    assert list(bare.documents()) == [
+        StoredDocument(made.digest(1)[:12], 2, None, ()),
+        StoredDocument(made.digest(2)[:12], 3, None, ()),
     ]
-    bank.add(items)
-    assert bank.sources([2, 0, 1, 2]) == [
-        ChunkSource("/b", "d1", 0, "2024"),
-        ChunkSource("/a", "d0", 0, None),
-        ChunkSource("/a", "d0", 1, None),
-        ChunkSource("/b", "d1", 0, "2024"),
+    assert bare.totals() == BankTotals(2, 0, 5)
+    assert bare.knows(made.record("/anywhere", 2))
+    assert bare.parts_of("/a") == set()
+    assert bare.document("/a") is None
+    assert bare.remove([("/a", "")]) == 0
+    assert bare.remove_documents([made.digest(1)]) == 1
+    assert np.array_equal(bare.counts(), made.counts([2]))
+
+
+def test_chunks_know_their_document(made: Any, bank: MemoryBank) -> None:
+    bank.add([(made.record("/a", 1), codes_of(0, 1)), (made.record("/b", 2), codes_of(2))])
+    first, second = bank.documents()
+    assert bank.chunks_at([2, 0, 1, 2]) == [
+        StoredChunk(second, 0),
+        StoredChunk(first, 0),
+        StoredChunk(first, 1),
+        StoredChunk(second, 0),
     ]
-    bank.remove("/a")
-    assert bank.sources(np.array([0])) == [ChunkSource("/b", "d1", 0, "2024")]
-    for index in (-1, 1):
-        with pytest.raises(IndexError):
-            bank.sources([index])
+    assert np.array_equal(bank.codes_at([2, 0]), codes_of(2, 0))
+    bank.remove([("/a", "")])
+    assert bank.chunks_at(np.array([0])) == [StoredChunk(second, 0)]
+    with pytest.raises(IndexError, match=r"in \[0, 1\), not in \[0, 1\]"):
+        bank.chunks_at([0, 1])
 
 
-def test_sizes_are_exact(bank: MemoryBank, path: Path) -> None:
-    bank.add([(Record("/a"), codes_of(0, 1)), (Record("/b"), codes_of(2))])
+def test_a_document_larger_than_a_block_stays_whole(
+    made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
+    bank.add([(made.record(f"/{number}", number), codes_of(*[number] * size)) for number, size in enumerate((3, 9, 2))])
+    assert [len(codes) for codes in bank.codes()] == [12, 2]
+    assert np.array_equal(all_codes(bank), codes_of(*[0] * 3, *[1] * 9, *[2] * 2))
+
+
+def test_compact_fills_blocks(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 10))
+    bank.add([made.item(f"/{number}", number) for number in range(300)])
+    lines = len(list(bank.codes()))
+    bank.remove([(f"/{number}", "") for number in range(300) if number % 10])
+    bank.settle()
+    size, before = path.stat().st_size, made.lines(bank)
+    bank.compact()
+    assert len(list(bank.codes())) == 6 < lines
+    assert made.lines(bank) == before
+    assert path.stat().st_size <= size
+    codes = all_codes(bank)
+    bank.compact()
+    assert np.array_equal(all_codes(bank), codes)
+
+
+def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.add([(made.record("/a", 1), codes_of(0, 1)), (made.record("/b", 2), codes_of(2))])
     sizes = bank.sizes()
-    assert sizes.codes == 5 + 3  # 2 and 1 chunks of 18 bits
-    assert sizes.codebook == 2 * 3 * 5 * 8 * 4
+    assert sizes.codes == 7  # 3 chunks of 18 bits
+    assert sizes.codebook == 2 * 3 * 5 * 4 * 2
     assert sizes.file == sum(file.stat().st_size for file in path.parent.iterdir() if not file.name.endswith("-shm"))
-    with MemoryBank.in_memory(SIGNATURE, SHAPE, 8) as volatile:
+    with made.bank() as volatile:
         assert volatile.sizes().file > 0
 
 
-SOURCES = st.sampled_from(["/a", "/b", "/c", "/d"])
-CHUNKS = st.lists(st.integers(0, 4), max_size=4)
-STEPS = st.lists(st.one_of(SOURCES, st.lists(st.tuples(SOURCES, CHUNKS), max_size=3)), max_size=12)
-
-
-@settings(deadline=None, max_examples=60)
-@given(steps=STEPS, size=st.integers(1, 5))
-def test_any_history_equals_a_dict(steps: list[str | list[tuple[str, list[int]]]], size: int) -> None:
-    reference: dict[str, list[int]] = {}
-    with MemoryBank.in_memory(SIGNATURE, SHAPE, 8) as bank:
-        for step in steps:
-            if isinstance(step, str):
-                assert bank.remove(step) == (reference.pop(step, None) is not None)
-            else:
-                bank.add([(Record(source), codes_of(*chunks)) for source, chunks in step])
-                reference.update(step)
-        flat = [(source, ordinal, code) for source, chunks in reference.items() for ordinal, code in enumerate(chunks)]
-        expected = codes_of(*(code for _, _, code in flat))
-        blocks = list(bank.blocks(size))
-        assert all(len(block) == size for block in blocks[:-1])
-        assert all(1 <= len(block) <= size for block in blocks)
-        assert np.array_equal(all_codes(bank, size), expected)
-        assert np.array_equal(bank.counts(), count(expected, SHAPE))
-        assert [(document.source, document.chunks) for document in bank.documents()] == [
-            (source, len(chunks)) for source, chunks in reference.items()
-        ]
-        assert (bank.num_documents, bank.num_chunks) == (len(reference), len(flat))
-        assert [(chunk.source, chunk.ordinal) for chunk in bank.sources(range(len(flat)))] == [
-            (source, ordinal) for source, ordinal, _ in flat
-        ]
-
-
-def test_documents_can_be_removed_while_they_are_listed() -> None:
-    with MemoryBank.in_memory(SIGNATURE, SHAPE, 8) as bank:
-        bank.add([(Record(f"/{number}"), codes_of(number % 5)) for number in range(2100)])
-        assert sum(bank.remove(document.source) for document in bank.documents()) == 2100
-        assert bank.num_documents == 0
+def test_documents_can_be_removed_while_they_are_listed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 100))
+    with made.bank() as bank:
+        bank.add([made.item(f"/{number}", number) for number in range(500)])
+        assert sum(bank.remove([origin[:2]]) for document in bank.documents() for origin in document.origins) == 500
+        assert bank.totals() == BankTotals(0, 0, 0)
         assert not bank.counts().any()
 
 
-def test_removed_document_leaves_no_byte(bank: MemoryBank, path: Path) -> None:
-    bank.add([(Record("/secret/plan.txt"), codes_of(1)), (Record("/kept"), codes_of(2))])
-    bank.remove("/secret/plan.txt")
-    bank.close()
-    assert b"secret" not in path.read_bytes()
+def test_removed_document_leaves_no_byte(made: Any, bank: MemoryBank, path: Path) -> None:
+    kept = made.item("/kept", 2)
+    bank.add([kept])
+    bank.settle()
+    bank.add([made.item("/secret/plan.txt", 1)])
+    bank.remove([("/secret/plan.txt", "")])
+    bank.settle()
+    removed = path.read_bytes()
+    never = path.with_name("never.mbc")
+    with made.bank(never) as other:
+        other.add([kept])
+        other.add([kept])
+        other.settle()
+        pages = never.read_bytes()
+    assert made.digest(1)[:32] not in removed.hex()
+    assert len(removed) == len(pages)
 
 
-def test_a_refused_batch_changes_nothing(bank: MemoryBank) -> None:
-    with pytest.raises(ValueError, match="must be in"):
-        bank.add([(Record("/a"), codes_of(1)), (Record("/b"), codes_of(9))])
-    with pytest.raises(sqlite3.IntegrityError):
-        bank.add([(Record("/a"), codes_of(1)), (Record("/b", digest=None), codes_of(1))])  # type: ignore[arg-type]
-    assert bank.num_documents == 0
-    assert not bank.counts().any()
+def test_a_refused_batch_changes_nothing(made: Any, bank: MemoryBank) -> None:
+    record = made.record
+    for items in (
+        [(record("/b", 2), codes_of(9))],
+        [(record("/b", 2), codes_of(1)[:0])],
+        [(record("/b", 2), codes_of(1)[0])],
+        [(record("/b", 2), codes_of(1).astype(float))],
+        [(record("/\ud800", 2), codes_of(1))],
+        [(record("/b", 2, "\ud800"), codes_of(1))],
+        [(record("/b", 2, date="\ud800"), codes_of(1))],
+    ):
+        with pytest.raises(
+            ValueError, match=r"must be|at least one chunk|surrogates|must match exactly|same number of dim"
+        ):
+            bank.add([(record("/a", 1), codes_of(1)), *items])
+        assert bank.totals() == BankTotals(0, 0, 0)
+        assert not bank.counts().any()
+        assert not bank.knows(record("/a", 1))
 
 
-def test_signature_decides_and_its_name_does_not(bank: MemoryBank, path: Path) -> None:
-    bank.require(ModelSignature("renamed", SIGNATURE.amortizer, SIGNATURE.codebook))
-    other = ModelSignature("mini", SIGNATURE.amortizer, "cc" * 32)
+def test_a_block_too_large_to_be_read_is_not_written(
+    made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_engine.bank.block._MOST_BYTES", 500)
+    with pytest.raises(BankError, match="too many places"):
+        bank.add([made.item(f"/{number}", 1) for number in range(100)])
+    assert bank.totals() == BankTotals(0, 0, 0)
+    bank.add([made.item("/a", 1)])
+    assert made.damages(path) == []
+
+
+def test_changes_made_together_all_stay_or_none(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.add([made.item("/a", 1)])
+    with MemoryBank.open(path) as other:
+        with bank.changing():
+            bank.add([made.item("/b", 2)])
+            bank.remove([("/a", "")])
+            assert bank.knows(made.record("/b", 2))
+            assert other.totals() == BankTotals(1, 1, 2)
+            assert other.knows(made.record("/a", 1))
+        assert other.knows(made.record("/b", 2))
+        assert np.array_equal(other.counts(), made.counts([2]))
+    with pytest.raises(KeyError, match="stop"), bank.changing():
+        bank.add([made.item("/c", 3)])
+        bank.remove([("/b", "")])
+        raise KeyError("stop")
+    assert bank.knows(made.record("/b", 2))
+    assert not bank.knows(made.record("/c", 3))
+    assert np.array_equal(bank.counts(), made.counts([2]))
+    bank.add([made.item("/c", 3)])
+    assert np.array_equal(bank.counts(), made.counts([2, 3]))
+
+
+def test_signature_decides_and_its_name_does_not(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.require(ModelSignature("renamed", made.signature.amortizer, made.signature.codebook))
+    other = ModelSignature("mini", made.signature.amortizer, "cc" * 8)
     with pytest.raises(ModelMismatch, match=r"mini .aaaaaaaa-bbbbbbbb., not mini .aaaaaaaa-cccccccc.") as caught:
         bank.require(other)
     assert caught.value.hint
     with pytest.raises(ModelMismatch):
-        MemoryBank.open_or_create(path, other, SHAPE, 8)
+        MemoryBank.open_or_create(path, other, made.shape, made.books)
 
 
-def test_open_or_create_does_what_is_needed(path: Path) -> None:
-    with MemoryBank.open_or_create(path, SIGNATURE, SHAPE, 8) as bank:
-        bank.add([(Record("/a"), codes_of(1))])
-    with MemoryBank.open_or_create(path, SIGNATURE, SHAPE, 8) as bank:
-        assert bank.num_documents == 1
+def test_open_or_create_does_what_is_needed(made: Any, path: Path) -> None:
+    for known in (False, True):
+        with MemoryBank.open_or_create(path, made.signature, made.shape, made.books, keeps_origins=False) as bank:
+            assert not bank.header.keeps_origins
+            assert bank.knows(made.record("", 1)) is known
+            bank.add([made.item("/a", 1)])
 
 
-def test_reader_beside_a_writer_keeps_its_snapshot(bank: MemoryBank, path: Path) -> None:
-    bank.add([(Record("/a"), codes_of(1)), (Record("/b"), codes_of(2))])
+def test_a_rounded_codebook_takes_half_the_bytes(made: Any, path: Path) -> None:
+    books = made.books + np.float32(0.1)
+    with MemoryBank.create(path, made.signature, made.shape, books, half=True) as bank:
+        assert np.array_equal(bank.books(), books.astype(np.float16).astype(np.float32))
+        assert bank.sizes().codebook == books.size * 2
+
+
+def test_reader_beside_a_writer_keeps_its_snapshot(made: Any, bank: MemoryBank, path: Path) -> None:
+    bank.add([made.item("/a", 1), made.item("/b", 2)])
     with MemoryBank.open(path, read_only=True) as reader:
-        assert reader.sources([0])[0].source == "/a"
+        assert reader.chunks_at([0])[0].document.origins[0].source == "/a"
         with reader.snapshot():
             before = all_codes(reader)
-            bank.remove("/a")
+            bank.remove([("/a", "")])
             assert np.array_equal(all_codes(reader), before)
-            assert reader.sources([0, 1])[0].source == "/a"
+            assert reader.chunks_at([0, 2])[0].document.origins[0].source == "/a"
+            assert np.array_equal(reader.counts(), made.counts([1, 2]))
+            assert reader.parts_of("/a") == {""}
             with pytest.raises(RuntimeError, match="snapshot"):
-                reader.remove("/b")
-        assert reader.sources([0])[0].source == "/b"
-        assert np.array_equal(all_codes(reader), codes_of(2))
+                reader.remove([("/b", "")])
+        assert reader.chunks_at([0])[0].document.origins[0].source == "/b"
+        assert np.array_equal(all_codes(reader), made.codes(2))
+        assert reader.parts_of("/a") == set()
 
 
-def test_bank_passes_to_another_thread(bank: MemoryBank) -> None:
-    thread = threading.Thread(target=lambda: bank.add([(Record("/a"), codes_of(1))]))
+def test_codes_are_read_from_one_state(made: Any, bank: MemoryBank, path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 2))
+    bank.add([(made.record(f"/{number}", number), codes_of(number % 5)) for number in range(20)])
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.0)
+    with MemoryBank.open(path) as bank, MemoryBank.open(path, read_only=True) as reader:
+        blocks = reader.codes()
+        read = [next(blocks)]
+        bank.remove([(f"/{number}", "") for number in range(10)])
+        bank.compact()
+        assert len(np.concatenate([*read, *blocks])) == 20
+        assert len(all_codes(reader)) == 10
+
+
+def test_bank_passes_to_another_thread(made: Any, bank: MemoryBank) -> None:
+    thread = threading.Thread(target=lambda: bank.add([made.item("/a", 1)]))
     thread.start()
     thread.join()
-    assert bank.num_documents == 1
-
-
-def test_killed_writer_leaves_whole_batches(path: Path) -> None:
-    MemoryBank.create(path, SIGNATURE, SHAPE, 8).close()
-    program = """
-        import sys
-        from dataclasses import dataclass
-        from pathlib import Path
-        import numpy as np
-        from mbc_engine.bank import MemoryBank
-        @dataclass
-        class Record:
-            source: str
-            digest: str = ""
-            size: int = 0
-            date: str | None = None
-        bank = MemoryBank.open(Path(sys.argv[1]))
-        batch = 0
-        while True:
-            codes = np.full((1, 3, 2), batch % 5)
-            bank.add([(Record(f"/{batch}/{number}"), codes) for number in range(50)])
-            batch += 1
-            if batch == 3:
-                print("going", flush=True)
-    """
-    with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program), str(path)], stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline() == b"going\n"
-        process.send_signal(signal.SIGKILL)
-    with MemoryBank.open(path) as bank:
-        assert bank.num_documents >= 150
-        assert bank.num_documents % 50 == 0
-        assert np.array_equal(bank.counts(), count(all_codes(bank), SHAPE))
-
-
-def refusal(path: Path, words: str, *, read_only: bool = False) -> BankError:
-    with pytest.raises(BankError, match=words) as caught:
-        MemoryBank.open(path, read_only=read_only)
-    assert caught.value.hint
-    return caught.value
-
-
-def test_missing_bank_says_how_to_make_one(tmp_path: Path) -> None:
-    path = tmp_path / "none.mbc"
-    assert refusal(path, "No bank at").hint == f"Make one with `mbc ingest FOLDER --bank {path}`."
-    assert not path.exists()
-
-
-def test_empty_file_is_no_bank_yet(tmp_path: Path) -> None:
-    path = tmp_path / "empty.mbc"
-    path.touch()
-    refusal(path, "No bank at")
-    MemoryBank.create(path, SIGNATURE, SHAPE, 8).close()
-    MemoryBank.open(path).close()
-
-
-def test_folder_and_other_files_are_refused(tmp_path: Path) -> None:
-    refusal(tmp_path, "is a folder")
-    with pytest.raises(BankError, match="is a folder"):
-        MemoryBank.create(tmp_path, SIGNATURE, SHAPE, 8)
-    text = tmp_path / "notes.txt"
-    text.write_text("not a bank")
-    refusal(text, "is not a bank")
-    refusal(text / "below", "cannot be read")
-    with pytest.raises(BankError, match=r"cannot be (made|read)"):
-        MemoryBank.create(text / "below" / "bank.mbc", SIGNATURE, SHAPE, 8)
-    with pytest.raises(BankError, match="already a file"):
-        MemoryBank.create(text, SIGNATURE, SHAPE, 8)
-    assert text.read_text() == "not a bank"
-
-
-def test_other_database_is_refused_untouched(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    other = sqlite3.connect(path)
-    other.executescript("PRAGMA journal_mode = WAL; CREATE TABLE documents (id); INSERT INTO documents VALUES (1)")
-    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    refusal(path, "is not a bank")
-    with pytest.raises(BankError, match="is not a bank"):
-        MemoryBank.open_or_create(path, SIGNATURE, SHAPE, 8)
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-    other.close()
-
-
-def test_newer_format_is_refused(bank: MemoryBank, path: Path) -> None:
-    bank.close()
-    with sqlite3.connect(path) as raw:
-        raw.execute("PRAGMA user_version = 2")
-    raw.close()
-    refusal(path, "newer mbc .bank format 2")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE bank SET tokens = 0",
-        "UPDATE bank SET levels = 'x'",
-        "DELETE FROM bank",
-        "DROP TABLE bank",
-        "UPDATE bank SET counts = x'00'",
-        "UPDATE documents SET codes = x'ffffff'",
-        "UPDATE documents SET chunks = 3",
-        "DROP TABLE documents",
-    ],
-)
-def test_damaged_bank_is_an_error(bank: MemoryBank, path: Path, damage: str) -> None:
-    bank.add([(Record("/a"), codes_of(1))])
-    bank.close()
-    with sqlite3.connect(path) as raw:
-        raw.execute(damage)
-    raw.close()
-    with pytest.raises(BankError, match="is damaged"), MemoryBank.open(path) as opened:
-        opened.counts()
-        list(opened.blocks())
-
-
-def test_torn_file_is_an_error(bank: MemoryBank, path: Path) -> None:
-    bank.add([(Record(f"/{number}"), codes_of(1)) for number in range(500)])
-    bank.close()
-    path.write_bytes(path.read_bytes()[:6000])
-    with pytest.raises(BankError, match="is damaged"), MemoryBank.open(path) as opened:
-        list(opened.blocks())
-
-
-def test_second_writer_is_told_to_wait(bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.01)
-    writer = sqlite3.connect(path, isolation_level=None)
-    writer.execute("BEGIN IMMEDIATE")
-    with MemoryBank.open(path) as second, pytest.raises(BankError, match="written by another process") as caught:
-        second.add([(Record("/a"), codes_of(1))])
-    assert caught.value.hint
-    writer.close()
-
-
-def test_bank_opened_to_read_cannot_be_written(bank: MemoryBank, path: Path) -> None:
-    with MemoryBank.open(path, read_only=True) as reader, pytest.raises(BankError, match="cannot be written"):
-        reader.add([(Record("/a"), codes_of(1))])
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not bind root")
-def test_folder_without_write_permission(bank: MemoryBank, path: Path) -> None:
-    bank.add([(Record("/a"), codes_of(1))])
-    bank.close()
-    path.chmod(0o444)
-    path.parent.chmod(0o555)
-    try:
-        with MemoryBank.open(path, read_only=True) as reader:
-            assert np.array_equal(all_codes(reader), codes_of(1))
-        with pytest.raises(BankError, match=r"cannot be (opened|written)") as caught, MemoryBank.open(path) as writer:
-            writer.add([(Record("/b"), codes_of(1))])
-        assert caught.value.hint
-        with pytest.raises(BankError, match="cannot be opened"):
-            MemoryBank.create(path.with_name("new.mbc"), SIGNATURE, SHAPE, 8)
-        with pytest.raises(BankError, match="cannot be made"):
-            MemoryBank.create(path.parent / "sub" / "new.mbc", SIGNATURE, SHAPE, 8)
-    finally:
-        path.parent.chmod(0o755)
+    assert bank.totals().documents == 1
 
 
 def test_needs_no_torch() -> None:

@@ -1,0 +1,260 @@
+"""A block: some thousand chunks of whole documents with all that is known of them, and its form as columns of bytes.
+
+Columns of many documents compress where single ones do not: what the documents of a folder share is written once.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress, pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank.format import Codes, CodeShape, pack, unpack
+from mbc_engine.bank.records import BankHeader, Origin, StoredDocument
+from mbc_engine.errors import BankError
+
+# No block of honest origins comes near; what a damaged or malicious file could unfold to has to end somewhere.
+_MOST_BYTES: Final = 1 << 28
+
+Keys = NDArray[np.uint32]
+
+
+class Row(NamedTuple):
+    """A block as the table `blocks` has it; see docs/bank-format.md."""
+
+    documents: int
+    origins: int
+    chunks: int
+    crc: int
+    keys: bytes
+    digests: bytes
+    lengths: bytes
+    described: bytes
+
+    def checksum(self) -> int:
+        """The CRC-32 that `crc` must be: of the numbers and the columns in order."""
+        numbers = np.array([self.documents, self.origins, self.chunks], "<i8").tobytes()
+        return checksum(numbers, self.keys, self.digests, self.lengths, self.described)
+
+
+@dataclass
+class Block:
+    """Documents side by side.
+
+    Attributes:
+        digests: content hashes.
+        lengths: chunks of each document.
+        sizes: bytes each was read from, None where the bank does not keep that.
+        origins: where each was read.
+        codes: of all chunks in order, [sum of lengths, tokens, levels].
+    """
+
+    digests: list[bytes]
+    lengths: list[int]
+    sizes: list[int | None]
+    origins: list[tuple[Origin, ...]]
+    codes: Codes
+
+    @classmethod
+    def empty(cls, shape: CodeShape) -> "Block":
+        """A block without documents."""
+        return cls([], [], [], [], np.empty((0, shape.tokens, shape.levels), np.uint16))
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    def extend(self, other: "Block") -> None:
+        """Put the documents of another block behind these."""
+        self.digests += other.digests
+        self.lengths += other.lengths
+        self.sizes += other.sizes
+        self.origins += other.origins
+        self.codes = np.concatenate([self.codes, other.codes])
+
+    def filling(self, start: int, room: int) -> "Block":
+        """The documents from `start` on, until `room` chunks are filled or overfilled by the last."""
+        ends = np.cumsum(self.lengths[start:])
+        rows = slice(start, start + 1 + int(np.searchsorted(ends, room)))
+        first = sum(self.lengths[:start])
+        return Block(
+            self.digests[rows],
+            self.lengths[rows],
+            self.sizes[rows],
+            self.origins[rows],
+            self.codes[first : first + sum(self.lengths[rows])],
+        )
+
+    def without(self, rows: Iterable[int]) -> "Block":
+        """The block less some documents."""
+        keep = np.ones(len(self), bool)
+        keep[list(rows)] = False
+        return Block(
+            list(compress(self.digests, keep)),
+            list(compress(self.lengths, keep)),
+            list(compress(self.sizes, keep)),
+            list(compress(self.origins, keep)),
+            self.codes[np.repeat(keep, self.lengths)],
+        )
+
+    def document(self, row: int) -> StoredDocument:
+        """One of its documents."""
+        return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], self.origins[row])
+
+    def codes_of(self, row: int) -> Codes:
+        """The codes of one of its documents, [chunks, tokens, levels]."""
+        start = sum(self.lengths[:row])
+        return self.codes[start : start + self.lengths[row]]
+
+    def row(self) -> Row:
+        """Its columns, but for the codes."""
+        origins = [origin for several in self.origins for origin in several]
+        row = Row(
+            documents=len(self),
+            origins=len(origins),
+            chunks=len(self.codes),
+            crc=0,
+            keys=np.unique(keys_of(origins)).astype("<u4").tobytes(),
+            digests=b"".join(self.digests),
+            lengths=_deflate(np.array(self.lengths, "<u4").tobytes()),
+            described=_describe(self.sizes, self.origins, origins),
+        )
+        return row._replace(crc=row.checksum())
+
+    def packed(self, shape: CodeShape) -> bytes:
+        """Its codes as bits."""
+        return pack(self.codes, shape)
+
+
+def keys_of(origins: Sequence[Origin]) -> Keys:
+    """What origins are looked up by: the key of each one's source, and that of each part of one."""
+    sources = [zlib.crc32(source.encode()) for source, _, _ in origins]
+    return np.array(sources + [key(source, part) for source, part, _ in origins if part], np.uint32)
+
+
+def key(source: str, part: str = "") -> int:
+    """CRC-32 of a source, or of a source, a zero byte and a part. Different ones may share a key."""
+    return zlib.crc32(f"{source}\0{part}".encode() if part else source.encode())
+
+
+def checksum(*data: bytes) -> int:
+    """CRC-32 of bytes one after another."""
+    value = 0
+    for some in data:
+        value = zlib.crc32(some, value)
+    return value
+
+
+def read_keys(data: bytes) -> Keys:
+    """The keys of all origins of a block, each once, ascending."""
+    return np.frombuffer(data, "<u4").astype(np.uint32)
+
+
+def read_digests(row: Row, header: BankHeader) -> list[bytes]:
+    """The content hashes.
+
+    Raises:
+        ValueError: their bytes do not add up.
+    """
+    width = header.digest_bytes
+    if type(row.digests) is not bytes or type(row.documents) is not int or len(row.digests) != row.documents * width:
+        raise ValueError("content hashes do not add up")
+    return [row.digests[start : start + width] for start in range(0, len(row.digests), width)]
+
+
+def read_lengths(row: Row) -> NDArray[np.int64]:
+    """Chunks of each document.
+
+    Raises:
+        ValueError: they do not add up.
+    """
+    lengths = np.frombuffer(_inflate(row.lengths, 4 * row.documents), "<u4").astype(np.int64)
+    if len(lengths) != row.documents or int(lengths.sum()) != row.chunks:
+        raise ValueError("chunks do not add up")
+    return lengths
+
+
+def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], list[tuple[Origin, ...]]]:
+    """Size and origins of each document.
+
+    Raises:
+        ValueError: they do not add up.
+        TypeError, KeyError: they are not what they should be.
+    """
+    if not header.keeps_origins:
+        if row.origins or row.described:
+            raise ValueError("origins in a bank without them")
+        return [None] * row.documents, [()] * row.documents
+    columns = json.loads(_inflate(row.described, _MOST_BYTES))
+    sources, parts, dates = columns["sources"], columns["parts"], columns["dates"]
+    sizes, numbers = columns["sizes"], columns["origins"]
+    if not (
+        len(sources) == len(parts) == len(dates) == row.origins == sum(numbers)
+        and len(sizes) == len(numbers) == row.documents
+        and all(type(text) is str for text in sources)
+        and all(type(text) is str for text in parts)
+        and all(text is None or type(text) is str for text in dates)
+        and all(type(size) is int for size in sizes)
+        and all(type(number) is int and number > 0 for number in numbers)
+    ):
+        raise ValueError("origins do not add up")
+    "".join([*sources, *parts, *filter(None, dates)]).encode()  # half a surrogate could be read, but not be written
+    flat = list(map(Origin, sources, parts, dates))
+    if len(numbers) == len(flat):
+        return sizes, [(origin,) for origin in flat]
+    ends = np.cumsum([0, *numbers])
+    return sizes, [tuple(flat[start:end]) for start, end in pairwise(ends)]
+
+
+def read_block(row: Row, packed: bytes, header: BankHeader) -> Block:
+    """A whole block from its columns.
+
+    Raises:
+        ValueError, TypeError, KeyError: they do not make sense.
+    """
+    digests = read_digests(row, header)  # first, as it bounds how many documents there may be
+    lengths = read_lengths(row).tolist()
+    sizes, origins = read_origins(row, header)
+    return Block(
+        digests=digests,
+        lengths=lengths,
+        sizes=sizes,
+        origins=origins,
+        codes=unpack(packed, header.shape, row.chunks),
+    )
+
+
+def _describe(sizes: Sequence[int | None], origins: Sequence[tuple[Origin, ...]], flat: Sequence[Origin]) -> bytes:
+    if not flat:  # a document of a bank with origins has at least one
+        return b""
+    columns = {
+        "sizes": sizes,
+        "origins": list(map(len, origins)),
+        "sources": [origin.source for origin in flat],
+        "parts": [origin.part for origin in flat],
+        "dates": [origin.date for origin in flat],
+    }
+    return _deflate(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def _deflate(data: bytes) -> bytes:
+    if len(data) > _MOST_BYTES:
+        raise BankError(
+            "Some thousand documents were read in too many places to be stored together.",
+            hint="Ingest fewer copies of them, or use a bank made with --no-sources.",
+        )
+    return zlib.compress(data, 6)
+
+
+def _inflate(data: bytes, most: int) -> bytes:
+    unfolding = zlib.decompressobj()
+    try:
+        result = unfolding.decompress(data, most + 1)  # at least 1, as 0 would be no limit
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not unfolding.eof or unfolding.unused_data or len(result) > most:
+        raise ValueError("a column is too long or cut off")
+    return result

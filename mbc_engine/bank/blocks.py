@@ -1,0 +1,220 @@
+"""The blocks of a bank in its database: found by what they hold, read whole or in part, written back."""
+
+import sqlite3
+from collections import OrderedDict, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank.block import Block, Row, checksum, key, keys_of, read_block, read_digests, read_keys
+from mbc_engine.bank.database import decoded
+from mbc_engine.bank.format import Codes, unpack
+from mbc_engine.bank.index import KeyIndex
+from mbc_engine.bank.records import BankHeader, Origin
+
+_COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described"
+# Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
+_HELD: Final = 4
+
+
+class Place(NamedTuple):
+    """A document's block, and its row in it."""
+
+    block: int
+    row: int
+
+
+class BlockTable:
+    """Reads and writes blocks; transactions are the caller's.
+
+    What it holds in memory stays right while only its owner writes: after another's write, or a rollback, `forget`.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
+        self._connection, self._header, self._name = connection, header, name
+        self.forget()
+
+    def forget(self) -> None:
+        """Trust the database alone."""
+        self._held: OrderedDict[int, Block] = OrderedDict()
+        self._by_origin: KeyIndex | None = None
+        self._by_digest: KeyIndex | None = None
+
+    def extents(self) -> NDArray[np.int64]:
+        """Number and chunks of each block in stored order, [blocks, 2]."""
+        rows = self._connection.execute("SELECT id, chunks FROM blocks ORDER BY id").fetchall()
+        with decoded(self._name):
+            extents = np.array(rows, np.int64).reshape(-1, 2)
+            if not ((extents > 0) & (extents < [1 << 32, 1 << 40])).all():
+                raise ValueError("no block has such a number, or so many chunks")
+        return extents
+
+    def row(self, block: int) -> Row:
+        """A block's columns, its codes left out.
+
+        Raises:
+            KeyError: there is no such block.
+        """
+        row = self._connection.execute(f"SELECT {_COLUMNS} FROM blocks WHERE id = ?", (block,)).fetchone()
+        if row is None:
+            raise KeyError(block)
+        return Row(*row)
+
+    def packed(self, block: int) -> bytes:
+        """A block's codes as bits; none where they are missing."""
+        row = self._connection.execute("SELECT data FROM codes WHERE id = ?", (block,)).fetchone()
+        return row[0] if row else b""
+
+    def crc_of_codes(self, block: int) -> int:
+        """The checksum stored beside a block's codes."""
+        row = self._connection.execute("SELECT crc FROM codes WHERE id = ?", (block,)).fetchone()
+        return row[0] if row else 0
+
+    def codes(self) -> Iterator[Codes]:
+        """The codes of each block in stored order, all from one state of the bank."""
+        query = "SELECT chunks, data FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"
+        for chunks, data in self._connection.execute(query):
+            with decoded(self._name):
+                yield unpack(data or b"", self._header.shape, chunks)
+
+    def get(self, block: int) -> Block:
+        """A whole block. Who changes it has to `put` it.
+
+        Raises:
+            KeyError: there is no such block.
+        """
+        if block in self._held:
+            self._held.move_to_end(block)
+            return self._held[block]
+        row, packed = self.row(block), self.packed(block)
+        with decoded(self._name):
+            return self._hold(block, read_block(row, packed, self._header))
+
+    def find(self, block: int) -> Block | None:
+        """A whole block, or None where there is none of this number: an index may name blocks that are gone."""
+        try:
+            return self.get(block)
+        except KeyError:
+            return None
+
+    def digest_at(self, place: Place) -> bytes:
+        """The content hash of a document."""
+        return self.get(place.block).digests[place.row]
+
+    def put(self, block: int, content: Block) -> None:
+        """Write a block in the place of the one that has its number; one without documents goes."""
+        if not len(content):
+            self._connection.execute("DELETE FROM blocks WHERE id = ?", (block,))
+            self._connection.execute("DELETE FROM codes WHERE id = ?", (block,))
+            self._held.pop(block, None)
+            return
+        packed = content.packed(self._header.shape)
+        marks = ", ".join("?" * (1 + len(Row._fields)))
+        self._connection.execute(f"REPLACE INTO blocks (id, {_COLUMNS}) VALUES ({marks})", (block, *content.row()))
+        self._connection.execute("REPLACE INTO codes VALUES (?, ?, ?)", (block, checksum(packed), packed))
+        self._hold(block, content)
+
+    def append(self, new: Block) -> None:
+        """Put documents behind all others: into the last block while it has room, then into further ones."""
+        last = self._connection.execute("SELECT max(id) FROM blocks").fetchone()[0]
+        block, content = (last, self.get(last)) if last else (1, Block.empty(self._header.shape))
+        start = 0
+        while start < len(new):
+            room = self._header.block_chunks - len(content.codes)
+            if room <= 0:
+                block, content = block + 1, Block.empty(self._header.shape)
+                continue
+            added = new.filling(start, room)
+            content.extend(added)
+            self.put(block, content)
+            self.note(block, added.digests, [origin for several in added.origins for origin in several])
+            start += len(added)
+
+    def note(self, block: int, digests: Sequence[bytes], origins: Sequence[Origin]) -> None:
+        """Remember where documents and origins are to be found from now on."""
+        if self._by_digest is not None:
+            self._by_digest.add(block, _digest_keys(b"".join(digests), self._header.digest_bytes))
+        if self._by_origin is not None:
+            self._by_origin.add(block, keys_of(origins))
+
+    def find_source(self, source: str) -> dict[str, Place]:
+        """Every part read from a source, and where it is."""
+        return {
+            origin.part: place
+            for block in self._holding_origins([key(source)]).get(key(source), ())
+            for origin, place in self._origins_in(block)
+            if origin.source == source
+        }
+
+    def find_origins(self, names: Collection[tuple[str, str]]) -> dict[tuple[str, str], Place]:
+        """Where the documents are that were read from these sources and parts, if there are any."""
+        keys = [key(*name) for name in names]
+        holding = self._holding_origins(keys)
+        wanted: defaultdict[int, set[tuple[str, str]]] = defaultdict(set)
+        for name, number in zip(names, keys, strict=True) if holding else ():
+            for block in holding.get(number, ()):
+                wanted[block].add(name)
+        return {
+            origin[:2]: place
+            for block, sought in wanted.items()
+            for origin, place in self._origins_in(block)
+            if origin[:2] in sought
+        }
+
+    def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Place]:
+        """Where the documents with these content hashes are, if there are any."""
+        holding = self._holding_digests(_digest_keys(b"".join(digests), self._header.digest_bytes))
+        blocks = {block for several in holding.values() for block in several}
+        return {
+            digest: Place(block, row)
+            for block in blocks
+            for row, digest in enumerate(self._digests_in(block))
+            if digest in digests
+        }
+
+    def _hold(self, block: int, content: Block) -> Block:
+        self._held[block] = content
+        self._held.move_to_end(block)
+        if len(self._held) > _HELD:
+            self._held.popitem(last=False)
+        return content
+
+    def _origins_in(self, block: int) -> Iterator[tuple[Origin, Place]]:
+        content = self.find(block)
+        if content is None:
+            return
+        for row, several in enumerate(content.origins):
+            for origin in several:
+                yield origin, Place(block, row)
+
+    def _digests_in(self, block: int) -> list[bytes]:
+        if block in self._held:
+            return self._held[block].digests
+        try:
+            row = self.row(block)
+        except KeyError:
+            return []
+        with decoded(self._name):
+            return read_digests(row, self._header)
+
+    def _holding_origins(self, keys: Sequence[int]) -> dict[int, set[int]]:
+        if self._by_origin is None:
+            rows = self._connection.execute("SELECT id, keys FROM blocks")
+            with decoded(self._name):
+                self._by_origin = KeyIndex((block, read_keys(data)) for block, data in rows)
+        return self._by_origin.blocks_of(np.array(keys, np.uint32))
+
+    def _holding_digests(self, keys: NDArray[np.uint32]) -> dict[int, set[int]]:
+        if self._by_digest is None:
+            width = self._header.digest_bytes
+            rows = self._connection.execute("SELECT id, digests FROM blocks")
+            with decoded(self._name):
+                self._by_digest = KeyIndex((block, _digest_keys(data, width)) for block, data in rows)
+        return self._by_digest.blocks_of(keys)
+
+
+def _digest_keys(data: bytes, width: int) -> NDArray[np.uint32]:
+    starts = np.frombuffer(data, np.uint8).reshape(-1, width)[:, :4]
+    return np.ascontiguousarray(starts).view(">u4")[:, 0].astype(np.uint32)

@@ -1,0 +1,181 @@
+"""A bank as lines of JSON: for people, for other programs, and to compare banks.
+
+Two banks that hold the same documents give the same lines, whatever happened to either before. The first line says
+which model and codebook the codes belong to; then comes a line a document, ordered by content hash; the last line has
+the counts.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from mbc_engine.bank.codebook import Books, StoredCodebook
+from mbc_engine.bank.counts import count
+from mbc_engine.bank.database import NONSENSE, delete
+from mbc_engine.bank.format import Codes, CodeShape, pack, unpack
+from mbc_engine.bank.merging import copy, require_origins
+from mbc_engine.bank.records import ModelSignature, Origin, StoredDocument
+from mbc_engine.bank.store import MemoryBank
+from mbc_engine.errors import DataError
+from mbc_engine.events import DocumentsCopied, Event
+
+FORMAT: Final = "mbc-bank-export-1"
+# Documents sorted in memory at a time: a larger bank is gone through once for each so many.
+_SORTED: Final = 200_000
+_BATCH: Final = 10_000
+
+
+def export(bank: MemoryBank) -> Iterator[bytes]:
+    """The lines of a bank as it is at the first of them, each with its line end."""
+    with bank.snapshot():
+        header, totals = bank.header, bank.totals()
+        codebook = StoredCodebook.of(bank.books())
+        yield _line(
+            format=FORMAT,
+            model=asdict(header.signature),
+            codes=asdict(header.shape),
+            origins=header.keeps_origins,
+            codebook={"dim": header.dim, "width": codebook.width, "data": _text(codebook.data)},
+        )
+        passes = 1 + totals.documents // _SORTED
+        for number in range(passes):
+            lines = [
+                (document.digest, _document_line(document, codes, header.shape))
+                for document, codes in bank.items()
+                if int(document.digest[:8], 16) * passes >> 32 == number
+            ]
+            yield from (line for _, line in sorted(lines))
+        yield _line(
+            documents=totals.documents, chunks=totals.chunks, counts=_text(bank.counts().astype("<i8").tobytes())
+        )
+
+
+def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
+    """Add what `export` gave to the bank at `path`, made if there is none: all of it or, on any error, nothing.
+
+    Raises:
+        DataError: the lines are not an export, or are damaged or cut off.
+        BankError: the bank cannot be written, or keeps origins that the export lacks.
+        ModelMismatch: the bank belongs to another model.
+    """
+    numbered = enumerate(lines, 1)
+    _, first = next(numbered, (1, b""))
+    with _understood(1):
+        head = _head(json.loads(first))
+    is_new = not path.exists()
+    bank = MemoryBank.open_or_create(path, head.signature, head.shape, head.books, keeps_origins=head.keeps_origins)
+    try:
+        with bank, bank.changing():
+            require_origins(bank, head.keeps_origins, "The export")
+            yield from _import_documents(bank, numbered, head.keeps_origins)
+    except BaseException:
+        if is_new:
+            delete(path)
+        raise
+
+
+def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], with_origins: bool) -> Iterator[Event]:
+    shape = bank.header.shape
+    counts = np.zeros_like(bank.counts())
+    waiting: list[tuple[StoredDocument, Codes]] = []
+    for documents, (number, line) in enumerate(lines):
+        with _understood(number):
+            record = json.loads(line)
+            if "counts" in record:
+                if record["documents"] != documents or b64decode(record["counts"]) != counts.astype("<i8").tobytes():
+                    raise ValueError("the counts do not fit the documents")
+                copy(waiting, bank)
+                yield DocumentsCopied(documents, documents)
+                return
+            document = _document(record, bank.header.digest_bytes, with_origins)
+            codes = unpack(b64decode(record["codes"], validate=True), shape, document.chunks)
+            waiting.append((document, codes))
+        counts += count(codes, shape)
+        if len(waiting) == _BATCH:
+            copy(waiting, bank)
+            waiting = []
+            yield DocumentsCopied(documents + 1, None)
+    raise DataError("The export ends too early.", hint="Export the bank again.")
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What the first line says."""
+
+    signature: ModelSignature
+    shape: CodeShape
+    books: Books
+    keeps_origins: bool
+
+
+def _head(record: Any) -> _Head:
+    """The first line; ValueError, TypeError or KeyError where it is none."""
+    if record["format"] != FORMAT:
+        raise ValueError("not an export")
+    model, codes, codebook = record["model"], record["codes"], record["codebook"]
+    texts = model["name"], model["amortizer"], model["codebook"]
+    numbers = codes["tokens"], codes["levels"], codes["num_codes"], codebook["dim"]
+    answers = codes["per_position"], record["origins"]
+    if not (_are(str, texts) and _are(int, numbers) and _are(bool, answers) and codebook["dim"] > 0):
+        raise TypeError("its values are not what they should be")
+    "".join(texts).encode()
+    shape = CodeShape(*numbers[:3], codes["per_position"])
+    stored = StoredCodebook(b64decode(codebook["data"], validate=True), codebook["width"])
+    return _Head(ModelSignature(*texts), shape, stored.books(shape, codebook["dim"]), record["origins"])
+
+
+def _document(record: Any, digest_bytes: int, with_origins: bool) -> StoredDocument:
+    """A document's line; ValueError, TypeError or KeyError where it is none."""
+    origins = tuple(Origin(origin["source"], origin["part"], origin["date"]) for origin in record["origins"])
+    for source, part, date in origins:
+        texts = (source, part) if date is None else (source, part, date)
+        if not _are(str, texts):
+            raise TypeError("an origin is not text")
+        "".join(texts).encode()
+    if bool(origins) != with_origins:
+        raise ValueError("there are origins in all documents or in none")
+    if not (type(record["size"]) is int if with_origins else record["size"] is None):
+        raise TypeError("a size is not a number")
+    if not (type(record["chunks"]) is int and record["chunks"] > 0):
+        raise ValueError("a document has at least one chunk")
+    if len(bytes.fromhex(record["digest"])) < digest_bytes:
+        raise ValueError("a digest is too short")
+    return StoredDocument(record["digest"], record["chunks"], record["size"], origins)
+
+
+def _are(kind: type, values: Iterable[Any]) -> bool:
+    return all(type(value) is kind for value in values)
+
+
+def _document_line(document: StoredDocument, codes: Codes, shape: CodeShape) -> bytes:
+    return _line(
+        digest=document.digest,
+        size=document.size,
+        origins=[origin._asdict() for origin in document.origins],
+        chunks=document.chunks,
+        codes=_text(pack(codes, shape)),
+    )
+
+
+def _line(**values: Any) -> bytes:
+    return json.dumps(values, separators=(",", ":")).encode() + b"\n"
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+@contextmanager
+def _understood(line: int) -> Iterator[None]:
+    try:
+        yield
+    except NONSENSE as error:
+        raise DataError(
+            f"Line {line} is not of a bank's export: {error}.", hint="Give a file that `mbc bank export` made."
+        ) from error

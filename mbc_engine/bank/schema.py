@@ -1,0 +1,139 @@
+"""The tables of a bank file, how they are made, recognised and read; docs/bank-format.md describes them to the byte."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from mbc_engine.bank.block import checksum
+from mbc_engine.bank.codebook import StoredCodebook
+from mbc_engine.bank.database import bytes_at, connect, damaged, decoded, explained, refuse_folder, refuse_foreign
+from mbc_engine.bank.format import CodeShape
+from mbc_engine.bank.records import BankHeader, ModelSignature
+from mbc_engine.errors import BankError
+
+APPLICATION_ID: Final = int.from_bytes(b"mbc\0", "big")
+FORMAT_VERSION: Final = 2
+
+_HEADER: Final = "model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, created"
+TABLES: Final = {
+    "bank": """CREATE TABLE bank (
+        model TEXT NOT NULL, amortizer TEXT NOT NULL, codebook TEXT NOT NULL,
+        tokens INTEGER NOT NULL, levels INTEGER NOT NULL, num_codes INTEGER NOT NULL, per_position INTEGER NOT NULL,
+        dim INTEGER NOT NULL, keeps_origins INTEGER NOT NULL, created TEXT NOT NULL, crc INTEGER NOT NULL,
+        counts BLOB NOT NULL)""",
+    "books": "CREATE TABLE books (width INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL)",
+    "blocks": """CREATE TABLE blocks (
+        id INTEGER PRIMARY KEY, documents INTEGER NOT NULL, origins INTEGER NOT NULL, chunks INTEGER NOT NULL,
+        crc INTEGER NOT NULL, keys BLOB NOT NULL, digests BLOB NOT NULL, lengths BLOB NOT NULL,
+        described BLOB NOT NULL)""",
+    "codes": "CREATE TABLE codes (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
+}
+
+
+@contextmanager
+def opened(path: Path, *, read_only: bool = False) -> Iterator[sqlite3.Connection]:
+    """A connection to a bank file of any version, closed in the end; what SQLite reports becomes a BankError.
+
+    Raises:
+        BankError: there is none, or the file is something else, which stays untouched.
+    """
+    connection = open_file(path, read_only=read_only)
+    with closing(connection), explained(str(path)):
+        yield connection
+
+
+def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Connect to a bank file of any version.
+
+    Raises:
+        BankError: there is none, or the file is something else, which stays untouched.
+    """
+    refuse_folder(path)
+    if not bytes_at(path):
+        raise BankError(f"No bank at {path}.", hint=f"Make one with `mbc ingest FOLDER --bank {path}`.")
+    refuse_foreign(path, APPLICATION_ID)
+    return connect(path, read_only=read_only)
+
+
+def write_schema(connection: sqlite3.Connection, header: BankHeader, codebook: StoredCodebook) -> None:
+    """Make the tables of an empty bank. The caller holds a transaction."""
+    for statement in TABLES.values():
+        connection.execute(statement)
+    values, shape = _values(header), header.shape
+    counts = bytes(8 * shape.levels * shape.positions * shape.num_codes)
+    connection.execute(f"INSERT INTO bank VALUES ({_marks(len(values) + 2)})", (*values, _crc(values), counts))
+    connection.execute(
+        f"INSERT INTO books VALUES ({_marks(3)})", (codebook.width, checksum(codebook.data), codebook.data)
+    )
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+
+
+def require_format(connection: sqlite3.Connection, name: str) -> None:
+    """Make sure that the tables are those of this version and nothing else: a trigger or a view could run anything.
+
+    Raises:
+        BankError: another version wrote the file, or it is damaged.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > FORMAT_VERSION:
+        raise BankError(
+            f"{name} was written by a newer mbc (bank format {version}; this one reads {FORMAT_VERSION}).",
+            hint="Update mbc.",
+        )
+    if version == 1:
+        raise BankError(
+            f"{name} was written by an older mbc (bank format 1).",
+            hint=f"Bring it up to date with `mbc bank upgrade --bank {name}`.",
+        )
+    if version != FORMAT_VERSION:
+        raise damaged(name)
+    with decoded(name):  # SQLite says what is malformed in the file's own bytes
+        found = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
+    if len(found) != len(TABLES) or dict(found) != TABLES:  # a trigger may bear the name of a table
+        raise damaged(name)
+
+
+def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
+    """What the bank says about itself.
+
+    Raises:
+        BankError: it makes no sense.
+    """
+    row: Any = connection.execute(f"SELECT {_HEADER}, crc, length(counts) FROM bank").fetchone()
+    with decoded(name):
+        *values, crc, counts = row
+        if crc != _crc(values):
+            raise ValueError("the header's checksum does not fit")
+        model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, created = values
+        shape = CodeShape(tokens, levels, num_codes, bool(per_position))
+        if counts != 8 * shape.levels * shape.positions * shape.num_codes:
+            raise ValueError("the counts do not fit the codes")
+    return BankHeader(ModelSignature(model, amortizer, codebook), shape, dim, bool(keeps_origins), created)
+
+
+def now() -> str:
+    """This moment, ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _values(header: BankHeader) -> tuple[str | int, ...]:
+    signature, shape = header.signature, header.shape
+    return (
+        *(signature.name, signature.amortizer, signature.codebook),
+        *(shape.tokens, shape.levels, shape.num_codes, int(shape.per_position)),
+        *(header.dim, int(header.keeps_origins), header.created),
+    )
+
+
+def _crc(values: Sequence[str | int]) -> int:
+    """CRC-32 of the header as a JSON array without spaces."""
+    return checksum(json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def _marks(number: int) -> str:
+    return ", ".join("?" * number)

@@ -1,0 +1,120 @@
+"""Is a bank what was written? Checks every byte that has a meaning against others, without the model."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank.block import Block, checksum, keys_of, read_block, read_keys
+from mbc_engine.bank.blocks import BlockTable
+from mbc_engine.bank.codebook import StoredCodebook
+from mbc_engine.bank.counts import count
+from mbc_engine.bank.database import NONSENSE, transaction
+from mbc_engine.bank.records import BankHeader
+from mbc_engine.bank.schema import opened, read_header, require_format
+from mbc_engine.events import BankVerified, BlocksVerified, DamageFound, Event
+
+_MOST_OF_STRUCTURE: Final = 20
+
+
+def verify(path: Path) -> Iterator[Event]:
+    """Check the file's structure, all checksums, and that blocks, counts and codebook fit together.
+
+    Yields what is damaged, how far it is, and last `BankVerified`.
+
+    Raises:
+        BankError: there is no bank, or it is so damaged that it cannot be opened.
+    """
+    with opened(path, read_only=True) as connection, transaction(connection, "DEFERRED"):
+        require_format(connection, str(path))
+        checking = _Check(connection, read_header(connection, str(path)), str(path))
+        yield from checking.events()
+
+
+class _Check:
+    """The checks of one bank, and what they know from block to block."""
+
+    def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
+        self._connection, self._header, self._name = connection, header, name
+        self._blocks = BlockTable(connection, header, name)
+        self._counts = np.zeros((header.shape.levels, header.shape.positions, header.shape.num_codes), np.int64)
+        self._digests: list[NDArray[np.uint64]] = []
+        self._origins: list[NDArray[np.int64]] = []
+
+    def events(self) -> Iterator[Event]:
+        """Every finding, and how far the checks are."""
+        damages = documents = chunks = 0
+        for finding in self._structure():
+            damages += 1
+            yield finding
+        try:
+            blocks = [block for (block,) in self._connection.execute("SELECT id FROM blocks ORDER BY id")]
+        except sqlite3.Error as error:
+            yield DamageFound("file", str(error))
+            yield BankVerified(0, 0, damages + 1)
+            return
+        for number, block in enumerate(blocks, 1):
+            try:
+                content = self._block(block)
+                documents, chunks = documents + len(content), chunks + len(content.codes)
+            except (*NONSENSE, sqlite3.Error) as error:
+                damages += 1
+                yield DamageFound(f"block {block}", str(error))
+            yield BlocksVerified(number, len(blocks))
+        for finding in self._whole():
+            damages += 1
+            yield finding
+        yield BankVerified(documents, chunks, damages)
+
+    def _structure(self) -> Iterator[DamageFound]:
+        try:
+            for (line,) in self._connection.execute(f"PRAGMA integrity_check({_MOST_OF_STRUCTURE})").fetchall():
+                if line != "ok":
+                    yield DamageFound("file", line)
+            width, crc, data = self._connection.execute("SELECT width, crc, data FROM books").fetchone()
+            if checksum(data) != crc:
+                raise ValueError("the checksum does not fit")
+            StoredCodebook(data, width).books(self._header.shape, self._header.dim)
+        except (*NONSENSE, sqlite3.Error) as error:
+            yield DamageFound("codebook", str(error))
+
+    def _block(self, block: int) -> Block:
+        """Read a block and add it to what is counted.
+
+        Raises:
+            ValueError, sqlite3.Error, and what nonsense raises: it is damaged.
+        """
+        row, packed = self._blocks.row(block), self._blocks.packed(block)
+        if row.checksum() != row.crc:
+            raise ValueError("the checksum of its documents does not fit")
+        if checksum(packed) != self._blocks.crc_of_codes(block):
+            raise ValueError("the checksum of its codes does not fit")
+        content = read_block(row, packed, self._header)
+        self._counts += count(content.codes, self._header.shape)
+        origins = [origin for several in content.origins for origin in several]
+        if not np.array_equal(read_keys(row.keys), np.unique(keys_of(origins))):
+            raise ValueError("its index does not fit its origins")
+        self._digests.append(np.array([int.from_bytes(digest[:8], "big") for digest in content.digests], np.uint64))
+        self._origins.append(np.array([hash(origin[:2]) for origin in origins], np.int64))
+        return content
+
+    def _whole(self) -> Iterator[DamageFound]:
+        """What can be said when all blocks were seen. Contents and origins are compared by 64 bits of them."""
+        try:
+            (stored,) = self._connection.execute("SELECT counts FROM bank").fetchone()
+            if stored != self._counts.astype("<i8").tobytes():
+                yield DamageFound("counts", "they are not those of the codes")
+            (strays,) = self._connection.execute(
+                "SELECT count(*) FROM codes WHERE id NOT IN (SELECT id FROM blocks)"
+            ).fetchone()
+            if strays:
+                yield DamageFound("codes", f"{strays} blocks of codes belong to no documents")
+        except sqlite3.Error as error:
+            yield DamageFound("file", str(error))
+        for what, values in (("documents", self._digests), ("origins", self._origins)):
+            together = np.concatenate([np.empty(0, np.int64), *(some.view(np.int64) for some in values)])
+            if twice := len(together) - len(np.unique(together)):
+                yield DamageFound(what, f"{twice} are stored more than once")

@@ -1,0 +1,159 @@
+"""Processes to be killed, run by path: `python processes.py COMMAND BANK ...`. They load nothing but mbc_engine.bank.
+
+`write` goes through the same history every time, and names each step when it is committed; `watch` reads what stands
+in the bank meanwhile, and ends with an error as soon as something does not fit together.
+"""
+
+import hashlib
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mbc_engine.bank import (
+    BankHeader,
+    CodeShape,
+    MemoryBank,
+    ModelSignature,
+    Record,
+    count,
+    export,
+    replace_content,
+)
+from mbc_engine.errors import BankError
+
+SIGNATURE = ModelSignature("mini", "aa" * 8, "bb" * 8)
+SHAPE = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
+BOOKS = np.arange(512 * 4, dtype="f4").reshape(1, 1, 512, 4)
+STEPS = 60
+
+Item = tuple[Record, Any]
+
+
+def item(source: int, content: int) -> Item:
+    codes = np.random.default_rng(content).integers(0, 512, (1 + content % 4, 12, 1))
+    digest = hashlib.sha256(b"%d" % content).hexdigest()
+    return Record(f"/folder/{source}", "", digest, content, None), codes
+
+
+def step(number: int) -> tuple[str, list[Item]]:
+    """What is done in a step: documents come, change, are read twice, go; now and then the bank is compacted."""
+    items = [item(which % 340, which % 900) for which in range(40 * number, 40 * number + 40)]
+    return ("remove", items[:25]) if number % 5 == 3 else ("compact", []) if number % 10 == 9 else ("add", items)
+
+
+def state_after(steps: int, before: dict[str, str]) -> dict[str, str]:
+    """Source and digest of all that a bank holds after some steps."""
+    state = dict(before)
+    for number in range(steps):
+        kind, items = step(number)
+        for record, _ in items:
+            if kind == "add":
+                state[record.source] = record.digest[:32]
+            else:
+                state.pop(record.source, None)
+    return state
+
+
+def open_bank(path: Path) -> MemoryBank:
+    return MemoryBank.open_or_create(path, SIGNATURE, SHAPE, BOOKS)
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def write(path: Path) -> None:
+    with open_bank(path) as bank:
+        for number in range(STEPS):
+            kind, items = step(number)
+            if kind == "add":
+                bank.add([one for one in items if not bank.knows(one[0])])
+            elif kind == "remove":
+                bank.remove([(record.source, record.part) for record, _ in items])
+            else:
+                bank.compact()
+            say(number + 1)
+
+
+def state_of(bank: MemoryBank) -> dict[str, str]:
+    """Source and digest of all that a bank holds, having checked that everything in it fits together."""
+    with bank.snapshot():
+        totals, counts = bank.totals(), bank.counts()
+        codes = np.concatenate([np.zeros((0, 12, 1), np.uint16), *bank.codes()])
+        documents = list(bank.items())
+        chunks = bank.chunks_at(range(totals.chunks))
+    assert np.array_equal(counts, count(codes, bank.header.shape)), "counts are not those of the codes"
+    assert (len(documents), len(codes)) == (totals.documents, totals.chunks), "totals do not fit"
+    assert [chunk.document for chunk in chunks if chunk.ordinal == 0] == [document for document, _ in documents]
+    for document, own in documents:
+        assert np.array_equal(own, item(0, document.size or 0)[1]), "codes of another document"
+    return {origin.source: document.digest for document, _ in documents for origin in document.origins}
+
+
+def watch(path: Path) -> None:
+    """Checks snapshots of a bank, opened once and opened anew, until it is told to end."""
+    ended: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+    with MemoryBank.open(path, read_only=True) as held:
+        seen = 0
+        say("watching")
+        while not ended:
+            state_of(held)
+            with MemoryBank.open(path, read_only=True) as anew:
+                state_of(anew)
+            seen += 2
+    say(seen)
+
+
+def compact(path: Path) -> None:
+    """Empties half of a large bank, then compacts it."""
+    with open_bank(path) as bank:
+        bank.add([item(number, number) for number in range(3000)])
+        bank.remove([(f"/folder/{number}", "") for number in range(3000) if number % 3])
+        say("compacting")
+        bank.compact()
+        say("compacted")
+
+
+def replace(path: Path, by: Path) -> None:
+    say("replacing")
+    replace_content(path, by)
+    say("replaced")
+
+
+def large(path: Path, documents: str) -> None:
+    with open_bank(path) as bank:
+        bank.add([item(number, number) for number in range(int(documents))])
+
+
+def fill(path: Path, limit: str) -> None:
+    """Adds until there is no room: no file may grow beyond `limit` bytes, if that is not 0."""
+    if int(limit):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+    try:
+        with open_bank(path) as bank:
+            for number in range(100_000):
+                bank.add([item(which, which) for which in range(40 * number, 40 * number + 40)])
+                say(number + 1)
+    except BankError as error:
+        say(f"{error.message}|{error.hint}")
+
+
+def lines(path: Path) -> bytes:
+    with MemoryBank.open(path, read_only=True) as bank:
+        return b"".join(export(bank))
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    function.__name__: function for function in (write, watch, compact, replace, large, fill)
+}
+
+if __name__ == "__main__":
+    BankHeader.block_chunks = property(lambda header: 200)  # type: ignore[assignment, method-assign]
+    command, bank_path, *rest = sys.argv[1:]
+    COMMANDS[command](Path(bank_path), *map(Path if command == "replace" else str, rest))

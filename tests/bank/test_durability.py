@@ -1,0 +1,293 @@
+"""Processes killed, disks filled, power cut: what was reported as done is there, and the bank is whole."""
+
+import os
+import random
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mbc_engine.bank import MemoryBank
+from mbc_engine.errors import BankError
+
+PROGRAM = Path(__file__).with_name("processes.py")
+told = SimpleNamespace(**runpy.run_path(str(PROGRAM)))
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, str(PROGRAM), *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+
+
+def run(*arguments: object) -> list[str]:
+    """The lines of a process that ends by itself."""
+    done = subprocess.run([sys.executable, str(PROGRAM), *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def killed_after(process: subprocess.Popen[str], lines: int, seconds: float) -> list[str]:
+    """All lines of a process that is killed some time after so many."""
+    with process:
+        assert process.stdout
+        first = [process.stdout.readline().strip() for _ in range(lines)]
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        return [line for line in (*first, *process.stdout.read().splitlines()) if line]
+
+
+def state(path: Path) -> dict[str, str]:
+    with MemoryBank.open(path) as bank:
+        return told.state_of(bank)
+
+
+@contextmanager
+def watched(path: Path) -> Iterator[None]:
+    """Another process reads the bank all the while."""
+    with start("watch", path) as watcher:
+        assert watcher.stdout
+        assert watcher.stdout.readline() == "watching\n"
+        try:
+            yield
+        finally:
+            watcher.send_signal(signal.SIGTERM)
+        snapshots = int(watcher.stdout.read() or 0)
+    assert watcher.returncode == 0
+    assert snapshots > 0
+    print(f"{snapshots} snapshots were whole")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "bank.mbc"
+
+
+def test_a_killed_writer_leaves_what_it_reported_and_nothing_half_done(made: Any, path: Path, rounds: Any) -> None:
+    chance = random.Random(1)
+    told.open_bank(path).close()
+    before: dict[str, str] = {}
+    kills = between = 0
+    with watched(path):
+        for _ in range(rounds(full=200, reduced=12)):
+            lines = chance.randrange(1, told.STEPS)
+            reported = len(killed_after(start("write", path), lines, chance.random() * 0.03))
+            kills += reported < told.STEPS
+            found = state(path)
+            steps = [steps for steps in (reported, reported + 1) if found == told.state_after(steps, before)]
+            assert steps, f"neither {reported} nor {reported + 1} steps"
+            between += steps[0] == reported + 1
+            assert made.damages(path) == []
+            before = found
+        run("write", path)
+    print(f"{kills} writers killed, {between} of them between a commit and its report")
+    run("write", path.with_name("serial.mbc"))
+    assert state(path) == told.state_after(told.STEPS, before)
+    serial = path.with_name("serial.mbc")
+    run("write", path)
+    assert state(serial) == told.state_after(told.STEPS, {})
+    leftover = [(source, "") for source in state(path).keys() - state(serial).keys()]
+    with MemoryBank.open(path) as bank:
+        bank.remove(leftover)  # of steps that an earlier run had come further with
+    assert told.lines(path) == told.lines(serial)
+
+
+def test_a_killed_creation_leaves_a_bank_or_none(made: Any, path: Path, rounds: Any) -> None:
+    chance = random.Random(2)
+    for _ in range(rounds(full=60, reduced=5)):
+        killed_after(start("large", path, 1), 0, 0.1 + chance.random() * 0.1)
+        try:
+            assert state(path) in ({}, told.state_after(0, {"/folder/0": told.item(0, 0)[0].digest[:32]}))
+        except BankError as error:
+            assert "No bank at" in str(error), error
+            told.open_bank(path).close()
+        assert made.damages(path) == []
+        for file in path.parent.iterdir():
+            file.unlink()
+
+
+def test_a_killed_compaction_changes_nothing(made: Any, path: Path, tmp_path: Path, rounds: Any) -> None:
+    chance = random.Random(3)
+    run("compact", path)
+    expected = told.lines(path)
+    reached = 0
+    for _ in range(rounds(full=100, reduced=5)):
+        for file in tmp_path.iterdir():
+            file.unlink()
+        lines = killed_after(start("compact", path), 1, chance.random() * 0.03)
+        reached += lines[-1] == "compacting"
+        assert made.damages(path) == []
+        assert told.lines(path) == expected
+    print(f"{reached} killed in compact")
+    with MemoryBank.open(path) as bank:
+        bank.compact()
+    assert told.lines(path) == expected
+    assert made.damages(path) == []
+
+
+def test_a_killed_replacement_leaves_the_old_or_the_new(made: Any, path: Path, rounds: Any) -> None:
+    chance = random.Random(4)
+    old, new = path.with_name("old.mbc"), path.with_name("new.mbc")
+    run("large", old, 2000)
+    run("large", new, 3000)
+    either = {told.lines(old): 0, told.lines(new): 0}
+    for _ in range(rounds(full=100, reduced=6)):
+        shutil.copy(old, path)
+        with watched(path) if chance.random() < 0.1 else nothing():
+            killed_after(start("replace", path, new), 1, chance.random() * 0.02)
+        found = told.lines(path)
+        assert found in either
+        either[found] += 1
+        assert made.damages(path) == []
+        for file in path.parent.glob("bank.mbc*"):
+            file.unlink()
+    print(f"{list(either.values())} killed before and after the content was replaced")
+
+
+@contextmanager
+def nothing() -> Iterator[None]:
+    yield
+
+
+def test_a_power_cut_loses_whole_changes_only(made: Any, path: Path, tmp_path: Path, rounds: Any) -> None:
+    """What is left of the log is anything from its start: cut off anywhere, or overwritten from some place on."""
+    chance = random.Random(5)
+    states = [{}]
+    with told.open_bank(path) as bank:
+        for number in range(12):
+            kind, items = told.step(number)
+            bank.add(items) if kind == "add" else bank.remove([(record.source, "") for record, _ in items])
+            states.append(told.state_of(bank))
+        file, log = path.read_bytes(), path.with_name(path.name + "-wal").read_bytes()
+    after = tmp_path / "after.mbc"
+    found = []
+    for _ in range(rounds(full=300, reduced=25)):
+        cut = chance.randrange(len(log) + 1)
+        rest = chance.choice([b"", bytes(len(log) - cut), random.Random(6).randbytes(len(log) - cut)])
+        after.write_bytes(file)
+        after.with_name("after.mbc-wal").write_bytes(log[:cut] + rest)
+        found.append(states.index(state(after)))
+        assert made.damages(after) == []
+    assert len(set(found)) > 5
+    print(f"{len(found)} power cuts, back to any of {len(set(found))} states")
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root may mount a small disk")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def is_filled(lines: list[str]) -> int:
+    """Batches that were reported before the last line, which says that the disk is full."""
+    *reported, last = lines
+    print(last)
+    message, hint = last.split("|")
+    assert "the disk is full" in message or "has room" in hint, last
+    return len(reported)
+
+
+def test_a_full_disk_stops_the_writer_and_nothing_else(made: Any, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        path = disk / "bank.mbc"
+        batches = is_filled(run("fill", path, 0))
+        with MemoryBank.open(path) as bank:
+            assert bank.totals().documents == 40 * batches
+        assert made.damages(path) == []
+        ballast = disk / "ballast"
+        try:
+            ballast.write_bytes(bytes(1 << 20))
+        except OSError:
+            assert ballast.stat().st_size < 1 << 20
+        with MemoryBank.open(path) as bank, pytest.raises(BankError, match="disk is full"):
+            bank.compact()
+            bank.add([told.item(number, number) for number in range(100_000, 103_000)])
+        ballast.unlink()
+        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        with MemoryBank.open(path) as bank:
+            bank.add([told.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
+            assert bank.totals().documents == 40 * batches + 40
+            bank.compact()
+        assert made.damages(path) == []
+
+
+def test_on_a_full_disk_reading_says_what_is_missing(made: Any, tmp_path: Path) -> None:
+    """Even to read, SQLite needs room for the index of its log, unless somebody has the bank open already."""
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        path = disk / "bank.mbc"
+        run("large", path, 50)
+        with (disk / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space"):
+            while True:
+                ballast.write(bytes(4096))
+        with pytest.raises(BankError, match="disk") as caught:
+            MemoryBank.open(path, read_only=True)
+        assert "room" in str(caught.value.hint)
+        (disk / "ballast").unlink()
+        assert len(state(path)) == 50
+
+
+@pytest.mark.parametrize("limit", [200_000, 300_000])
+def test_a_file_that_may_not_grow_stops_the_writer_and_nothing_else(made: Any, path: Path, limit: int) -> None:
+    batches = is_filled(run("fill", path, limit))
+    assert batches > 2
+    with MemoryBank.open(path) as bank:
+        assert bank.totals().documents == 40 * batches
+        told.state_of(bank)
+    assert made.damages(path) == []
+    with MemoryBank.open(path) as bank:
+        bank.add([told.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
+        assert bank.totals().documents == 40 * batches + 40
+    assert made.damages(path) == []
+
+
+def test_eight_readers_beside_a_writer_see_whole_states(path: Path) -> None:
+    told.open_bank(path).close()
+    faults: list[BaseException] = []
+    ended = threading.Event()
+    seen = [0] * 8
+
+    def read(number: int) -> None:
+        try:
+            with MemoryBank.open(path, read_only=True) as bank:
+                while not ended.is_set():
+                    told.state_of(bank)
+                    seen[number] += 1
+        except BaseException as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    run("write", path)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert all(seen)
+    print(f"{sum(seen)} snapshots in eight threads")
+    assert state(path) == told.state_after(told.STEPS, {})
+
+
+def test_writers_take_turns(made: Any, path: Path) -> None:
+    writers = [start("write", path) for _ in range(4)]
+    for writer in writers:
+        with writer:
+            assert writer.stdout
+            assert writer.stdout.read().splitlines()[-1] == str(told.STEPS)
+        assert writer.returncode == 0
+    assert made.damages(path) == []
+    state(path)

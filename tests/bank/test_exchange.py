@@ -1,0 +1,266 @@
+"""Exports to the byte, and imports of what is none."""
+
+import base64
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine.bank import MemoryBank, ModelSignature, exchange, export, import_lines, pack
+from mbc_engine.errors import BankError, DataError, MBCError, ModelMismatch
+from mbc_engine.events import DocumentsCopied
+
+
+def text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.fixture
+def lines(made: Any) -> list[dict[str, Any]]:
+    """An export of two documents as objects: the head, a document each, the counts."""
+    with made.bank() as bank:
+        bank.add([made.item("/a", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
+        return [json.loads(line) for line in export(bank)]
+
+
+def written(lines: list[Any]) -> list[bytes]:
+    return [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
+
+
+def test_an_export_is_these_lines(made: Any) -> None:
+    with made.bank() as bank:
+        bank.add([made.item("/ä", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
+        lines = b"".join(export(bank)).decode().split("\n")
+    assert lines.pop() == ""
+    digests = sorted(made.digest(content)[:32] for content in (1, 2))
+    assert digests[0] == made.digest(1)[:32]
+    expected = [
+        {
+            "format": "mbc-bank-export-1",
+            "model": {"name": "mini", "amortizer": "aa" * 8, "codebook": "bb" * 8},
+            "codes": {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": True},
+            "origins": True,
+            "codebook": {"dim": 4, "width": 2, "data": text(made.books.astype("<f2").tobytes())},
+        },
+        {
+            "digest": digests[0],
+            "size": 101,
+            "origins": [{"source": "/ä", "part": "", "date": None}],
+            "chunks": 2,
+            "codes": text(pack(made.codes(1), made.shape)),
+        },
+        {
+            "digest": digests[1],
+            "size": 102,
+            "origins": [
+                {"source": "/b", "part": "7", "date": "2024"},
+                {"source": "/c", "part": "", "date": None},
+            ],
+            "chunks": 3,
+            "codes": text(pack(made.codes(2), made.shape)),
+        },
+        {"documents": 2, "chunks": 5, "counts": text(made.counts([1, 2]).astype("<i8").tobytes())},
+    ]
+    assert lines == [json.dumps(line, separators=(",", ":")) for line in expected]
+
+
+def test_large_exports_are_sorted_in_passes(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with made.bank() as bank:
+        bank.add([made.item(f"/{number}", number) for number in range(50)])
+        at_once = made.lines(bank)
+        for held in (1, 7, 49, 50):
+            monkeypatch.setattr(exchange, "_SORTED", held)
+            assert made.lines(bank) == at_once
+
+
+def test_an_import_goes_into_a_new_bank_or_to_what_is_there(made: Any, path: Path) -> None:
+    with made.bank() as other:
+        other.add([made.item("/a", 1), made.item("/b", 2)])
+        lines = list(export(other))
+    for _ in range(2):
+        assert list(import_lines(lines, path)) == [DocumentsCopied(2, 2)]
+        with MemoryBank.open(path) as bank:
+            assert list(export(bank)) == lines
+    with MemoryBank.open(path) as bank:
+        bank.add([made.item("/a", 3)])
+        list(import_lines(lines, path))
+        assert list(export(bank)) == lines
+
+
+def test_importing_in_batches_is_importing(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_BATCH", 2)
+    with made.bank() as other:
+        other.add([made.item(f"/{number}", number) for number in range(5)])
+        lines = list(export(other))
+    assert [event.done for event in import_lines(lines, path) if isinstance(event, DocumentsCopied)] == [2, 4, 5]
+    with MemoryBank.open(path) as bank:
+        assert list(export(bank)) == lines
+
+
+def test_an_import_into_a_bank_of_another_kind_is_refused(made: Any, path: Path, lines: list[Any]) -> None:
+    with made.bank(path):
+        pass
+    with pytest.raises(BankError, match="The export does not know where"):
+        list(import_lines(written([{**lines[0], "origins": False}, *lines[1:]]), path))
+    lines[0]["model"]["codebook"] = "cc" * 8
+    with pytest.raises(ModelMismatch):
+        list(import_lines(written(lines), path))
+
+
+def change(lines: list[Any], line: int, **changes: Any) -> list[Any]:
+    return [{**content, **changes} if number == line else content for number, content in enumerate(lines)]
+
+
+HEADS = [
+    {"format": "mbc-bank-export-2"},
+    {"format": None},
+    {"model": None},
+    {"model": {"name": "x"}},
+    {"model": {"name": "\ud800", "amortizer": "a", "codebook": "b"}},
+    {"codes": None},
+    {"codes": {"tokens": 3}},
+    {"codes": {"tokens": 3.0, "levels": 2, "num_codes": 5, "per_position": True}},
+    {"codes": {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": "x"}},
+    {"codes": {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": False}},
+    {"codes": {"tokens": True, "levels": 2, "num_codes": 5, "per_position": True}},
+    {"codes": {"tokens": 0, "levels": 2, "num_codes": 5, "per_position": True}},
+    {"origins": "yes"},
+    {"origins": None},
+    {"codebook": None},
+    {"codebook": {"dim": 4, "width": 2, "data": "!"}},
+    {"codebook": {"dim": 4, "width": 3, "data": ""}},
+    {"codebook": {"dim": 5, "width": 2, "data": text(bytes(240))}},
+    {"codebook": {"dim": -1, "width": 2, "data": text(bytes(240))}},
+    {"codebook": {"dim": 4.0, "width": 2, "data": text(bytes(240))}},
+]
+DOCUMENTS = [
+    {"digest": "x" * 32},
+    {"digest": "aa"},
+    {"digest": ""},
+    {"digest": None},
+    {"digest": 5},
+    {"size": "1"},
+    {"size": None},
+    {"size": 1.5},
+    {"size": True},
+    {"origins": []},
+    {"origins": None},
+    {"origins": [{"source": "/a"}]},
+    {"origins": [{"source": 1, "part": "", "date": None}]},
+    {"origins": [{"source": "\ud800", "part": "", "date": None}]},
+    {"origins": [{"source": "/a", "part": "", "date": 2024}]},
+    {"origins": [{"source": "/a", "part": "", "date": False}]},
+    {"chunks": 0, "codes": ""},
+    {"chunks": -1},
+    {"chunks": 3},
+    {"chunks": 2.0},
+    {"chunks": "2"},
+    {"chunks": 10**400},
+    {"codes": "AA"},
+    {"codes": ""},
+    {"codes": text(b"\xff" * 5)},
+    {"codes": None},
+]
+LASTS = [
+    {"documents": 1},
+    {"documents": None},
+    {"counts": ""},
+    {"counts": None},
+    {"counts": text(bytes(240))},
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [*((0, changes) for changes in HEADS), *((1, changes) for changes in DOCUMENTS), *((-1, last) for last in LASTS)],
+)
+def test_lines_that_make_no_sense_are_named_and_leave_nothing(
+    lines: list[Any], path: Path, line: int, changes: dict[str, Any]
+) -> None:
+    place = line % len(lines)
+    with pytest.raises(DataError, match=f"Line {place + 1} is not of a bank's export") as caught:
+        list(import_lines(written(change(lines, place, **changes)), path))
+    assert caught.value.hint
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("key", ["format", "model", "codes", "origins", "codebook"])
+def test_a_head_without_one_of_its_entries_is_refused(lines: list[Any], path: Path, key: str) -> None:
+    del lines[0][key]
+    with pytest.raises(DataError, match="Line 1"):
+        list(import_lines(written(lines), path))
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]\n", b"null\n", b"\xff\n", b'"counts"\n', b"[" * 100_000, b"1\n"])
+def test_other_lines_are_refused(lines: list[Any], path: Path, line: bytes) -> None:
+    for place in range(len(lines)):
+        with pytest.raises(DataError):
+            list(import_lines(written([*lines[:place], line, *lines[place + 1 :]]), path))
+    assert not path.exists()
+
+
+def test_an_export_cut_off_anywhere_leaves_nothing(made: Any, lines: list[Any], path: Path) -> None:
+    with made.bank(path) as bank:
+        bank.add([made.item("/z", 9)])
+        before = made.lines(bank)
+        data = b"".join(written(lines))
+        for end in range(0, len(data) - 2, 7):
+            with pytest.raises(DataError):
+                list(import_lines(io.BytesIO(data[:end]), path))
+        assert made.lines(bank) == before
+        assert made.damages(path) == []
+
+
+def test_an_abandoned_import_leaves_nothing(
+    made: Any, lines: list[Any], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_BATCH", 1)
+    events = import_lines(written(lines), path)
+    next(events)
+    assert path.exists()
+    events.close()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_mutated_exports_are_refused_or_make_sound_banks(made: Any, tmp_path: Path, rounds: Any) -> None:
+    random = np.random.default_rng(5)
+    with made.bank() as other:
+        other.add([made.item(f"/{number}", number, date="2024-01-01") for number in range(12)])
+        data = made.lines(other)
+    path = tmp_path / "imported.mbc"
+    taken = 0
+    for _ in range(rounds(full=3000, reduced=300)):
+        changed = bytearray(data)
+        for _ in range(random.integers(1, 4)):
+            kind, at = random.integers(0, 5), int(random.integers(0, len(changed)))
+            if kind == 0:
+                changed[at] = random.integers(0, 256)
+            elif kind == 1:
+                changed[at] = random.choice(list(b'0123456789"[]{},:enul-.\\'))
+            elif kind == 2:
+                del changed[at : at + random.integers(1, 50)]
+            elif kind == 3:
+                changed[at:at] = random.bytes(random.integers(1, 20))
+            else:
+                start = int(random.integers(0, len(changed)))
+                changed[at:at] = changed[start : start + random.integers(1, 200)]
+        try:
+            list(import_lines(io.BytesIO(bytes(changed)), path))
+        except MBCError:
+            assert not path.exists()
+        else:
+            taken += 1
+            assert made.damages(path) == []
+            path.unlink()
+    assert taken < rounds(full=3000, reduced=300) // 2
+
+
+def test_an_export_without_a_bank_in_its_signature_is_a_mismatch(made: Any, lines: list[Any], path: Path) -> None:
+    other = ModelSignature("other", "dd" * 8, "ee" * 8)
+    MemoryBank.create(path, other, made.shape, made.books).close()
+    with pytest.raises(ModelMismatch):
+        list(import_lines(written(lines), path))
+    assert path.exists()

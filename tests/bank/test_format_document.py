@@ -1,0 +1,99 @@
+"""docs/bank-format.md against the code: its SQL, its numbers, its examples, and the reader it ends with."""
+
+import base64
+import json
+import re
+import sqlite3
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, Record, export, pack, unpack
+from mbc_engine.bank.block import _MOST_BYTES
+from mbc_engine.bank.schema import APPLICATION_ID, FORMAT_VERSION, TABLES
+
+TEXT = (Path(__file__).parents[2] / "docs" / "bank-format.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+
+
+def test_the_statements_are_those_of_the_file() -> None:
+    (statements,) = blocks("sql")
+    assert statements.strip().rstrip(";").split(";\n") == list(TABLES.values())
+
+
+def test_the_numbers_are_those_of_the_code(made: Any, tmp_path: Path) -> None:
+    assert f"`PRAGMA application_id` | {APPLICATION_ID}," in TEXT
+    assert f"`PRAGMA user_version` | {FORMAT_VERSION} |" in TEXT
+    full = [BankHeader(made.signature, made.shape, 4, keeps, "").block_chunks for keeps in (True, False)]
+    assert f"A block with {full[0]} chunks ({full[1]:,} without origins) is full" in TEXT
+    assert _MOST_BYTES == 2**28
+    assert "at most 2²⁸ bytes" in TEXT
+    with made.bank(tmp_path / "bank.mbc"):
+        connection = sqlite3.connect(tmp_path / "bank.mbc")
+        for setting, value in {"journal_mode": "wal", "auto_vacuum": 1, "encoding": "UTF-8"}.items():
+            assert connection.execute(f"PRAGMA {setting}").fetchone() == (value,)
+        connection.close()
+    assert int.from_bytes((tmp_path / "bank.mbc").read_bytes()[68:72], "big") == APPLICATION_ID
+
+
+def test_the_chance_of_a_false_match_is_right() -> None:
+    assert round(2**49 / 1_000_000**2, -1) == 560
+    assert round(2**49 / 100_000**2, -3) == 56_000
+
+
+def test_the_header_is_summed_as_the_example_says(made: Any, tmp_path: Path) -> None:
+    (example,) = re.findall(r"`(\[\"mini\".*?\])`", TEXT)
+    path = tmp_path / "bank.mbc"
+    made.bank(path).close()
+    connection = sqlite3.connect(path)
+    *values, crc, _ = connection.execute("SELECT * FROM bank").fetchone()
+    connection.close()
+    assert len(values) == len(json.loads(example)) == 10
+    assert [type(value) for value in values] == [type(value) for value in json.loads(example)]
+    assert json.dumps(json.loads(example), separators=(",", ":")) == example
+    assert zlib.crc32(json.dumps(values, separators=(",", ":")).encode()) == crc
+
+
+def test_the_bits_are_those_of_the_example() -> None:
+    (example,) = blocks("text")
+    codes, data = (line.split()[1:] for line in example.strip().split("\n"))
+    shape = CodeShape(1, 1, 512, False)
+    values = np.array([int(code, 2) for code in codes]).reshape(-1, 1, 1)
+    assert values.ravel().tolist() == [257, 0, 511]
+    assert pack(values, shape) == bytes(int(byte, 2) for byte in data)
+
+
+def test_the_export_is_that_of_the_example(made: Any) -> None:
+    lines = blocks("json")[0].strip().split("\n")
+    shape = CodeShape(1, 1, 512, False)
+    signature = type(made.signature)("mini", "aaaa", "bbbb")
+    with MemoryBank.in_memory(signature, shape, np.zeros((1, 1, 512, 1))) as bank:
+        codes = np.array([257, 0, 511]).reshape(-1, 1, 1)
+        bank.add([(Record("/notes/a.txt", "", made.digest(1), 1, None), codes)])
+        written = b"".join(export(bank)).decode().splitlines()
+    assert [re.sub(r'"(data|counts)":"[^"]*"', r'"\1":"..."', line) for line in written] == lines
+    assert np.array_equal(unpack(base64.b64decode(json.loads(lines[1])["codes"]), shape, 3), codes)
+
+
+@pytest.mark.parametrize("keeps_origins", [True, False])
+def test_the_reader_reads_what_was_written(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_origins: bool
+) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 9))
+    path = tmp_path / "bank.mbc"
+    with made.bank(path, keeps_origins=keeps_origins) as bank:
+        bank.add([made.item(f"/ä/{number % 12}", number, str(number % 3), "2024") for number in range(20)])
+        bank.add([made.item(f"/{number}", number) for number in range(0, 20, 3)])
+        expected = [
+            (document.digest, list(map(tuple, document.origins)), codes.reshape(len(codes), -1).tolist())
+            for document, codes in bank.items()
+        ]
+    reader: dict[str, Any] = {}
+    exec(blocks("python")[0], reader)
+    assert list(reader["read"](path)) == expected

@@ -1,0 +1,235 @@
+"""Any history of a bank: against a plain dict, and against banks that never saw what is gone."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbc_engine.bank import BankHeader, MemoryBank, Origin, export, import_lines, merge
+
+SOURCES = st.sampled_from([f"/{letter}" for letter in "abcdefgh"])
+NAMES = st.tuples(SOURCES, st.sampled_from(["", "", "1", "2"]))
+CONTENTS = st.integers(0, 15)
+READ = st.tuples(NAMES, CONTENTS, st.sampled_from([None, "2020", "2021"]))
+ITEMS = st.lists(READ, min_size=1, max_size=6)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), ITEMS),
+        st.tuples(st.just("add"), ITEMS),
+        st.tuples(st.just("add by another"), ITEMS),
+        st.tuples(st.just("merge"), ITEMS),
+        st.tuples(st.just("import"), ITEMS),
+        st.tuples(st.just("remove"), st.lists(NAMES, max_size=4)),
+        st.tuples(st.just("remove documents"), st.lists(CONTENTS, max_size=3)),
+        st.tuples(st.just("remove all but"), SOURCES),
+        st.tuples(st.just("fail"), ITEMS),
+        st.tuples(st.just("compact"), st.none()),
+        st.tuples(st.just("reopen"), st.none()),
+    ),
+    max_size=14,
+)
+
+Item = tuple[tuple[str, str], int, str | None]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny_blocks() -> Iterator[None]:
+    """Blocks that a few documents fill."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
+        yield
+
+
+@dataclass
+class Plain:
+    """What a bank should hold: with origins, what was read where; without, the contents alone."""
+
+    keeps_origins: bool
+    read: dict[tuple[str, str], tuple[int, str | None]] = field(default_factory=dict)
+    bare: set[int] = field(default_factory=set)
+
+    def add(self, items: list[Item]) -> None:
+        if self.keeps_origins:
+            self.read.update({name: (content, date) for name, content, date in items})
+        else:
+            self.bare.update(content for _, content, _ in items)
+
+    def remove(self, names: list[tuple[str, str]]) -> int:
+        return sum(self.read.pop(name, None) is not None for name in set(names))
+
+    def remove_documents(self, contents: list[int]) -> int:
+        gone = self.contents & set(contents)
+        self.bare -= gone
+        self.read = {name: value for name, value in self.read.items() if value[0] not in gone}
+        return len(gone)
+
+    @property
+    def contents(self) -> set[int]:
+        return {content for content, _ in self.read.values()} if self.keeps_origins else self.bare
+
+    def origins(self, content: int) -> tuple[Origin, ...]:
+        return tuple(sorted(Origin(*name, date) for name, (own, date) in self.read.items() if own == content))
+
+    def items(self) -> list[Item]:
+        """The way to the same bank without a detour."""
+        return [(name, *value) for name, value in self.read.items()] or [
+            (("", ""), content, None) for content in self.bare
+        ]
+
+
+def records(made: Any, items: list[Item]) -> list[Any]:
+    return [made.item(source, content, part, date) for (source, part), content, date in items]
+
+
+class Lived:
+    """A bank in a file and what it should hold, taken through a history."""
+
+    def __init__(self, made: Any, folder: Path, keeps_origins: bool) -> None:
+        self.made, self.path = made, folder / "bank.mbc"
+        self.bank = made.bank(self.path, keeps_origins=keeps_origins)
+        self.plain = Plain(keeps_origins)
+        self.seen: set[int] = set()
+
+    def go(self, step: str, given: Any) -> None:
+        bank, plain, made = self.bank, self.plain, self.made
+        if step in ("add", "add by another", "merge", "import"):
+            plain.add(given)
+            self.seen |= {content for _, content, _ in given}
+        if step == "add":
+            bank.add(records(made, given))
+        elif step == "add by another":
+            with MemoryBank.open(self.path) as other:
+                other.add(records(made, given))
+        elif step in ("merge", "import"):
+            with made.bank(keeps_origins=plain.keeps_origins) as other:
+                other.add(records(made, given))
+                list(merge(bank, other) if step == "merge" else import_lines(export(other), self.path))
+        elif step == "remove":
+            assert bank.remove(given) == plain.remove(given)
+        elif step == "remove documents":
+            assert bank.remove_documents(list(map(made.digest, given))) == plain.remove_documents(given)
+        elif step == "remove all but":
+            names = [origin[:2] for document in bank.documents() for origin in document.origins if origin[0] != given]
+            assert bank.remove(names) == plain.remove(names) == len(names)
+        elif step == "fail":
+            with pytest.raises(ValueError, match="must be in"):
+                bank.add([*records(made, given), (made.record("/bad", 99), np.full((1, 3, 2), 5))])
+        elif step == "compact":
+            bank.compact()
+        elif step == "reopen":
+            bank.close()
+            self.bank = MemoryBank.open(self.path)
+
+    def check(self) -> None:
+        """What is cheap to know."""
+        bank, contents = self.bank, self.plain.contents
+        chunks = sum(len(self.made.codes(content)) for content in contents)
+        assert bank.totals() == (type(bank.totals())(len(contents), len(self.plain.read), chunks))
+        assert np.array_equal(bank.counts(), self.made.counts(contents))
+
+    def check_lookups(self) -> None:
+        bank, plain, made = self.bank, self.plain, self.made
+        width = 2 * bank.header.digest_bytes
+        contents = {made.digest(content)[:width]: content for content in plain.contents}
+        listed = []
+        for document, codes in bank.items():
+            content = contents.pop(document.digest)
+            assert np.array_equal(codes, made.codes(content))
+            assert document.origins == plain.origins(content)
+            assert document.size == (100 + content if plain.keeps_origins else None)
+            listed += [(document, ordinal, code) for ordinal, code in enumerate(codes)]
+        assert not contents
+        assert [document for document, _ in bank.items()] == list(bank.documents())
+        if listed:
+            assert np.array_equal(np.concatenate(list(bank.codes())), [code for _, _, code in listed])
+        wanted = np.random.default_rng(0).integers(0, max(len(listed), 1), 2 * len(listed))
+        assert np.array_equal(bank.codes_at(wanted), [listed[at][2] for at in wanted] or bank.codes_at([]))
+        assert [(chunk.document, chunk.ordinal) for chunk in bank.chunks_at(wanted)] == [
+            listed[at][:2] for at in wanted
+        ]
+        for index in (-1, len(listed)):
+            with pytest.raises(IndexError):
+                bank.codes_at([index])
+            with pytest.raises(IndexError):
+                bank.chunks_at([index])
+        for content in range(16):
+            like = [document.digest for document, _ in bank.documents_like(made.digest(content))]
+            assert like == [made.digest(content)[:width]] * (content in plain.contents)
+            known = bank.knows(made.record("/a", content, "1"))
+            assert known == (plain.read.get(("/a", "1"), (None,))[0] == content if plain.keeps_origins else bool(like))
+        for source in ("/a", "/b", "/nowhere"):
+            assert bank.parts_of(source) == {part for own, part in plain.read if own == source}
+            for part in ("", "1"):
+                found = bank.document(source, part)
+                if name := plain.read.get((source, part)):
+                    assert found
+                    assert found[0].digest == made.digest(name[0])[:width]
+                    assert np.array_equal(found[1], made.codes(name[0]))
+                else:
+                    assert found is None
+
+    def check_against_never_seen(self, folder: Path) -> None:
+        bank, plain, made = self.bank, self.plain, self.made
+        lines = made.lines(bank)
+        with made.bank(keeps_origins=plain.keeps_origins) as anew:
+            anew.add(records(made, plain.items()[::-1]))
+            assert made.lines(anew) == lines
+        with made.bank(keeps_origins=plain.keeps_origins) as one_by_one:
+            for item in plain.items():
+                one_by_one.add(records(made, [item]))
+            assert made.lines(one_by_one) == lines
+        imported = folder / "imported.mbc"
+        list(import_lines(io.BytesIO(lines), imported))
+        with MemoryBank.open(imported) as again:
+            assert made.lines(again) == lines
+
+    def check_file(self) -> None:
+        bank, plain, made = self.bank, self.plain, self.made
+        assert made.damages(self.path) == []
+        bank.settle()
+        data = self.path.read_bytes()
+        for content in self.seen - plain.contents:
+            assert bytes.fromhex(made.digest(content))[: bank.header.digest_bytes] not in data
+
+
+@pytest.mark.parametrize("keeps_origins", [True, False])
+def test_any_history_equals_a_dict(
+    made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool
+) -> None:
+    @settings(deadline=None, max_examples=rounds(full=600, reduced=100))
+    @given(steps=STEPS)
+    def run(steps: list[tuple[str, Any]]) -> None:
+        folder = tmp_path_factory.mktemp("history")
+        lived = Lived(made, folder, keeps_origins)
+        try:
+            for step in steps:
+                lived.go(*step)
+                lived.check()
+            lived.check_lookups()
+            lived.check_against_never_seen(folder)
+            lived.check_file()
+        finally:
+            lived.bank.close()
+
+    run()
+
+
+@settings(deadline=None, max_examples=30)
+@given(items=st.lists(READ, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=3))
+def test_shards_ingested_apart_merge_to_the_bank_of_one_ingest(made: Any, items: list[Item], cuts: list[int]) -> None:
+    ends = [*sorted(cuts), len(items)]
+    shards = [items[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    with made.bank() as serial, made.bank() as merged:
+        serial.add(records(made, items))
+        for shard in shards:
+            with made.bank() as other:
+                other.add(records(made, shard))
+                list(merge(merged, other))
+        assert made.lines(merged) == made.lines(serial)
+        assert np.array_equal(merged.counts(), serial.counts())

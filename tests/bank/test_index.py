@@ -1,0 +1,56 @@
+"""The index of keys against a dict of sets."""
+
+from collections import defaultdict
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.bank.index import KeyIndex
+
+KEYS = st.one_of(st.integers(0, 9), st.sampled_from([2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1]))
+BLOCKS = st.one_of(st.integers(0, 5), st.sampled_from([2**31, 2**32 - 1]))
+HOLDINGS = st.lists(st.tuples(BLOCKS, st.lists(KEYS, max_size=5)), max_size=8)
+
+
+@given(at_first=HOLDINGS, later=st.lists(st.one_of(HOLDINGS, st.booleans()), max_size=5), wanted=st.lists(KEYS))
+def test_a_key_is_found_in_every_block_that_was_said_to_hold_it(
+    at_first: list[tuple[int, list[int]]], later: list[list[tuple[int, list[int]]] | bool], wanted: list[int]
+) -> None:
+    reference: defaultdict[int, set[int]] = defaultdict(set)
+
+    def noted(holdings: list[tuple[int, list[int]]]) -> list[tuple[int, np.ndarray]]:
+        for block, keys in holdings:
+            for key in keys:
+                reference[key].add(block)
+        return [(block, np.array(keys, np.uint32)) for block, keys in holdings]
+
+    index = KeyIndex(noted(at_first))
+    for step in later:
+        if isinstance(step, bool):  # many keys make it sort what it has, few do not
+            index.blocks_of(np.arange(200 if step else 2, dtype=np.uint32))
+        else:
+            for block, keys in noted(step):
+                index.add(block, keys)
+    expected = {key: reference[key] for key in set(wanted) if reference[key]}
+    assert index.blocks_of(np.array(wanted, np.uint32)) == expected
+
+
+def test_many_keys_are_found_after_being_sorted_in() -> None:
+    random = np.random.default_rng(0)
+    index = KeyIndex([])
+    reference: defaultdict[int, set[int]] = defaultdict(set)
+    for block in range(1, 8):
+        keys = random.integers(0, 2**18, 40_000).astype(np.uint32)
+        index.add(block, keys)
+        for key in keys.tolist():
+            reference[key].add(block)
+        wanted = random.integers(0, 2**18, 1000).astype(np.uint32)
+        assert index.blocks_of(wanted) == {key: reference[key] for key in wanted.tolist() if key in reference}
+
+
+def test_keys_added_one_by_one_are_found() -> None:
+    index = KeyIndex([(block, np.arange(8, dtype=np.uint32)) for block in range(3)])
+    for key in range(2000):
+        index.add(7, np.array([key], np.uint32))
+        assert index.blocks_of(np.array([key], np.uint32))[key] >= {7}

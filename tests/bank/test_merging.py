@@ -1,0 +1,69 @@
+"""Banks put together; that any order of shards gives the bank of one ingest is in test_histories."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine.bank import BankTotals, MemoryBank, ModelSignature, Origin, merge, merging
+from mbc_engine.errors import BankError, ModelMismatch
+from mbc_engine.events import DocumentsCopied
+
+
+def test_contents_of_both_are_kept_once_with_all_origins(made: Any) -> None:
+    with made.bank() as bank, made.bank() as other:
+        bank.add([made.item("/a", 1), made.item("/b", 2), made.item("/same", 3)])
+        other.add([made.item("/c", 1, date="2024"), made.item("/same", 4)])
+        assert list(merge(bank, other)) == [DocumentsCopied(2, 2)]
+        assert {document.digest: document.origins for document in bank.documents()} == {
+            made.digest(1)[:32]: (Origin("/a", "", None), Origin("/c", "", "2024")),
+            made.digest(2)[:32]: (Origin("/b", "", None),),
+            made.digest(4)[:32]: (Origin("/same", "", None),),
+        }
+        assert np.array_equal(bank.counts(), made.counts([1, 2, 4]))
+        assert other.totals() == BankTotals(2, 2, 4)
+
+
+def test_a_bank_with_origins_goes_into_one_without_but_not_the_other_way(made: Any) -> None:
+    with made.bank() as full, made.bank(keeps_origins=False) as bare, made.bank(keeps_origins=False) as expected:
+        full.add([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2)])
+        expected.add([made.item("", 1), made.item("", 2)])
+        list(merge(bare, full))
+        assert made.lines(bare) == made.lines(expected)
+        before = made.lines(full)
+        with pytest.raises(BankError, match="does not know where its documents came from") as caught:
+            list(merge(full, bare))
+        assert "--no-sources" in str(caught.value.hint)
+        assert made.lines(full) == before
+
+
+def test_banks_of_other_models_stay_apart(made: Any) -> None:
+    other_model = ModelSignature("mini", "aa" * 8, "cc" * 8)
+    with made.bank() as bank, MemoryBank.in_memory(other_model, made.shape, made.books) as other:
+        with pytest.raises(ModelMismatch, match=r"codebook bbbb.* codebook cccc") as caught:
+            list(merge(bank, other))
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_an_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(merging, "_BATCH", batch)
+    with made.bank() as bank, made.bank() as other:
+        bank.add([made.item("/a", 1)])
+        other.add([made.item(f"/{number}", number) for number in range(2, 8)])
+        before = made.lines(bank)
+        events = merge(bank, other)
+        assert next(events) == DocumentsCopied(batch, 6)
+        events.close()
+        assert made.lines(bank) == before
+        assert list(merge(bank, other))[-1] == DocumentsCopied(6, 6)
+        assert np.array_equal(bank.counts(), made.counts(range(1, 8)))
+
+
+def test_a_bank_merged_with_its_own_file_stays_the_same(made: Any, path: Path) -> None:
+    with made.bank(path) as bank, MemoryBank.open(path, read_only=True) as again:
+        bank.add([made.item("/a", 1), made.item("/b", 2)])
+        before = made.lines(bank)
+        list(merge(bank, again))
+        assert made.lines(bank) == before

@@ -1,0 +1,108 @@
+"""Removal with proof: it holds for every removal, and says so when something is left."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbc_engine.bank import BankHeader, MemoryBank, Proof, remove_with_proof
+
+
+@pytest.fixture
+def bank(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
+    with made.bank(path) as bank:
+        bank.add([made.item(f"/{number}", number) for number in range(8)])
+        bank.add([made.item("/copy", 1), made.item("/0", 0, "2")])
+        yield bank
+
+
+def test_a_proof_compares_with_a_bank_that_never_saw_it(made: Any, bank: MemoryBank) -> None:
+    result = remove_with_proof(bank, [("/1", ""), ("/2", ""), ("/3", "")], [made.digest(4)[:32]])
+    assert result.removed == 3  # 2, 3 and 4; 1 was read from /copy too
+    assert result.holds
+    assert result.traces == 0
+    assert result.found == result.never_seen
+    assert bank.totals().documents == 5
+    assert {origin.source for document in bank.documents() for origin in document.origins} == {
+        *("/0", "/5", "/6", "/7", "/copy")
+    }
+
+
+def test_digests_may_be_longer_than_those_stored(made: Any, bank: MemoryBank) -> None:
+    result = remove_with_proof(bank, [], [made.digest(4)])
+    assert result.removed == 1
+    assert result.holds
+
+
+def test_removing_nothing_holds(made: Any, bank: MemoryBank) -> None:
+    before = made.lines(bank)
+    result = remove_with_proof(bank, [("/nowhere", "")], ["ab" * 16])
+    assert (result.removed, result.holds) == (0, True)
+    assert made.lines(bank) == before
+
+
+def test_a_trace_in_the_file_is_found(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank.settle()
+    monkeypatch.setattr(
+        MemoryBank, "settle", lambda self: path.write_bytes(path.read_bytes() + bytes.fromhex(made.digest(4)[:32]))
+    )
+    result = remove_with_proof(bank, [("/4", "")], [])
+    assert result.traces == 1
+    assert not result.holds
+
+
+def test_a_difference_is_found(made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryBank, "remove", lambda self, names: len(names))
+    result = remove_with_proof(bank, [("/4", "")], [])
+    assert result.never_seen != result.found
+    assert not result.holds
+
+
+def test_a_reader_that_holds_the_old_state_leaves_traces(
+    made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_engine.bank.database._BUSY_SECONDS", 0.0)
+    bank.settle()
+    with MemoryBank.open(path) as other, MemoryBank.open(path, read_only=True) as reader:
+        with reader.snapshot():
+            assert reader.totals().documents == 8
+            result = remove_with_proof(other, [("/4", "")], [])
+            assert result.never_seen == result.found
+            assert result.traces == 1
+        other.settle()
+        assert bytes.fromhex(made.digest(4)[:32]) not in path.read_bytes()
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    read=st.dictionaries(st.sampled_from([(f"/{n}", p) for n in range(6) for p in ("", "1")]), st.integers(0, 8)),
+    names=st.lists(st.tuples(st.sampled_from([f"/{n}" for n in range(6)]), st.sampled_from(["", "1"]))),
+    contents=st.lists(st.integers(0, 8), max_size=2),
+    keeps_origins=st.booleans(),
+)
+def test_every_removal_holds(
+    made: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+    read: dict[tuple[str, str], int],
+    names: list[tuple[str, str]],
+    contents: list[int],
+    keeps_origins: bool,
+) -> None:
+    with made.bank(tmp_path_factory.mktemp("proof") / "bank.mbc", keeps_origins=keeps_origins) as bank:
+        bank.add([made.item(source, content, part) for (source, part), content in read.items()])
+        result: Proof = remove_with_proof(bank, names, list(map(made.digest, contents)))
+        left = set(read.values()) - set(contents)
+        if keeps_origins:
+            left = {content for name, content in read.items() if name not in names} - set(contents)
+        assert result.holds
+        assert result.removed == len(set(read.values())) - len(left)
+        assert bank.totals().documents == len(left)
+
+
+def test_a_bank_in_memory_has_no_file_to_search(made: Any) -> None:
+    with made.bank() as bank:
+        bank.add([made.item("/a", 1)])
+        assert remove_with_proof(bank, [("/a", "")], []).holds

@@ -1,0 +1,127 @@
+"""A bank's content replaced: all of it or nothing, beside readers and writers."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, database, replace_content
+from mbc_engine.errors import BankError
+
+OTHER = ModelSignature("other", "cc" * 8, "dd" * 8)
+
+
+@pytest.fixture
+def path(made: Any, tmp_path: Path) -> Path:
+    path = tmp_path / "bank #1?.mbc"
+    with made.bank(path) as bank:
+        bank.add([made.item("/a", 1), made.item("/b", 2)])
+    return path
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Iterator[Path]:
+    """A bank of another model and shape, with one document."""
+    path = tmp_path / "100% new.mbc"
+    with MemoryBank.create(path, OTHER, CodeShape(2, 1, 9, False), np.ones((1, 1, 9, 2)), keeps_origins=False) as bank:
+        bank.add([(record(), np.full((1, 2, 1), 8))])
+    return path
+
+
+def record() -> Any:
+    from mbc_engine.bank import Record
+
+    return Record("", "", "ab" * 32, 0, None)
+
+
+def test_everything_is_the_others(made: Any, path: Path, new: Path) -> None:
+    with MemoryBank.open(new) as bank:
+        lines = made.lines(bank)
+    replace_content(path, new)
+    assert made.damages(path) == []
+    with MemoryBank.open(path) as bank:
+        assert bank.header.signature == OTHER
+        assert made.lines(bank) == lines
+        bank.add([])
+    with MemoryBank.open(new) as bank:
+        assert made.lines(bank) == lines
+
+
+def test_the_old_content_leaves_no_byte(made: Any, path: Path, new: Path) -> None:
+    replace_content(path, new)
+    with MemoryBank.open(path) as bank:
+        bank.settle()
+    assert bytes.fromhex(made.digest(1)[:32]) not in path.read_bytes()
+
+
+def test_a_refused_check_leaves_all_as_it_was(made: Any, path: Path, new: Path) -> None:
+    before = path.read_bytes()
+
+    def refuse() -> None:
+        raise BankError("was given documents meanwhile")
+
+    with pytest.raises(BankError, match="meanwhile"):
+        replace_content(path, new, check=refuse)
+    assert path.read_bytes() == before
+
+
+def test_nothing_can_be_written_between_check_and_replacement(
+    made: Any, path: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.0)
+
+    def write() -> None:
+        with MemoryBank.open(path) as other, pytest.raises(BankError, match="written by another process"):
+            other.add([made.item("/c", 3)])
+
+    replace_content(path, new, check=write)
+    with MemoryBank.open(path) as bank:
+        assert bank.header.signature == OTHER
+
+
+def test_another_writer_is_waited_for_and_then_named(path: Path, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.01)
+    before = path.read_bytes()
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BankError, match="written by another process"):
+        replace_content(path, new)
+    writer.close()
+    assert path.read_bytes() == before
+
+
+def test_what_is_no_bank_replaces_nothing(path: Path, tmp_path: Path) -> None:
+    before = path.read_bytes()
+    (tmp_path / "text").write_text("not a bank")
+    for other, words in ((tmp_path / "none", "No bank"), (tmp_path / "text", "is not a bank"), (tmp_path, "folder")):
+        with pytest.raises(BankError, match=words):
+            replace_content(path, other)
+    assert path.read_bytes() == before
+
+
+def test_a_reader_keeps_its_snapshot_and_then_says_that_the_bank_is_another(
+    made: Any, path: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with MemoryBank.open(path, read_only=True) as reader:
+        with reader.snapshot():
+            before = made.lines(reader)
+            replace_content(path, new)
+            assert made.lines(reader) == before
+        with pytest.raises(BankError, match="has become another bank"), reader.snapshot():
+            reader.counts()
+        with pytest.raises(BankError, match="has become another bank"):
+            list(reader.documents())
+    with MemoryBank.open(path, read_only=True) as reader:
+        assert reader.header.signature == OTHER
+
+
+def test_a_writer_does_not_write_into_a_bank_that_is_another(made: Any, path: Path, new: Path) -> None:
+    with MemoryBank.open(path) as writer:
+        writer.add([made.item("/c", 3)])
+        replace_content(path, new)
+        with pytest.raises(BankError, match="has become another bank"):
+            writer.add([made.item("/d", 4)])
+    assert made.damages(path) == []

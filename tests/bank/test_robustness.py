@@ -1,0 +1,294 @@
+"""Banks damaged at random or on purpose: whatever is done with them ends, and in an error a person can use."""
+
+import collections
+import resource
+import shutil
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine.bank import BankHeader, MemoryBank, merge, remove_with_proof, verify
+from mbc_engine.errors import MBCError
+from mbc_engine.events import BankVerified
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BankHeader, "block_chunks", property(lambda header: 60))
+        yield
+
+
+def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
+    """Everything that can be done with a bank, reading first."""
+
+    def opened(call: Callable[[MemoryBank], object], *, read_only: bool = True) -> Callable[[], object]:
+        def run() -> None:
+            with MemoryBank.open(path, read_only=read_only) as bank:
+                call(bank)
+
+        return run
+
+    def lookups(bank: MemoryBank) -> None:
+        total = min(bank.totals().chunks, 10_000)
+        bank.codes_at(range(0, total, 7))
+        bank.chunks_at(range(0, total, 7))
+
+    def merged(bank: MemoryBank) -> None:
+        with made.bank(keeps_origins=bank.header.keeps_origins) as good:
+            good.add([made.item("/good", 1)])
+            list(merge(good, bank))
+            lines = made.lines(good)
+            assert lines.count(b"\n") == good.totals().documents + 2
+
+    def known(bank: MemoryBank) -> None:
+        for number in range(0, 60, 9):
+            bank.knows(made.record(f"/{number}", number))
+            bank.parts_of(f"/{number}")
+            bank.document(f"/{number}")
+
+    return {
+        "totals": opened(lambda bank: (bank.totals(), bank.sizes())),
+        "counts": opened(lambda bank: (bank.counts(), bank.books())),
+        "documents": opened(lambda bank: collections.deque(bank.documents(), 0)),
+        "codes": opened(lambda bank: collections.deque(bank.codes(), 0)),
+        "lookups": opened(lookups),
+        "known": opened(known),
+        "like": opened(lambda bank: bank.documents_like(made.digest(3))),
+        "export": opened(made.lines),
+        "merge": opened(merged),
+        "verify": lambda: collections.deque(verify(path), 0),
+        "add": opened(lambda bank: bank.add([made.item(f"/{n}", n) for n in (3, 500, 501)]), read_only=False),
+        "remove": opened(lambda bank: bank.remove([(f"/{n}", "") for n in range(0, 50, 7)]), read_only=False),
+        "drop": opened(lambda bank: bank.remove_documents([made.digest(8)]), read_only=False),
+        "proof": opened(lambda bank: remove_with_proof(bank, [("/9", "")], []), read_only=False),
+        "compact": opened(lambda bank: bank.compact(), read_only=False),
+        "add after": opened(lambda bank: bank.add([made.item("/after", 502)]), read_only=False),
+    }
+
+
+def outcomes(made: Any, path: Path, slow: tuple[str, ...] = ()) -> dict[str, str]:
+    """What each call ends in: nothing, or the message of an error of ours."""
+    result = {}
+    for name, call in calls(made, path).items():
+        if name in slow:
+            continue
+        began = time.monotonic()
+        try:
+            call()
+            result[name] = ""
+        except MBCError as error:
+            assert str(path) in error.message, error.message
+            assert error.hint
+            result[name] = error.message.replace(str(path), "It")
+        assert time.monotonic() - began < 10, f"{name} took too long"
+    return result
+
+
+def mutated(data: bytes, random: np.random.Generator) -> tuple[str, bytes]:
+    """What was done to a file, and the file."""
+    changed, page = bytearray(data), 4096
+    pages = len(data) // page
+    kind = str(random.choice(["bytes", "bits", "header", "truncated", "inserted", "deleted", "zeroed", "swapped"]))
+    at = int(random.integers(0, len(data)))
+    if kind == "bytes":
+        for _ in range(random.integers(1, 20)):
+            changed[random.integers(0, len(data))] = random.integers(0, 256)
+    elif kind == "bits":
+        used = np.flatnonzero(np.frombuffer(data, np.uint8))
+        for place in random.choice(used, random.integers(1, 6)):
+            changed[place] ^= 1 << int(random.integers(0, 8))
+    elif kind == "header":  # of the file, or of a page
+        start = 0 if random.integers(0, 2) else int(random.integers(0, pages)) * page
+        for _ in range(random.integers(1, 4)):
+            changed[start + int(random.integers(0, 100))] = random.integers(0, 256)
+    elif kind == "truncated":
+        del changed[at:]
+    elif kind == "inserted":
+        changed[at:at] = random.bytes(int(random.choice([1, 7, page])))
+    elif kind == "deleted":
+        del changed[at : at + int(random.choice([1, 7, page]))]
+    elif kind == "zeroed":
+        start = int(random.integers(0, pages)) * page
+        changed[start : start + page] = bytes(page)
+    elif kind == "swapped":
+        one, other = (int(place) * page for place in random.integers(0, pages, 2))
+        changed[one : one + page], changed[other : other + page] = (
+            data[other : other + page],
+            data[one : one + page],
+        )
+    return kind, bytes(changed)
+
+
+def good_bank(made: Any, path: Path, keeps_origins: bool) -> None:
+    with made.bank(path, keeps_origins=keeps_origins) as bank:
+        for start in range(0, 120, 30):
+            bank.add([made.item(f"/{number}", number, date="2024") for number in range(start, start + 30)])
+            bank.add([made.item(f"/copy/{number}", number, "7") for number in range(start, start + 30, 5)])
+        bank.remove([(f"/{number}", "") for number in range(3, 120, 11)])
+
+
+@pytest.mark.parametrize("keeps_origins", [True, False])
+def test_mutated_files_end_in_errors_of_ours(made: Any, tmp_path: Path, rounds: Any, keeps_origins: bool) -> None:
+    random = np.random.default_rng(int(keeps_origins))
+    good, path = tmp_path / "good.mbc", tmp_path / "mutated.mbc"
+    good_bank(made, good, keeps_origins)
+    assert set(outcomes(made, good).values()) == {""}
+    data = good.read_bytes()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seen: collections.Counter[str] = collections.Counter()
+    for _ in range(rounds(full=1000, reduced=60)):
+        kind, changed = mutated(data, random)
+        path.write_bytes(changed)
+        (tmp_path / "mutated.mbc-wal").unlink(missing_ok=True)
+        (tmp_path / "mutated.mbc-shm").unlink(missing_ok=True)
+        try:
+            *_, last = verify(path)
+            assert isinstance(last, BankVerified)
+            found = "damage found by verify" if last.damages else "nothing found by verify"
+        except MBCError:
+            found = "refused at opening"
+        # Starting a process for every file would take most of the time.
+        ended = outcomes(made, path, slow=() if random.integers(0, 10) == 0 else ("proof",))
+        seen[found] += 1
+        seen["all calls went through" if not any(ended.values()) else "some call was refused"] += 1
+        if found == "nothing found by verify":  # one byte tells SQLite that a newer version alone may write
+            assert set(ended.values()) <= {"", "It cannot be written."}, (kind, ended)
+        seen.update({f"  {message}": 1 for message in set(ended.values()) if message})
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
+    print(*(f"{number:6} {what}" for what, number in sorted(seen.items())), f"{grown} KiB more memory", sep="\n")
+    assert grown < 300_000
+
+
+HUGE = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE blocks SET chunks = 'text'",
+        "UPDATE blocks SET chunks = x'00'",
+        "UPDATE blocks SET chunks = 1.5",
+        f"UPDATE blocks SET chunks = {HUGE}",
+        f"UPDATE blocks SET chunks = {2**33}",
+        "UPDATE blocks SET chunks = -1",
+        "UPDATE blocks SET chunks = 0",
+        "UPDATE blocks SET documents = 'text'",
+        "UPDATE blocks SET documents = 1.5",
+        f"UPDATE blocks SET documents = {HUGE}",
+        f"UPDATE blocks SET documents = {HUGE} WHERE id = 1",
+        "UPDATE blocks SET documents = 0",
+        "UPDATE blocks SET documents = -documents",
+        "UPDATE blocks SET origins = 'text'",
+        f"UPDATE blocks SET origins = {2**40} WHERE id = 1",
+        "UPDATE blocks SET keys = 'text'",
+        "UPDATE blocks SET keys = x'00'",
+        "UPDATE blocks SET keys = x''",
+        "UPDATE blocks SET keys = 5",
+        "UPDATE blocks SET digests = 'text'",
+        "UPDATE blocks SET digests = x''",
+        "UPDATE blocks SET digests = 5",
+        "UPDATE blocks SET digests = hex(zeroblob(length(digests) / 2))",
+        "UPDATE blocks SET lengths = 'text'",
+        "UPDATE blocks SET lengths = x''",
+        "UPDATE blocks SET lengths = 7",
+        "UPDATE blocks SET described = 'text'",
+        "UPDATE blocks SET described = x''",
+        "UPDATE blocks SET described = 1",
+        "UPDATE blocks SET id = -id",
+        f"UPDATE blocks SET id = {HUGE} WHERE id = (SELECT max(id) FROM blocks)",
+        f"UPDATE blocks SET id = id + {2**32}",
+        f"UPDATE codes SET id = id + {2**32}",
+        "UPDATE codes SET data = 'text'",
+        "UPDATE codes SET data = x''",
+        "UPDATE codes SET data = 4",
+        "DELETE FROM codes",
+        "DELETE FROM blocks WHERE id = 1",
+        "DELETE FROM books",
+        "UPDATE books SET data = 'text'",
+        "UPDATE books SET data = x'00'",
+        "UPDATE books SET width = 'text'",
+        "UPDATE books SET width = 2.0",
+        "INSERT INTO books SELECT * FROM books",
+        "INSERT INTO bank SELECT * FROM bank",
+        "UPDATE bank SET counts = hex(zeroblob(length(counts) / 2))",
+        "UPDATE bank SET counts = zeroblob(240)",
+    ],
+)
+@pytest.mark.parametrize("keeps_origins", [True, False])
+def test_values_that_make_no_sense_end_in_errors_of_ours(
+    made: Any, tmp_path: Path, damage: str, keeps_origins: bool
+) -> None:
+    path = tmp_path / "bank.mbc"
+    good_bank(made, path, keeps_origins)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(damage)
+    if "SET id" in damage and "blocks" in damage and str(2**32) not in damage:
+        connection.execute(damage.replace("blocks", "codes"))
+    connection.close()
+    outcomes(made, path)
+
+
+def described(**changes: Any) -> bytes:
+    import json
+
+    columns = {"sizes": [1], "origins": [1], "sources": ["/1"], "parts": [""], "dates": [None], **changes}
+    return zlib.compress(json.dumps(columns).encode())
+
+
+@pytest.mark.parametrize(
+    ("column", "data"),
+    [
+        ("described", described(sources=["\ud800"])),
+        ("described", described(sizes=[10**300])),
+        ("described", described(sizes=[-5])),
+        ("described", described(sources=["/1\0"], parts=["\0"])),
+        ("described", described(parts=["\udfff"])),
+        ("described", described(dates=["\ud801"])),
+        ("described", zlib.compress(b"[" * 1_000_000)),
+        ("described", zlib.compress(b'{"sizes":' + b"9" * 10_000 + b"}")),
+        ("described", zlib.compress(b" " * (1 << 24))),
+        ("lengths", zlib.compress(bytes(1 << 24))),
+        ("lengths", zlib.compress(b"\xff\xff\xff\xff")),
+    ],
+)
+def test_columns_made_to_do_harm_end_in_errors_of_ours(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str, data: bytes
+) -> None:
+    monkeypatch.setattr("mbc_engine.bank.block._MOST_BYTES", 1 << 20)
+    path = tmp_path / "bank.mbc"
+    with made.bank(path) as bank:
+        bank.add([made.item("/1", 1)])
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(f"UPDATE blocks SET {column} = ?", (data,))
+    row = connection.execute("SELECT * FROM blocks").fetchone()
+    crc = zlib.crc32(np.array(row[1:4], "<i8").tobytes() + b"".join(row[5:]))
+    connection.execute("UPDATE blocks SET crc = ?", (crc,))
+    connection.close()
+    outcomes(made, path)
+
+
+def test_a_mutated_log_loses_whole_changes_only(made: Any, tmp_path: Path, rounds: Any) -> None:
+    random = np.random.default_rng(8)
+    good, path = tmp_path / "good.mbc", tmp_path / "mutated.mbc"
+    with made.bank(good) as bank:
+        for number in range(12):
+            bank.add([made.item(f"/{number}", number)])
+        shutil.copy(good, tmp_path / "file")
+        log = (tmp_path / "good.mbc-wal").read_bytes()
+    for _ in range(rounds(full=500, reduced=40)):
+        shutil.copy(tmp_path / "file", path)
+        changed = bytearray(log)
+        for _ in range(random.integers(1, 5)):
+            changed[random.integers(0, len(log))] = random.integers(0, 256)
+        (tmp_path / "mutated.mbc-wal").write_bytes(changed)
+        with MemoryBank.open(path) as bank:
+            documents = bank.totals().documents
+            assert np.array_equal(bank.counts(), made.counts(range(documents)))
+        assert made.damages(path) == []
