@@ -2,4 +2,5 @@
 
 from mbc_cli.app import main
 
-main()
+if __name__ == "__main__":  # the processes that read files import this module too
+    main()

@@ -7,12 +7,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from mbc_cli.commands import ask, bank, demo, evaluate, ingest, train
+from mbc_cli.commands import ask, demo, evaluate, ingest, train
+from mbc_cli.commands.bank import compact, documents, exchange, info, merge, remove, renew, verify
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError
 
 INTERRUPTED, UNEXPECTED = 130, 1
 MEMORY, MODELS = "Memory", "Models"
+LOOK, CHANGE, MOVE = "Look into it", "Change it", "Move it"
 
 _HELP = "A compressed long-term memory for language models: a few bytes per document, sources included."
 _EXIT_CODES = (
@@ -43,9 +45,14 @@ class _Command(TyperCommand):
                 traceback.print_exc()
             _tell(
                 f"Unexpected error: {type(error).__name__}: {error}",
-                None if is_debug else f"Run again with --debug to see where: mbc --debug {self.name} …",
+                None if is_debug else f"Run again with --debug to see where: mbc --debug{_words(ctx)} …",
             )
             raise typer.Exit(UNEXPECTED) from error
+
+
+def _words(ctx: typer.Context) -> str:
+    """The words of a command after the program's name, each with a space before it."""
+    return ctx.command_path.removeprefix(ctx.find_root().command_path)
 
 
 def _tell(what: str, hint: str | None) -> None:
@@ -74,7 +81,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-banks = typer.Typer(help="Look into a bank, or take documents out.", no_args_is_help=True)
+banks = typer.Typer(help="Look into a bank, change it, move it to elsewhere.", no_args_is_help=True)
 
 
 @app.callback()
@@ -91,9 +98,17 @@ app.command("demo", cls=_Command, rich_help_panel=MEMORY)(demo.demo)
 app.command("ingest", cls=_Command, rich_help_panel=MEMORY)(ingest.ingest)
 app.command("ask", cls=_Command, rich_help_panel=MEMORY)(ask.ask)
 app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
-banks.command("info", cls=_Command)(bank.info)
-banks.command("list", cls=_Command)(bank.list_documents)
-banks.command("remove", cls=_Command)(bank.remove)
+banks.command("info", cls=_Command, rich_help_panel=LOOK)(info.info)
+banks.command("list", cls=_Command, rich_help_panel=LOOK)(documents.list_documents)
+banks.command("show", cls=_Command, rich_help_panel=LOOK)(documents.show)
+banks.command("verify", cls=_Command, rich_help_panel=LOOK)(verify.verify)
+banks.command("remove", cls=_Command, rich_help_panel=CHANGE)(remove.remove)
+banks.command("merge", cls=_Command, rich_help_panel=CHANGE)(merge.merge)
+banks.command("compact", cls=_Command, rich_help_panel=CHANGE)(compact.compact)
+banks.command("export", cls=_Command, rich_help_panel=MOVE)(exchange.export)
+banks.command("import", cls=_Command, rich_help_panel=MOVE)(exchange.import_)
+banks.command("reencode", cls=_Command, rich_help_panel=MOVE)(renew.reencode)
+banks.command("upgrade", cls=_Command, rich_help_panel=MOVE)(renew.upgrade)
 app.command("train", cls=_Command, rich_help_panel=MODELS)(train.train)
 app.command("eval", cls=_Command, rich_help_panel=MODELS)(evaluate.evaluate)
 

@@ -1,6 +1,7 @@
 """Loading the heavy part of the engine: quietly, and saying what takes so long."""
 
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +16,9 @@ if TYPE_CHECKING:
 @contextmanager
 def loading(what: str) -> Iterator[None]:
     """Show on a terminal that `what` is being loaded; keep the libraries below from talking meanwhile."""
-    from mbc_cli.render.consoles import notes
-    from mbc_cli.render.text import plain
+    from mbc_cli.render.consoles import working
 
-    with notes.status(f"Loading {plain(what)}…") if notes.is_terminal else _nothing(), warnings.catch_warnings():
+    with working(f"Loading {what}"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
@@ -59,6 +59,9 @@ def prepare_torch(device: str, threads: int | None) -> None:
         ) from error
 
 
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+def number_of_workers(wanted: int | None) -> int:
+    """How many processes read files: as many as wanted, else one for each core that the model can spare."""
+    if wanted is not None:
+        return wanted
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores - 1)

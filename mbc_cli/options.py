@@ -54,3 +54,7 @@ ReadOption = Annotated[
     typer.Option("--read", show_default="the model's own", help="Read all documents at once, or the best few."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", min=0, show_default="cores - 1, at least 1", help="Processes that read files."),
+]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mbc_engine.model.mbc import MBC
     from mbc_engine.serving.ask import Recall
     from mbc_engine.serving.ingest import ingest
+    from mbc_engine.serving.reencode import reencode
+    from mbc_engine.serving.watch import watch
     from mbc_engine.training.trainer import train
 
 __version__ = "0.1.0"
@@ -34,7 +36,9 @@ _HOMES = {
     "load_model": "mbc_engine.model.checkpoint",
     "load_preset": "mbc_engine.config",
     "open_bank": "mbc_engine.model.checkpoint",
+    "reencode": "mbc_engine.serving.reencode",
     "train": "mbc_engine.training.trainer",
+    "watch": "mbc_engine.serving.watch",
 }
 
 __all__ = [
@@ -51,7 +55,9 @@ __all__ = [
     "load_model",
     "load_preset",
     "open_bank",
+    "reencode",
     "train",
+    "watch",
 ]
 
 

@@ -1,46 +1,148 @@
 """`mbc ingest`: files into a bank."""
 
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from mbc_cli.options import BankOption, JsonOption, ModelOption
+from mbc_cli.options import BankOption, JsonOption, ModelOption, WorkersOption
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+    from mbc_engine.bank import MemoryBank
+    from mbc_engine.events import Event
+    from mbc_engine.model.mbc import MBC
+
+STDIN: Final = Path("-")
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders; - alone is stdin.")],
     *,
     bank: BankOption,
     model: ModelOption,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="PATTERN", help="Leave this out, as in .gitignore; may be given again."),
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Forget what is no longer in the named folders.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on, and memorise what changes, until Ctrl-C.")] = False,
+    no_sources: Annotated[
+        bool, typer.Option("--no-sources", help="Make a bank of a third of the size that knows no file names.")
+    ] = False,
+    half_codebook: Annotated[
+        bool, typer.Option("--half-codebook", help="Make a bank whose codebook is rounded to half precision.")
+    ] = False,
+    workers: WorkersOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Memorise files and folders. Files that did not change since the last time are passed over.
+    """Memorise files and folders. What did not change since the last time is passed over.
+
+    Hidden files and what a folder's .mbcignore names are left out. A first Ctrl-C
+    stops after the batch in progress; the same command goes on from there. With
+    --watch and --json each change is one line of JSON.
 
     \b
     Examples:
       mbc ingest ~/notes
-      mbc ingest report.txt minutes/ --bank work.mbc
+      mbc ingest report.pdf minutes/ --bank work.mbc --ignore 'drafts/'
+      mbc ingest ~/notes --watch --prune
+      curl -s https://example.org/page.txt | mbc ingest -
     """
-    from mbc_cli.engine import load_model
+    from mbc_cli.engine import load_model, number_of_workers
     from mbc_cli.interrupt import stop_on_interrupt
     from mbc_cli.render.consoles import print_json
-    from mbc_cli.render.ingest import IngestView
+    from mbc_cli.render.ingest import IngestView, WatchView
     from mbc_engine.documents import find_files
 
-    find_files(paths)  # a mistyped path is told at once, not after the model was loaded
+    _require_sense(paths, prune=prune, watch=watch, no_sources=no_sources)
+    if paths != [STDIN]:
+        find_files(paths, ignore or [])  # a mistyped path is told at once, not after the model was loaded
+    _require_fit(bank, prune=prune, no_sources=no_sources, half_codebook=half_codebook)
     loaded = load_model(model)
     from mbc_engine.model.checkpoint import open_bank
-    from mbc_engine.serving.ingest import ingest as memorise
 
-    with open_bank(loaded, bank) as memory, IngestView() as view, stop_on_interrupt(view.stopping) as stop:
-        for event in memorise(loaded, memory, paths, stop=stop):
+    work = _Work(paths, ignore or [], prune, watch, number_of_workers(workers))
+    is_cut_short = False
+    with (
+        open_bank(loaded, bank, keeps_origins=not no_sources, half=half_codebook) as memory,
+        WatchView(memory.name, as_json=json) if watch else IngestView(keeps_reasons=json) as view,
+        stop_on_interrupt(view.stopping) as stop,
+    ):
+        if paths == [STDIN] and sys.stdin.isatty():
+            view.line("Type the text; Ctrl-D ends it.")
+        for event in work.events(loaded, memory, stop):
+            is_cut_short = stop.is_set()
             view.show(event)
-    if json:
+    if not watch and json:
         print_json(view.summary_json(memory.name))
-    else:
+    elif not watch:
         view.show_summary(memory.name)
-    if stop.is_set():
+    if is_cut_short:
         view.stopped()
         raise typer.Exit(130)
-    view.require_something()
+    if not watch:
+        view.require_something()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be memorised, and how."""
+
+    paths: list[Path]
+    ignore: list[str]
+    prune: bool
+    watch: bool
+    workers: int
+
+    def events(self, model: "MBC", bank: "MemoryBank", stop: "threading.Event") -> "Iterator[Event]":
+        """Do it."""
+        from mbc_engine.serving.ingest import ingest, ingest_stream
+        from mbc_engine.serving.watch import watch
+
+        if self.paths == [STDIN]:
+            return ingest_stream(model, bank, sys.stdin.buffer, stop=stop)
+        return (watch if self.watch else ingest)(
+            model, bank, self.paths, ignore=self.ignore, prune=self.prune, workers=self.workers, stop=stop
+        )
+
+
+def _require_sense(paths: list[Path], *, prune: bool, watch: bool, no_sources: bool) -> None:
+    """Raises ConfigError for options that contradict each other."""
+    from mbc_engine.errors import ConfigError
+
+    if STDIN in paths and len(paths) > 1:
+        raise ConfigError("- stands for stdin and cannot be mixed with paths.", hint="A file of that name is ./-")
+    if STDIN in paths and (prune or watch):
+        raise ConfigError("--prune and --watch need folders, not stdin.", hint="Leave them out.")
+    if prune and no_sources:
+        raise ConfigError("--prune needs sources, which --no-sources does not keep.", hint="Leave one of them out.")
+
+
+def _require_fit(bank: Path, *, prune: bool, no_sources: bool, half_codebook: bool) -> None:
+    """Make sure, without its model, that a bank can be opened and is as the options want it.
+
+    Raises:
+        BankError: it cannot be opened.
+        ConfigError: it was made otherwise.
+    """
+    from mbc_cli.render.bank.facts import precision
+    from mbc_engine.bank import MemoryBank
+    from mbc_engine.bank.database import bytes_at
+    from mbc_engine.errors import ConfigError
+
+    if not bytes_at(bank):
+        return
+    with MemoryBank.open(bank, read_only=True) as memory:
+        header, sizes = memory.header, memory.sizes()
+    made = "It was made so: name another file with --bank, or leave out"
+    if no_sources and header.keeps_origins:
+        raise ConfigError(f"{bank} keeps sources.", hint=f"{made} --no-sources.")
+    if prune and not header.keeps_origins:
+        raise ConfigError(f"{bank} keeps no sources to prune by.", hint=f"{made} --prune.")
+    if half_codebook and precision(header, sizes) == "single":
+        raise ConfigError(f"{bank} has its codebook in single precision.", hint=f"{made} --half-codebook.")

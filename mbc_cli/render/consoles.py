@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from rich.console import Console
@@ -17,9 +18,21 @@ out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
 notes = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
+def working(what: str) -> AbstractContextManager[object]:
+    """Show on a terminal that something is under way whose end cannot be told."""
+    return notes.status(f"{plain(what)}…") if notes.is_terminal else nullcontext()
+
+
 def print_json(value: Any) -> None:
     """One JSON value on stdout, laid out for a terminal, on one line for a pipe. Only ASCII: nothing to inject."""
     print(json.dumps(value, indent=2 if sys.stdout.isatty() else None), flush=True)
+
+
+def print_json_lines(values: Iterable[Any]) -> None:
+    """JSON values on stdout as they come, one a line; ASCII as well."""
+    for value in values:
+        print(json.dumps(value))
+    sys.stdout.flush()
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
@@ -41,6 +54,23 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, rig
     for row in cells:
         table.add_row(*map(Text, row))
     out.print(table, soft_wrap=False)
+
+
+def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> None:
+    """A table as `print_table` prints it, but row by row as they come, for tables of any length.
+
+    Args:
+        columns: headings, and how cells are aligned on a terminal: `>7` is on the right of 7 places.
+        rows: cells, which may hold foreign text.
+    """
+    if not out.is_terminal:
+        for row in rows:
+            print("\t".join(map(plain, row)))
+        return
+    out.print("  ".join(format(name, places) for name, places in columns).rstrip(), style="bold")
+    for row in rows:
+        cells = (format(plain(cell), places) for cell, (_, places) in zip(row, columns, strict=True))
+        print("  ".join(cells).rstrip())
 
 
 def print_indented(text: str, *, by: int, style: str = "") -> None:

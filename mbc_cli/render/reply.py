@@ -35,8 +35,7 @@ def show_reply(reply: "Reply", model: str, loading: float) -> None:
         show_source(f"{number}. ", source)
     times = reply.timings
     notes.print(
-        f"model {seconds(loading)} · bank {seconds(times.bank)} · answer {seconds(times.answer)} · "
-        f"sources {seconds(times.sources)}",
+        f"model {seconds(loading)} · answer {seconds(times.answer)} · sources {seconds(times.sources)}",
         style="dim",
     )
     warn_of_mini(model)
@@ -45,12 +44,17 @@ def show_reply(reply: "Reply", model: str, loading: float) -> None:
 def show_source(label: str, source: "Source") -> None:
     """Where an answer came from, its share of it, and the sentence that fits the question."""
     out.print(
-        Text.assemble(label, (near(source.path), "cyan"), f"  {source.share:.0%}", (f"  {source.date or ''}", "dim"))
+        Text.assemble(label, (named(source), "cyan"), f"  {source.share:.0%}", (f"  {plain(source.date or '')}", "dim"))
     )
     if source.sentence:
         print_indented(source.sentence, by=len(label))
     if source.state in _STATES:
         print_indented(_STATES[source.state], by=len(label), style="yellow")
+
+
+def named(source: "Source") -> str:
+    """A source as `mbc bank` takes it."""
+    return near(f"{source.path}#{source.part}" if source.part else source.path)
 
 
 def warn_of_mini(model: str) -> None:

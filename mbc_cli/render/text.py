@@ -1,5 +1,6 @@
 """Text for people: foreign text made harmless, sizes, times and paths made short."""
 
+import os
 import re
 from pathlib import Path
 
@@ -53,8 +54,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def per_chunk(count: int, chunks: int) -> str:
+    """Bytes shared among chunks: `27 bytes a chunk`, `1,234 bytes a chunk`."""
+    each = count / chunks
+    return f"{each:.3g} bytes a chunk" if each < 100 else f"{each:,.0f} bytes a chunk"
+
+
 def near(path: Path | str) -> str:
-    """A path relative to the working folder when it lies inside, made harmless."""
-    whole = Path(path)
-    here = Path.cwd()
-    return plain(whole.relative_to(here) if whole.is_relative_to(here) else whole)
+    """A path, perhaps with `#part`, relative to the working folder when it lies inside, made harmless."""
+    return plain(os.fspath(path).removeprefix(f"{Path.cwd()}{os.sep}"))

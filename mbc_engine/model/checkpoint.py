@@ -6,14 +6,16 @@ Frozen pretrained parts are referred to by name, not stored. No pickle is read o
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import platformdirs
 import torch
+from numpy.typing import NDArray
 from peft import LoraConfig
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, fingerprint, upgrade
 from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.model.builder import assemble, load_pretrained
@@ -44,26 +46,52 @@ def fingerprints(model: MBC) -> tuple[str, str]:
     window = str(model.settings.documents.window)
     return (
         state_digest(model.documents.state_dict(), window)[:16],
-        state_digest({"books": model.codebook.books})[:16],
+        fingerprint(_books(model)),
     )
 
 
-def open_bank(model: MBC, path: Path) -> MemoryBank:
+def open_bank(model: MBC, path: Path, *, keeps_origins: bool = True, half: bool = False) -> MemoryBank:
     """The bank at `path` for this model to write to; made when it is not there yet.
+
+    Args:
+        model: the bank's own.
+        path: the file.
+        keeps_origins: False makes a bank that knows its documents by a short content hash only.
+        half: a new bank keeps the codebook in half precision even where that rounds it.
 
     Raises:
         ModelMismatch: another model wrote it.
         BankError: it cannot be opened or made.
     """
+    return MemoryBank.open_or_create(
+        path, signature(model), code_shape(model), _books(model), keeps_origins=keeps_origins, half=half
+    )
+
+
+def upgrade_bank(model: MBC, path: Path) -> bool:
+    """Bring a bank of an earlier format to the present one; False if it has that already.
+
+    Raises:
+        ModelMismatch: another model wrote it.
+        BankError: it cannot be read or written; the old one stays as it was.
+    """
+    return upgrade(path, signature(model), _books(model))
+
+
+def code_shape(model: MBC) -> CodeShape:
+    """The shape of a model's codes."""
     book = model.codebook
-    shape = CodeShape(book.tokens, book.levels, book.num_codes, book.per_position)
-    return MemoryBank.open_or_create(path, signature(model), shape, book.dim)
+    return CodeShape(book.tokens, book.levels, book.num_codes, book.per_position)
 
 
 def signature(model: MBC) -> ModelSignature:
     """What a bank remembers of the model that wrote it."""
     amortizer, codebook = fingerprints(model)
     return ModelSignature(model.name, amortizer, codebook)
+
+
+def _books(model: MBC) -> NDArray[np.float32]:
+    return model.codebook.books.detach().float().cpu().numpy()
 
 
 def save_model(model: MBC, config: Config, folder: Path, *, dtype: torch.dtype = torch.float32) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from mbc_engine.config import ModelSettings
 from mbc_engine.model.aggregator import Aggregator
 from mbc_engine.model.amortizer import Amortizer, mean_pooled
 from mbc_engine.model.base import BaseLM
+from mbc_engine.model.chunker import Chunker
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Memory
 from mbc_engine.model.prefix import PrefixNetwork
@@ -64,15 +66,11 @@ class TextEncoder(nn.Module):
         ).to(device)
         return batch["input_ids"], batch["attention_mask"]
 
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, special tokens not counted."""
-        ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-        return [len(tokens) for tokens in ids]
-
-    @property
-    def capacity(self) -> int:
-        """Tokens of text that fit the window beside the special tokens."""
-        return self.window - self.tokenizer.num_special_tokens_to_add()
+    @cached_property
+    def chunker(self) -> Chunker:
+        """What cuts texts to the window."""
+        capacity = self.window - self.tokenizer.num_special_tokens_to_add()
+        return Chunker(self.tokenizer.backend_tokenizer.to_str(), capacity)
 
     def forward(self, texts: Sequence[str]) -> Tensor:
         """Phi of texts, [B, T, D]."""

@@ -1,11 +1,13 @@
 """What a question reads: the documents of a bank as codes, or as continuous vectors before there are codes."""
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import MBCError
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.router import Router
@@ -63,43 +65,106 @@ class CodeMemory:
     """
 
     def __init__(self, codes: np.ndarray, codebook: Codebook) -> None:
-        self._codes = torch.from_numpy(codes.astype(np.int64)).to(codebook.books.device)
+        self._codes = as_indices(codes, codebook)
         self._codebook = codebook
 
     def __len__(self) -> int:
         return len(self._codes)
 
     def rows(self) -> tuple[Tensor, Tensor | None]:
-        if self._codebook.levels > 1:
-            raise MBCError("Residual codes cannot be read flat.", hint="Use the routed read.")
-        counts = self._row_counts()
-        used = counts > 0
-        return self._codebook.books[0].flatten(0, 1)[used], counts[used].double().log().float()
+        return counted_rows(self._codebook, self._row_counts())
 
     def shares(self, attention: Tensor) -> Tensor:
-        counts = self._row_counts()
-        weight = attention.new_zeros(len(attention), len(counts))
-        weight[:, counts > 0] = attention
-        return (weight / counts.clamp_min(1))[:, self._row_index()].sum(-1)
+        return shares_of(self._codes, occurrence_weights(attention, self._row_counts()), self._codebook)
 
     def scores(self, router: Router, question: Tensor) -> Tensor:
-        tables = router.tables(question, self._codebook)  # [B, T, levels, N_c]
-        scores = question.new_zeros(len(question), len(self))
-        for token in range(tables.shape[1]):
-            for level in range(tables.shape[2]):
-                scores += tables[:, token, level][:, self._codes[:, token, level]]
-        return scores
+        return table_scores(router.tables(question, self._codebook), self._codes)
 
     def vectors(self, documents: Tensor) -> Tensor:
         return self._codebook.lookup(self._codes[documents])
 
-    def _row_index(self) -> Tensor:
-        """Each code as a row of the flattened books, [N, T]."""
-        codes = self._codes[..., 0]
-        if self._codebook.per_position:
-            codes = codes + torch.arange(self._codebook.tokens, device=codes.device) * self._codebook.num_codes
-        return codes
-
     def _row_counts(self) -> Tensor:
         books = self._codebook.books.shape[1]
-        return torch.bincount(self._row_index().flatten(), minlength=books * self._codebook.num_codes)
+        rows = row_indices(self._codes, self._codebook)
+        return torch.bincount(rows.flatten(), minlength=books * self._codebook.num_codes)
+
+
+class BankMemory:
+    """A bank's codes, gone through block by block: however large the bank, one block is unpacked at a time.
+
+    The flat read takes its rows from the bank's running counts. Use it inside one of the bank's snapshots.
+    """
+
+    def __init__(self, bank: MemoryBank, codebook: Codebook) -> None:
+        self._bank, self._codebook = bank, codebook
+        self._chunks = bank.totals().chunks
+
+    def __len__(self) -> int:
+        return self._chunks
+
+    def rows(self) -> tuple[Tensor, Tensor | None]:
+        return counted_rows(self._codebook, self._row_counts())
+
+    def shares(self, attention: Tensor) -> Tensor:
+        weights = occurrence_weights(attention, self._row_counts())
+        return torch.cat([shares_of(codes, weights, self._codebook) for codes in self._blocks()], dim=-1)
+
+    def scores(self, router: Router, question: Tensor) -> Tensor:
+        tables = router.tables(question, self._codebook)
+        return torch.cat([table_scores(tables, codes) for codes in self._blocks()], dim=-1)
+
+    def vectors(self, documents: Tensor) -> Tensor:
+        codes = self._bank.codes_at(documents.flatten().cpu().numpy())
+        return self._codebook.lookup(as_indices(codes, self._codebook).unflatten(0, documents.shape))
+
+    def _blocks(self) -> Iterator[Tensor]:
+        return (as_indices(codes, self._codebook) for codes in self._bank.codes())
+
+    def _row_counts(self) -> Tensor:
+        return torch.from_numpy(self._bank.counts()[0].reshape(-1)).to(self._codebook.books.device)
+
+
+def as_indices(codes: np.ndarray, codebook: Codebook) -> Tensor:
+    """Stored codes as what indexes a tensor beside the codebook."""
+    return torch.from_numpy(codes.astype(np.int64)).to(codebook.books.device)
+
+
+def row_indices(codes: Tensor, codebook: Codebook) -> Tensor:
+    """Codes [N, T, 1] as rows of the flattened books, [N, T]."""
+    rows = codes[..., 0]
+    if codebook.per_position:
+        rows = rows + torch.arange(codebook.tokens, device=codes.device) * codebook.num_codes
+    return rows
+
+
+def counted_rows(codebook: Codebook, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of the books that occur, and the log of how often, from the counts of all rows.
+
+    Raises:
+        MBCError: the codes are residual.
+    """
+    if codebook.levels > 1:
+        raise MBCError("Residual codes cannot be read flat.", hint="Use the routed read.")
+    used = counts > 0
+    return codebook.books[0].flatten(0, 1)[used], counts[used].double().log().float()
+
+
+def occurrence_weights(attention: Tensor, counts: Tensor) -> Tensor:
+    """What one occurrence of each row gets of the attention over the rows that occur, [B, rows]."""
+    weights = attention.new_zeros(len(attention), len(counts))
+    weights[:, counts > 0] = attention
+    return weights / counts.clamp_min(1)
+
+
+def shares_of(codes: Tensor, weights: Tensor, codebook: Codebook) -> Tensor:
+    """Shares of documents with codes [N, T, 1]: the sum of their occurrences' weights, [B, N]."""
+    return weights[:, row_indices(codes, codebook)].sum(-1)
+
+
+def table_scores(tables: Tensor, codes: Tensor) -> Tensor:
+    """Routing scores by look-up: tables [B, T, levels, num_codes], codes [N, T, levels] -> [B, N]."""
+    scores = tables.new_zeros(len(tables), len(codes))
+    for token in range(tables.shape[1]):
+        for level in range(tables.shape[2]):
+            scores += tables[:, token, level][:, codes[:, token, level]]
+    return scores

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.documents.chunks import chunk
 from mbc_engine.metrics import Scores, exact_match, f1, lenient_match, shortest
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.memory import CodeMemory, Memory, VectorMemory
@@ -32,11 +31,7 @@ def ask_all(
 ) -> Iterator[Outcome]:
     """Memorise the documents of the examples, each once, and answer every question from that memory."""
     texts = list(dict.fromkeys(example.text for example in examples))
-    pieces = [
-        (piece, index)
-        for index, text in enumerate(texts)
-        for piece in chunk(text, model.documents.token_counts, model.documents.capacity)
-    ]
+    pieces = [(piece, index) for index, text in enumerate(texts) for piece in model.documents.chunker(text)]
     owner = [index for _, index in pieces]
     place = {text: index for index, text in enumerate(texts)}
     memory = memorise(model, [piece for piece, _ in pieces], batch_size=batch_size)

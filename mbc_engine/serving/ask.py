@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from torch import Tensor
 
-from mbc_engine.bank import BankSizes, ChunkSource, MemoryBank
-from mbc_engine.documents import chunk, read, split_sentences
+from mbc_engine.bank import BankSizes, MemoryBank, Origin, StoredChunk
+from mbc_engine.documents import Document, read_document, split_sentences
 from mbc_engine.errors import BankError, DataError
 from mbc_engine.model.checkpoint import signature
 from mbc_engine.model.mbc import MBC, Answer
-from mbc_engine.model.memory import CodeMemory
+from mbc_engine.model.memory import BankMemory
 
-State = Literal["unchanged", "changed", "gone", "unreadable"]
+State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
 # Chunks looked at for each answer; the shares of a document's chunks add up.
 CHUNKS = 50
 
@@ -26,14 +25,16 @@ class Source:
     """A document an answer came from.
 
     Attributes:
-        path: where it was read from.
+        path: where it was read from; its digest in a bank without origins.
+        part: which part of that, "" for all of it.
         share: routed, the probability the router gives it; flat, its share of the attention. In [0, 1].
-        state: whether the file is still what was memorised.
+        state: whether the file is still what was memorised; `unknown` in a bank without origins.
         sentence: the sentence that fits the question best; None where the text memorised is not to be had.
         date: when it was written, ISO 8601, if known.
     """
 
     path: str
+    part: str
     share: float
     state: State
     sentence: str | None
@@ -42,9 +43,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds an answer took: loading the bank's codes, reading them and generating, and finding the sentences."""
+    """Seconds an answer took: reading the bank and generating, and finding the sentences."""
 
-    bank: float
     answer: float
     sources: float
 
@@ -101,11 +101,10 @@ class Recall:
         """
         began = time.perf_counter()
         with self._bank.snapshot():
-            blocks = list(self._bank.blocks())
-            if not blocks:
+            totals = self._bank.totals()
+            if not totals.chunks:
                 raise BankError(f"{self._bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
-            memory = CodeMemory(np.concatenate(blocks), self._model.codebook)
-            loaded = time.perf_counter()
+            memory = BankMemory(self._bank, self._model.codebook)
             answers = self._model.answer(
                 questions, memory, read_mode=read_mode, top=CHUNKS, max_new_tokens=max_new_tokens, beams=beams
             )
@@ -113,38 +112,49 @@ class Recall:
             found = [
                 self._sources(question, answer, sources) for question, answer in zip(questions, answers, strict=True)
             ]
-            documents, chunks, sizes = self._bank.num_documents, self._bank.num_chunks, self._bank.sizes()
-        timings = Timings(loaded - began, answered - loaded, time.perf_counter() - answered)
+            sizes = self._bank.sizes()
+        timings = Timings(answered - began, time.perf_counter() - answered)
         return [
-            Reply(question, answer.text, named, timings, documents, chunks, sizes)
+            Reply(question, answer.text, named, timings, totals.documents, totals.chunks, sizes)
             for question, answer, named in zip(questions, answers, found, strict=True)
         ]
 
     def _sources(self, question: str, answer: Answer, most: int) -> tuple[Source, ...]:
         """The best documents, each with the shares of its named chunks added up and its best chunk's sentence."""
-        best: dict[str, ChunkSource] = {}
+        best: dict[str, StoredChunk] = {}
         shares: dict[str, float] = {}
-        for place, share in zip(self._bank.sources(answer.documents), answer.shares, strict=True):
-            best.setdefault(place.source, place)
-            shares[place.source] = shares.get(place.source, 0.0) + share
-        ranked = sorted(shares, key=lambda source: -shares[source])[:most]
+        for place, share in zip(self._bank.chunks_at(answer.documents), answer.shares, strict=True):
+            best.setdefault(place.document.digest, place)
+            shares[place.document.digest] = shares.get(place.document.digest, 0.0) + share
+        ranked = sorted(shares, key=lambda digest: -shares[digest])[:most]
         wanted = self._model.documents.sentence_vectors([question])[0]
-        return tuple(self._source(wanted, best[source], shares[source]) for source in ranked)
+        return tuple(self._source(wanted, best[digest], shares[digest]) for digest in ranked)
 
-    def _source(self, wanted: Tensor, place: ChunkSource, share: float) -> Source:
+    def _source(self, wanted: Tensor, place: StoredChunk, share: float) -> Source:
         """A source with the sentence whose vector is closest to `wanted` [E]."""
-        try:
-            document = read(Path(place.source))
-        except DataError:
-            state: State = "unreadable" if Path(place.source).exists() else "gone"
-            return Source(place.source, share, state, None, place.date)
-        if document.digest != place.digest:
-            return Source(place.source, share, "changed", None, place.date)
+        if not place.document.origins:
+            return Source(place.document.digest, "", share, "unknown", None, None)
+        looked_at = [(origin, *_look(origin, place.document.digest)) for origin in place.document.origins]
+        origin, state, document = next((look for look in looked_at if look[2]), looked_at[0])
+        sentence = self._sentence(wanted, document.text, place.ordinal) if document else None
+        return Source(origin.source, origin.part, share, state, sentence, origin.date)
+
+    def _sentence(self, wanted: Tensor, text: str, ordinal: int) -> str | None:
+        """The best sentence of a text's chunk; None if chunks are made by other rules since."""
         encoder = self._model.documents
-        passages = chunk(document.text, encoder.token_counts, encoder.capacity)
-        if place.ordinal >= len(passages):  # chunked by rules that have changed since
-            return Source(place.source, share, "unchanged", None, place.date)
-        passage = passages[place.ordinal]
+        passages = encoder.chunker(text)
+        if ordinal >= len(passages):
+            return None
+        passage = passages[ordinal]
         sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
         fit = encoder.sentence_vectors(sentences) @ wanted
-        return Source(place.source, share, "unchanged", sentences[int(fit.argmax())], place.date)
+        return sentences[int(fit.argmax())]
+
+
+def _look(origin: Origin, digest: str) -> tuple[State, Document | None]:
+    """What has become of the text with this beginning of a digest where it was read; the text too, if unchanged."""
+    try:
+        document = read_document(origin.source, origin.part)
+    except DataError:
+        return "unreadable" if Path(origin.source).exists() else "gone", None
+    return ("unchanged", document) if document.digest.startswith(digest) else ("changed", None)

@@ -1,15 +1,25 @@
 """Reading files into a bank (paper, algorithm 2, lines 2 to 5): forward passes only, committed batch by batch."""
 
+import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
 
 from mbc_engine.bank import MemoryBank
-from mbc_engine.documents import Document, Skipped, chunk, find_files, read_files
-from mbc_engine.events import Event, FilesIngested, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.documents import Found, Skipped, find_files, read_stream
+from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.model.checkpoint import signature
 from mbc_engine.model.mbc import MBC
+from mbc_engine.serving.reading import Chunked, FileRead, Item, Unchanged, bytes_at, chunked, read_all
+
+# Chunks between two commits: what a kill may lose, and what is sorted by length to encode.
+BATCH_CHUNKS = 128
+_REPORT_SECONDS = 0.5
 
 
 def ingest(
@@ -17,70 +27,194 @@ def ingest(
     bank: MemoryBank,
     paths: Sequence[Path],
     *,
-    batch_chunks: int = 256,
+    ignore: Sequence[str] = (),
+    prune: bool = False,
+    workers: int = 0,
+    batch_chunks: int = BATCH_CHUNKS,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Memorise files and folders. Files the bank holds unchanged are passed over, changed ones replace their codes.
+    """Memorise files and folders. What the bank has unchanged is passed over, what has changed replaces its codes.
 
     Args:
         model: the bank's own model.
         bank: where the codes go; each batch is one transaction.
         paths: files and folders.
+        ignore: patterns as in .gitignore, relative to each named folder.
+        prune: forget in the end what the bank has from below the named folders and the walk did not meet.
+        workers: processes that read and chunk files while the model is at work; 0 does it in between. As with all of
+            `multiprocessing`, a script that asks for them needs `if __name__ == "__main__":`.
         batch_chunks: a commit follows when this many chunks wait; documents are not divided between commits.
-        stop: set it to end after the file in progress; what has been read is committed.
+        stop: set it to end after the batch in progress; what is committed stays, and another ingest goes on from there.
 
     Raises:
         DataError: a path does not exist.
         BankError: the bank cannot be written.
         ModelMismatch: another model wrote the bank.
     """
-    bank.require(signature(model))
-    began = time.monotonic()
-    found = find_files(paths)
-    yield IngestStarted(len(found.files))
-    for skipped in found.skipped:
-        yield FileSkipped(skipped.source, skipped.reason)
-    files = chunks = unchanged = unreadable = 0
-    waiting: list[tuple[Document, list[str]]] = []
-    for number, item in enumerate(read_files(found.files), 1):
-        if isinstance(item, Skipped):
-            unreadable += 1
-            yield FileSkipped(item.source, item.reason)
-        elif bank.digest_of(item.source) == item.digest:
-            unchanged += 1
-        else:
-            waiting.append((item, chunk(item.text, model.documents.token_counts, model.documents.capacity)))
-        is_stopping = stop is not None and stop.is_set()
-        is_full = sum(len(pieces) for _, pieces in waiting) >= batch_chunks
-        if is_full or is_stopping or number == len(found.files):
-            chunks += _memorise(model, bank, waiting)
-            files += len(waiting)
-            waiting = []
-        if not waiting:
-            yield FilesIngested(files, chunks, unchanged, round(time.monotonic() - began, 3))
-        if is_stopping:
-            break
-    sizes = bank.sizes()
-    yield IngestFinished(
-        files=files,
-        chunks=chunks,
-        unchanged=unchanged,
-        skipped=len(found.skipped) + unreadable,
-        seconds=round(time.monotonic() - began, 3),
-        bank_documents=bank.num_documents,
-        bank_chunks=bank.num_chunks,
-        code_bytes=sizes.codes,
-        codebook_bytes=sizes.codebook,
-        file_bytes=sizes.file,
+    found = find_files(paths, ignore)
+    yield from ingest_found(
+        model, bank, paths, found, found.files, prune=prune, workers=workers, batch_chunks=batch_chunks, stop=stop
     )
 
 
-def _memorise(model: MBC, bank: MemoryBank, waiting: Sequence[tuple[Document, list[str]]]) -> int:
-    """Encode the chunks of all waiting documents together and store them. Returns how many chunks there were."""
-    codes = model.memorise([piece for _, pieces in waiting for piece in pieces])
-    items, start = [], 0
-    for document, pieces in waiting:
-        items.append((document, codes[start : start + len(pieces)]))
-        start += len(pieces)
-    bank.add(items)
-    return start
+def ingest_found(
+    model: MBC,
+    bank: MemoryBank,
+    paths: Sequence[Path],
+    found: Found,
+    files: Sequence[Path],
+    *,
+    prune: bool = False,
+    workers: int = 0,
+    batch_chunks: int = BATCH_CHUNKS,
+    stop: threading.Event | None = None,
+) -> Iterator[Event]:
+    """`ingest` after the walk: of what was found below `paths`, read `files` only."""
+    bank.require(signature(model))
+    yield IngestStarted(len(files), sum(map(bytes_at, files)))
+    run = Run(model, bank, batch_chunks, stop)
+    for skipped in found.skipped:
+        yield run.skipped(skipped)
+    yield from run.memorise(read_all(files, bank, model.documents.chunker, workers=workers))
+    if prune and not run.is_stopped:
+        run.remove(_vanished(bank, paths, found))
+    yield run.finished()
+
+
+def ingest_stream(
+    model: MBC, bank: MemoryBank, stream: BinaryIO, *, stop: threading.Event | None = None
+) -> Iterator[Event]:
+    """Memorise a text from a stream, such as standard input; events as of `ingest`.
+
+    Raises:
+        BankError: the bank cannot be written.
+        ModelMismatch: another model wrote the bank.
+    """
+    bank.require(signature(model))
+    yield IngestStarted(1, 0)
+    run = Run(model, bank, BATCH_CHUNKS, stop)
+    chunker = model.documents.chunker
+    yield from run.memorise(
+        item if isinstance(item, Skipped) else chunked(item, bank, chunker) for item in read_stream(stream)
+    )
+    yield run.finished()
+
+
+class Run:
+    """One pass of items into a bank, and what is counted on the way."""
+
+    def __init__(self, model: MBC, bank: MemoryBank, batch_chunks: int, stop: threading.Event | None) -> None:
+        self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
+        self._began = time.monotonic()
+        self._encoding = 0.0
+        self._documents = self._chunks = self._unchanged = self._removed = self._skipped = 0
+        self._size = 0
+        self._waiting: list[Chunked] = []
+        self._lost: set[tuple[str, str]] = set()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the end was asked for."""
+        return self._stop is not None and self._stop.is_set()
+
+    def skipped(self, item: Skipped) -> FileSkipped:
+        """Count what was not read."""
+        self._skipped += 1
+        return FileSkipped(item.source, item.reason)
+
+    def memorise(self, items: Generator[Item, None, None]) -> Iterator[Event]:
+        """Encode and commit items, batch by batch."""
+        waiting_chunks, reported = 0, time.monotonic()
+        with closing(items):
+            for item in items:
+                if self.is_stopped:
+                    return
+                match item:
+                    case Skipped():
+                        yield self.skipped(item)
+                    case Unchanged():
+                        self._unchanged += 1
+                        self._size += item.size
+                    case FileRead():
+                        self._lost |= item.lost
+                        self._size += item.size
+                    case Chunked():
+                        self._waiting.append(item)
+                        waiting_chunks += len(item.chunks)
+                        self._size += item.size
+                if waiting_chunks >= self._batch_chunks:
+                    self._commit()
+                    waiting_chunks = 0
+                elif time.monotonic() - reported < _REPORT_SECONDS:
+                    continue
+                reported = time.monotonic()
+                yield self._progress()
+            self._commit()
+            yield self._progress()
+
+    def remove(self, origins: Collection[tuple[str, str]]) -> None:
+        """Forget origins, given as source and part."""
+        if origins:
+            self._removed += self._bank.remove(origins)
+
+    def finished(self) -> IngestFinished:
+        """The last event."""
+        totals, sizes = self._bank.totals(), self._bank.sizes()
+        return IngestFinished(
+            documents=self._documents,
+            chunks=self._chunks,
+            unchanged=self._unchanged,
+            removed=self._removed,
+            skipped=self._skipped,
+            seconds=self._seconds(),
+            encoding=round(self._encoding, 3),
+            bank_documents=totals.documents,
+            bank_chunks=totals.chunks,
+            code_bytes=sizes.codes,
+            codebook_bytes=sizes.codebook,
+            file_bytes=sizes.file,
+        )
+
+    def _commit(self) -> None:
+        """Encode all that waits together, and store it."""
+        began = time.monotonic()
+        codes = self._model.memorise([chunk for item in self._waiting for chunk in item.chunks])
+        self._encoding += time.monotonic() - began
+        ends = np.cumsum([len(item.chunks) for item in self._waiting])
+        records = [item.record for item in self._waiting]
+        with self._bank.changing():
+            self._bank.add(list(zip(records, np.split(codes, ends[:-1]), strict=True)) if records else [])
+            self.remove(self._lost)
+        self._documents += len(records)
+        self._chunks += len(codes)
+        self._waiting, self._lost = [], set()
+
+    def _progress(self) -> DocumentsIngested:
+        return DocumentsIngested(self._documents, self._chunks, self._unchanged, self._size, self._seconds())
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self._began, 3)
+
+
+def _vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple[str, str]]:
+    """What the bank has from below the named folders, but for the files found and what could not be looked at."""
+    roots = tuple(inside(os.path.realpath(path)) for path in paths if path.is_dir())
+    met = {os.path.realpath(path) for path in found.files}
+    unknown = {os.path.realpath(skipped.source) for skipped in found.skipped}
+
+    def is_gone(source: str) -> bool:
+        if not source.startswith(roots) or source in met:
+            return False
+        return unknown.isdisjoint([source, *map(str, Path(source).parents)])
+
+    return {
+        (origin.source, origin.part)
+        for document in bank.documents()
+        for origin in document.origins
+        if is_gone(origin.source)
+    }
+
+
+def inside(folder: str) -> str:
+    """How the paths of everything in a folder begin."""
+    return folder.rstrip(os.sep) + os.sep

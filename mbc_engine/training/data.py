@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import torch
 
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.documents import chunk
 from mbc_engine.errors import DataError
 from mbc_engine.metrics import shortest
 from mbc_engine.model.mbc import TextEncoder
@@ -34,9 +33,9 @@ def within_window(examples: Sequence[QAExample], encoder: TextEncoder) -> list[Q
     """
     chunks: dict[str, list[str]] = {}
     texts = list(dict.fromkeys(example.text for example in examples))
-    for text, count in zip(texts, encoder.token_counts(texts), strict=True):
-        if count > encoder.capacity:
-            chunks[text] = chunk(text, encoder.token_counts, encoder.capacity)
+    for text, count in zip(texts, encoder.chunker.token_counts(texts), strict=True):
+        if count > encoder.chunker.capacity:
+            chunks[text] = encoder.chunker(text)
 
     def fitting(example: QAExample) -> QAExample:
         pieces = chunks.get(example.text)

@@ -55,7 +55,7 @@ class CachedStates:
         self._path = folder / f"{key.hexdigest()[:32]}.f16"
         self._width: int = encoder.amortizer.pretrained.config.hidden_size
         special = encoder.tokenizer.num_special_tokens_to_add()
-        counts = [min(count + special, encoder.window) for count in encoder.token_counts(texts)]
+        counts = [min(count + special, encoder.window) for count in encoder.chunker.token_counts(list(texts))]
         # Texts of one length lie together, so that batches need no padding.
         self._order = sorted(range(len(texts)), key=lambda index: (counts[index], index))
         self._counts = np.array(counts)

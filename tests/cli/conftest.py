@@ -1,13 +1,16 @@
-"""A tiny model in a folder, files to memorise, and a home of its own for every test."""
+"""A tiny model in a folder, files to memorise, banks made by hand, and a home of its own for every test."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 from mbc_cli.app import app
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record, fingerprint
 from mbc_engine.model.checkpoint import save_model
 
 Run = Callable[..., Result]
@@ -28,8 +31,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def mbc() -> Run:
     """Runs `mbc` with arguments in this process."""
 
-    def run(*arguments: object) -> Result:
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    def run(*arguments: object, stdin: bytes | None = None) -> Result:
+        return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
 
     return run
 
@@ -62,8 +65,47 @@ def notes(home: Path) -> Path:
 
 
 @pytest.fixture
-def bank(mbc: Run, model: Path, notes: Path, home: Path) -> Path:
+def ingest(mbc: Run, model: Path) -> Run:
+    """Runs `mbc ingest` with the tiny model, files being read in this process."""
+
+    def run(*arguments: object, stdin: bytes | None = None) -> Result:
+        return mbc("ingest", *arguments, "--model", model, "--workers", 0, stdin=stdin)
+
+    return run
+
+
+@pytest.fixture
+def bank(ingest: Run, notes: Path, home: Path) -> Path:
     """A bank that holds the notes."""
     path = home / "memory.mbc"
-    assert mbc("ingest", notes, "--bank", path, "--model", model).exit_code == 0
+    assert ingest(notes, "--bank", path).exit_code == 0
     return path
+
+
+@pytest.fixture
+def record() -> Callable[..., Record]:
+    """A document of a content: `record("/a.txt", "Ada")`."""
+
+    def make(source: str, content: str, part: str = "", date: str | None = None) -> Record:
+        return Record(source, part, hashlib.sha256(content.encode()).hexdigest(), len(content), date)
+
+    return make
+
+
+@pytest.fixture
+def make_bank(home: Path) -> Callable[..., Path]:
+    """Makes a bank of records without a model; a record of n bytes has n chunks, and codes 0 to n - 1 modulo 8."""
+
+    def make(name: str, *records: Record, keeps_origins: bool = True, scale: float = 0.125) -> Path:
+        shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=False)
+        books = scale * np.arange(24, dtype=np.float32).reshape(1, 1, 8, 3)
+        signature = ModelSignature("tiny", "a" * 16, fingerprint(books))
+        with MemoryBank.create(home / name, signature, shape, books, keeps_origins=keeps_origins) as bank:
+            bank.add([(record, _codes(record.size)) for record in records])
+        return home / name
+
+    return make
+
+
+def _codes(chunks: int) -> np.ndarray:
+    return np.repeat(np.arange(chunks) % 8, 2).reshape(chunks, 2, 1)

@@ -7,7 +7,8 @@ import pytest
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
 
-COMMANDS = (["demo"], ["ingest"], ["ask"], ["bank", "info"], ["bank", "list"], ["bank", "remove"], ["train"], ["eval"])
+VERBS = (*("info", "list", "show", "verify", "remove", "merge", "compact", "export", "import", "reencode", "upgrade"),)
+COMMANDS = (["demo"], ["ingest"], ["ask"], *(["bank", verb] for verb in VERBS), ["train"], ["eval"])
 
 
 def test_version_is_the_engines(mbc):
@@ -60,7 +61,7 @@ def test_an_unexpected_error_points_to_debug(mbc, monkeypatch):
     result = mbc("bank", "info")
     assert result.exit_code == 1
     assert result.stderr.startswith("Unexpected error: RuntimeError: boom\n")
-    assert "--debug" in result.stderr
+    assert "mbc --debug bank info" in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -80,12 +81,31 @@ def test_a_foreign_argument_is_never_markup(mbc):
     assert "No bank at [/red]␛[31m.mbc." in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["bank", "info"], ["train", "--list-presets"]])
-def test_what_needs_no_model_imports_no_torch(arguments):
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [["--help"], ["--version"], ["train", "--list-presets"]],
+        [
+            ["bank", "info"],
+            ["bank", "list"],
+            ["bank", "show", "/a"],
+            ["bank", "verify"],
+            ["bank", "merge", "b.mbc", "--bank", "c.mbc"],
+            ["bank", "export", "b.jsonl"],
+            ["bank", "import", "b.jsonl", "--bank", "d.mbc"],
+            ["bank", "remove", "/a", "--prove"],
+            ["bank", "compact"],
+        ],
+    ],
+    ids=["alone", "bank"],
+)
+def test_what_needs_no_model_imports_no_torch(commands, make_bank, record, monkeypatch):
+    monkeypatch.setenv("MBC_BANK", str(make_bank("b.mbc", record("/a", "Ada"))))
     script = (
         "import sys; from mbc_cli.app import app\n"
-        f"try: app({arguments!r})\n"
-        "except SystemExit: pass\n"
+        f"for arguments in {commands!r}:\n"
+        "    try: app(arguments)\n"
+        "    except SystemExit as end: assert not end.code, arguments\n"
         "print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

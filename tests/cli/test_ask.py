@@ -47,8 +47,8 @@ def test_json_has_everything(mbc, bank, model, notes, says, read):
     assert (told["question"], told["answer"]) == (QUESTION, "Aalen")
     assert {source["path"] for source in told["sources"]} == {str(notes / "ada.txt"), str(notes / "bruno.md")}
     assert sum(source["share"] for source in told["sources"]) == pytest.approx(1)
-    assert set(told["timings"]) == {"model", "bank", "answer", "sources"}
-    assert (told["bank"]["documents"], told["bank"]["sizes"]["codes"]) == (2, 4)
+    assert set(told["timings"]) == {"model", "answer", "sources"}
+    assert (told["bank"]["documents"], told["bank"]["sizes"]["codes"]) == (2, 3)
 
 
 def test_an_answer_cannot_command_the_terminal(mbc, bank, model, notes, says):
@@ -58,10 +58,10 @@ def test_an_answer_cannot_command_the_terminal(mbc, bank, model, notes, says):
     assert "\x1b" not in mbc("ask", QUESTION, "--bank", bank, "--model", model, "--json").stdout
 
 
-def test_a_sentence_cannot_command_the_terminal(mbc, model, says, home):
+def test_a_sentence_cannot_command_the_terminal(mbc, ingest, model, says, home):
     says("Aalen")
     (home / "evil.txt").write_text("Ada moved to \x1b]0;x\x07[bold]Aalen[/] now")
-    mbc("ingest", "evil.txt", "--bank", "b.mbc", "--model", model)
+    ingest("evil.txt", "--bank", "b.mbc")
     result = mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model)
     assert "Ada moved to ␛]0;x␇[bold]Aalen[/] now" in result.stdout
     assert "\x1b" not in result.output
@@ -74,6 +74,24 @@ def test_changed_and_missing_files_are_named(mbc, bank, model, notes, says):
     shown = mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout
     assert "no longer there" in shown
     assert "has changed" in shown
+
+
+def test_a_row_is_named_as_the_bank_names_it(mbc, ingest, model, says, home):
+    says("Aalen")
+    (home / "rows.jsonl").write_text('{"id": "7", "text": "Ada moved to Aalen."}\n{"id": "8", "text": "It rained."}\n')
+    ingest("rows.jsonl", "--bank", "b.mbc")
+    shown = mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model).stdout
+    assert "rows.jsonl#7" in shown
+    told = json.loads(mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model, "--json").stdout)
+    assert {source["part"] for source in told["sources"]} == {"7", "8"}
+
+
+def test_a_bank_without_sources_names_digests(mbc, ingest, notes, model, says):
+    says("Aalen")
+    ingest(notes, "--bank", "b.mbc", "--no-sources")
+    listed = {line.split("\t")[3] for line in mbc("bank", "list", "--bank", "b.mbc").stdout.splitlines()}
+    told = json.loads(mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model, "--json").stdout)
+    assert {source["path"] for source in told["sources"]} == listed
 
 
 def test_mini_comes_with_a_warning_on_stderr(mbc, bank, model, home, says):

@@ -1,26 +1,73 @@
 import json
 
+import pytest
 
-def test_info_tells_sizes_and_model(mbc, bank):
-    shown = mbc("bank", "info", "--bank", bank).stdout
-    assert "2 documents, 2 chunks" in shown
-    assert "12 bits: 4 tokens of 8 codes" in shown
-    told = json.loads(mbc("bank", "info", "--bank", bank, "--json").stdout)
-    assert (told["documents"], told["chunks"], told["sizes"]["codes"]) == (2, 2, 4)
-    assert told["codes"]["bits_per_chunk"] == 12
-    assert told["model"]["fingerprint"] in shown
+ADA, BRUNO = "/notes/ada.txt", "/notes/bruno.md"
 
 
-def test_the_environment_names_the_bank(mbc, bank, monkeypatch):
-    monkeypatch.setenv("MBC_BANK", str(bank))
-    assert json.loads(mbc("bank", "info", "--json").stdout)["path"] == str(bank)
+@pytest.fixture
+def made(make_bank, record):
+    """Two documents in two files, one of them also a row of a third."""
+    return make_bank(
+        "made.mbc",
+        record(ADA, "Ada", date="2024-05-01"),
+        record(BRUNO, "Bruno"),
+        record("/rows.jsonl", "Ada", "7"),
+    )
 
 
-def test_a_missing_bank_is_an_error(mbc, home):
-    for command in ("info", "list"):
-        result = mbc("bank", command)
-        assert result.exit_code == 5
-        assert "XDG_DATA_HOME/mbc/memory.mbc" in result.stderr
+def test_info_tells_sizes_and_model(mbc, made):
+    shown = mbc("bank", "info", "--bank", made).stdout
+    assert "2 documents from 3 origins, 8 chunks" in shown
+    assert "6 bits: 2 tokens of 8 codes" in shown
+    assert "one book for all, 3 wide, half precision" in shown
+    assert "6 B, 0.75 bytes a chunk" in shown
+    assert "48 B, 6 bytes a chunk" in shown
+
+
+def test_info_as_json(mbc, made):
+    told = json.loads(mbc("bank", "info", "--bank", made, "--json").stdout)
+    assert (told["documents"], told["origins"], told["chunks"]) == (2, 3, 8)
+    assert (told["sizes"]["codes"], told["sizes"]["codebook"]) == (6, 48)
+    assert (told["codes"]["bits_per_chunk"], told["precision"], told["keeps_sources"]) == (6, "half", True)
+    assert told["model"]["fingerprint"] in mbc("bank", "info", "--bank", made).stdout
+
+
+def test_origins_are_told_only_where_they_say_more(mbc, make_bank, record):
+    assert (
+        "holds           1 document, 3 chunks\n"
+        in mbc("bank", "info", "--bank", make_bank("b", record(ADA, "Ada"))).stdout
+    )
+
+
+def test_single_precision_is_told(mbc, make_bank):
+    assert "single precision" in mbc("bank", "info", "--bank", make_bank("b", scale=1 / 3)).stdout
+
+
+def test_the_environment_names_the_bank(mbc, made, monkeypatch):
+    monkeypatch.setenv("MBC_BANK", str(made))
+    assert json.loads(mbc("bank", "info", "--json").stdout)["path"] == str(made)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["info"],
+        ["list"],
+        ["show", "x"],
+        ["remove", "x"],
+        ["verify"],
+        ["compact"],
+        ["export"],
+        ["reencode"],
+        ["upgrade"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_missing_bank_is_an_error(mbc, command):
+    result = mbc("bank", *command)
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "XDG_DATA_HOME/mbc/memory.mbc" in result.stderr
 
 
 def test_another_file_is_not_a_bank(mbc, notes):
@@ -28,38 +75,69 @@ def test_another_file_is_not_a_bank(mbc, notes):
     assert (result.exit_code, result.stdout) == (5, "")
 
 
-def test_list_is_tab_separated_in_a_pipe(mbc, bank):
+def test_list_is_tab_separated_in_a_pipe(mbc, made):
+    assert mbc("bank", "list", "--bank", made).stdout.splitlines() == [
+        f"3\t3\t2024-05-01\t{ADA}",
+        "3\t3\t\t/rows.jsonl#7",
+        f"5\t5\t\t{BRUNO}",
+    ]
+
+
+def test_list_is_a_table_on_a_terminal(mbc, made, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    lines = mbc("bank", "list", "--bank", made).stdout.splitlines()
+    assert lines[0].strip("\x1b[10m") == "chunks       bytes  date        document"
+    assert lines[1] == f"     3           3  2024-05-01  {ADA}"
+
+
+def test_list_names_what_lies_near_by_relative_paths(mbc, bank):
     rows = [line.split("\t") for line in mbc("bank", "list", "--bank", bank).stdout.splitlines()]
     assert [(row[0], row[3]) for row in rows] == [("1", "notes/ada.txt"), ("1", "notes/bruno.md")]
 
 
-def test_list_as_json_has_whole_paths(mbc, bank, notes):
-    told = json.loads(mbc("bank", "list", "--bank", bank, "--json").stdout)
-    assert [document["source"] for document in told] == [str(notes / "ada.txt"), str(notes / "bruno.md")]
+def test_list_as_json_is_a_line_a_document(mbc, made, record):
+    first, second = map(json.loads, mbc("bank", "list", "--bank", made, "--json").stdout.splitlines())
+    assert first["digest"] == record(ADA, "Ada").digest[:32]
+    assert (first["chunks"], first["size"]) == (3, 3)
+    assert first["origins"] == [
+        {"source": ADA, "part": "", "date": "2024-05-01"},
+        {"source": "/rows.jsonl", "part": "7", "date": None},
+    ]
+    assert [origin["source"] for origin in second["origins"]] == [BRUNO]
 
 
-def test_a_hostile_file_name_is_shown_not_obeyed(mbc, model, home):
+def test_a_bank_without_sources_lists_digests(mbc, make_bank, record):
+    path = make_bank("b.mbc", record(ADA, "Ada"), keeps_origins=False)
+    assert mbc("bank", "list", "--bank", path).stdout == f"3\t\t\t{record(ADA, 'Ada').digest[:12]}\n"
+    assert "not kept" in mbc("bank", "info", "--bank", path).stdout
+    told = json.loads(mbc("bank", "list", "--bank", path, "--json").stdout)
+    assert (told["size"], told["origins"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    "command", [["list"], ["show", "abcdef"], ["show", "abcdef", "--codes"], ["verify"]], ids=" ".join
+)
+@pytest.mark.parametrize("format", [[], ["--json"]], ids=["text", "json"])
+def test_nothing_from_documents_commands_the_terminal(mbc, make_bank, record, command, format):
+    evil = record("/[red]\x1b[2J\n\u202egnp.txt", "x", "\x1b]0;part\x07\n", "\x1b[31m\n2024")
+    path = make_bank("b.mbc", evil)
+    command = [evil.digest if word == "abcdef" else word for word in command]
+    result = mbc("bank", *command, "--bank", path, *format)
+    assert result.exit_code == 0
+    assert not {"\x1b", "\x07", "\u202e"} & set(result.output)
+    if command[0] == "list":
+        assert len(result.stdout.splitlines()) == 1
+    if "verify" not in command and not format:
+        assert "/[red]␛[2J <U+202E>gnp.txt#␛]0;part␇ " in result.stdout
+
+
+def test_a_hostile_file_name_is_shown_not_obeyed(mbc, ingest, home):
     folder = home / "[red]"
     folder.mkdir()
-    (folder / "\x1b[2J\u202egnp.txt").write_text("Ada moved to Aalen.")
-    shown = mbc("ingest", folder, "--bank", "b.mbc", "--model", model)
+    (folder / "\x1b[2J\u202e\ngnp.txt").write_text("Ada moved to Aalen.")
+    (folder / "\x1b[2J\n.png").touch()
+    shown = ingest(folder, "--bank", "b.mbc")
     listed = mbc("bank", "list", "--bank", "b.mbc")
-    assert "[red]/␛[2J<U+202E>gnp.txt" in listed.stdout
+    assert "[red]/␛[2J<U+202E> gnp.txt" in listed.stdout
+    assert "[red]/␛[2J .png is a .png file" in shown.stdout
     assert "\x1b" not in shown.output + listed.output
-
-
-def test_remove_takes_relative_paths(mbc, bank):
-    assert mbc("bank", "remove", "notes/ada.txt", "--bank", bank).stdout == "Removed 1 document; the bank holds 1.\n"
-    assert "ada" not in mbc("bank", "list", "--bank", bank).stdout
-
-
-def test_remove_as_json(mbc, bank, notes):
-    told = json.loads(mbc("bank", "remove", notes / "ada.txt", notes / "bruno.md", "--bank", bank, "--json").stdout)
-    assert told == {"removed": [str(notes / "ada.txt"), str(notes / "bruno.md")], "documents": 0}
-
-
-def test_remove_refuses_all_when_one_is_unknown(mbc, bank):
-    result = mbc("bank", "remove", "notes/ada.txt", "nobody.txt", "--bank", bank)
-    assert result.exit_code == 5
-    assert "nobody.txt" in result.stderr
-    assert "ada" in mbc("bank", "list", "--bank", bank).stdout

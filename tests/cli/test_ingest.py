@@ -1,29 +1,112 @@
 import json
 
+import pytest
+
+import mbc_cli.render.progress as progress
 import mbc_engine.serving.ingest as engine
+import mbc_engine.serving.watch as watching
 
 
-def test_counts_and_sizes_are_told(mbc, model, notes):
+def test_counts_and_sizes_are_told(ingest, notes):
     (notes / "photo.png").write_bytes(b"\x89PNG")
-    result = mbc("ingest", notes, "--bank", "b.mbc", "--model", model)
+    result = ingest(notes, "--bank", "b.mbc")
     assert result.exit_code == 0
-    assert result.stdout.startswith("Memorised 2 files, 2 chunks in ")
-    assert "0 unchanged, 1 skipped" in result.stdout
+    assert result.stdout.startswith("Memorised 2 documents, 2 chunks in ")
+    assert "of the time in the encoder).\n0 unchanged, 0 removed, 1 skipped.\n" in result.stdout
     assert "notes/photo.png is a .png file" in result.stdout
-    assert "2 bytes a chunk" in result.stdout
+    assert "3 B, 1.5 bytes a chunk\n" in result.stdout
 
 
-def test_json_is_one_object(mbc, model, notes):
+def test_json_is_one_object(ingest, notes):
     (notes / "empty.txt").touch()
-    told = json.loads(mbc("ingest", notes, "--bank", "b.mbc", "--model", model, "--json").stdout)
-    assert (told["files"], told["chunks"], told["unchanged"]) == (2, 2, 0)
+    told = json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)
+    assert (told["documents"], told["chunks"], told["unchanged"], told["removed"]) == (2, 2, 0, 0)
     assert told["skipped"] == [{"source": str(notes / "empty.txt"), "reason": "is empty"}]
+    assert told["encoding"] <= told["seconds"]
     assert told["bank"]["documents"] == 2
 
 
-def test_unchanged_files_are_passed_over(mbc, model, bank, notes):
-    told = json.loads(mbc("ingest", notes, "--bank", bank, "--model", model, "--json").stdout)
-    assert (told["files"], told["unchanged"]) == (0, 2)
+def test_five_reasons_are_shown_and_all_are_in_json(ingest, notes):
+    for number in range(7):
+        (notes / f"{number}.png").touch()
+    shown = ingest(notes, "--bank", "b.mbc").stdout
+    assert shown.count("skipped: ") == 5
+    assert "and 2 more" in shown
+    assert len(json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)["skipped"]) == 7
+
+
+def test_unchanged_files_are_passed_over(ingest, bank, notes):
+    told = json.loads(ingest(notes, "--bank", bank, "--json").stdout)
+    assert (told["documents"], told["unchanged"]) == (0, 2)
+
+
+def test_other_processes_can_read(mbc, model, bank, notes):
+    (notes / "clara.txt").write_text("Clara moved to Cadiz.")
+    told = json.loads(mbc("ingest", notes, "--bank", bank, "--model", model, "--workers", 1, "--json").stdout)
+    assert (told["documents"], told["unchanged"]) == (1, 2)
+
+
+def test_patterns_leave_files_out(ingest, notes):
+    told = json.loads(ingest(notes, "--bank", "b.mbc", "--ignore", "*.md", "--ignore", "x", "--json").stdout)
+    assert told["documents"] == 1
+
+
+def test_pruning_forgets_what_is_gone(ingest, bank, notes):
+    (notes / "ada.txt").unlink()
+    assert json.loads(ingest(notes, "--bank", bank, "--json").stdout)["removed"] == 0
+    shown = ingest(notes, "--bank", bank, "--prune").stdout
+    assert "1 unchanged, 1 removed, 0 skipped." in shown
+    assert "holds           1 document, 1 chunk\n" in shown
+
+
+def test_stdin_is_a_document(ingest):
+    told = json.loads(ingest("-", "--bank", "b.mbc", "--json", stdin=b"Ada moved to Aalen.").stdout)
+    assert (told["documents"], told["chunks"]) == (1, 1)
+
+
+def test_empty_stdin_is_an_error(ingest):
+    assert ingest("-", "--bank", "b.mbc", stdin=b" ").exit_code == 3
+
+
+def test_a_bank_without_sources_stays_so(ingest, notes):
+    assert ingest(notes, "--bank", "b.mbc", "--no-sources").exit_code == 0
+    told = json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)
+    assert (told["unchanged"], told["bank"]["documents"]) == (2, 2)
+
+
+def test_a_codebook_in_half_precision_takes_half_the_room(ingest, notes):
+    sizes = [
+        json.loads(ingest(notes, "--bank", f"{len(option)}.mbc", *option, "--json").stdout)["bank"]["sizes"]["codebook"]
+        for option in ([], ["--half-codebook"])
+    ]
+    assert sizes[0] == 2 * sizes[1]
+    assert ingest(notes, "--bank", "1.mbc", "--half-codebook").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-", "notes"], "cannot be mixed"),
+        (["-", "--prune"], "not stdin"),
+        (["-", "--watch"], "not stdin"),
+        (["notes", "--prune", "--no-sources"], "--prune needs sources"),
+        (["notes", "--no-sources", "--bank", "memory.mbc"], "memory.mbc keeps sources"),
+        (["notes", "--half-codebook", "--bank", "memory.mbc"], "in single precision"),
+        (["notes", "--workers", "-1"], "--workers"),
+    ],
+    ids=lambda options: " ".join(options) if isinstance(options, list) else "",
+)
+def test_what_makes_no_sense_is_an_error_before_any_model_is_loaded(mbc, bank, options, said):
+    result = mbc("ingest", *options, "--model", "no-such-model")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_a_bank_without_sources_cannot_be_pruned(mbc, make_bank, notes):
+    path = make_bank("b.mbc", keeps_origins=False)
+    result = mbc("ingest", notes, "--prune", "--bank", path, "--model", "no-such-model")
+    assert result.exit_code == 2
+    assert "no sources to prune by" in result.stderr
 
 
 def test_a_missing_path_is_an_error_before_any_model_is_loaded(mbc):
@@ -32,11 +115,11 @@ def test_a_missing_path_is_an_error_before_any_model_is_loaded(mbc):
     assert "nowhere does not exist" in result.stderr
 
 
-def test_nothing_readable_is_an_error(mbc, model, home):
+def test_nothing_readable_is_an_error(ingest, home):
     (home / "photo.png").write_bytes(b"\x89PNG")
-    result = mbc("ingest", "photo.png", "--bank", "b.mbc", "--model", model)
+    result = ingest("photo.png", "--bank", "b.mbc")
     assert result.exit_code == 3
-    assert "No file that can be read" in result.stderr
+    assert "Nothing that can be read" in result.stderr
     assert "photo.png is a .png file" in result.output
 
 
@@ -55,16 +138,68 @@ def test_another_models_bank_is_refused(mbc, tiny, bank, notes, home):
     assert "--model" in result.stderr
 
 
-def test_a_stop_keeps_what_was_committed(mbc, model, notes, monkeypatch):
+def test_a_stop_keeps_what_was_committed(mbc, ingest, notes, monkeypatch):
     work = engine.ingest
 
     def interrupted(*arguments, stop, **options):
-        stop.set()
-        yield from work(*arguments, stop=stop, batch_chunks=1, **options)
+        for event in work(*arguments, stop=stop, batch_chunks=1, **options):
+            yield event
+            if getattr(event, "chunks", 0):
+                stop.set()
 
     monkeypatch.setattr(engine, "ingest", interrupted)
-    result = mbc("ingest", notes, "--bank", "b.mbc", "--model", model)
+    result = ingest(notes, "--bank", "b.mbc")
     assert result.exit_code == 130
     assert "is saved" in result.stderr
-    assert "Memorised 1 file" in result.stdout
+    assert "Memorised 1 document" in result.stdout
     assert len(mbc("bank", "list", "--bank", "b.mbc").stdout.splitlines()) == 1
+
+
+@pytest.fixture
+def followed(monkeypatch, notes):
+    """Watching goes on while there are changes: a file comes, nothing changes, a file goes; then Ctrl-C."""
+
+    def watch(model, bank, paths, *, stop, **options):
+        yield from engine.ingest(model, bank, paths, stop=stop, **options)
+        (notes / "clara.txt").write_text("Clara moved to Cadiz.")
+        yield from engine.ingest(model, bank, paths, stop=stop, **options)
+        yield from engine.ingest(model, bank, paths, stop=stop, **options)
+        (notes / "ada.txt").unlink()
+        yield from engine.ingest(model, bank, paths, stop=stop, **options)
+        stop.set()
+
+    monkeypatch.setattr(watching, "watch", watch)
+
+
+def test_watching_tells_each_change_on_a_line(ingest, notes, followed):
+    result = ingest(notes, "--bank", "b.mbc", "--watch", "--prune")
+    assert result.exit_code == 0
+    assert "Watching for changes" in result.stderr
+    assert result.stdout.startswith("Memorised 2 documents")
+    assert [line[10:] for line in result.stdout.splitlines()[-2:]] == [
+        "1 document memorised (1 chunk), 0 removed, 0 skipped",
+        "0 documents memorised (0 chunks), 1 removed, 0 skipped",
+    ]
+
+
+def test_watching_as_json_is_a_line_a_change(ingest, notes, followed):
+    lines = ingest(notes, "--bank", "b.mbc", "--watch", "--prune", "--json").stdout.splitlines()
+    told = list(map(json.loads, lines))
+    assert [(change["documents"], change["removed"]) for change in told] == [(2, 0), (1, 0), (0, 1)]
+
+
+def test_watching_cut_short_in_an_ingest_is_an_interruption(ingest, notes, monkeypatch):
+    def watch(*arguments, stop, **options):
+        stop.set()
+        yield from engine.ingest(*arguments, stop=stop, **options)
+
+    monkeypatch.setattr(watching, "watch", watch)
+    assert ingest(notes, "--bank", "b.mbc", "--watch").exit_code == 130
+
+
+def test_a_pipe_hears_now_and_then_how_far_it_is(ingest, notes, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    lines = ingest(notes, "--bank", "b.mbc").stderr.splitlines()
+    assert lines[0] == "Memorising 2 files, 88 B."
+    assert any(line.startswith("Memorising: 88 B of 88 B, 0.00 s left · ") for line in lines)
+    assert lines[-1].endswith(" chunks/s")

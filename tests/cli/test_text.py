@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.render.text import counted, near, plain, seconds, size
+from mbc_cli.render.text import counted, near, per_chunk, plain, seconds, size
 
 OBEYED = {"Cc", "Cs", "Zl", "Zp"}
 BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -67,3 +67,14 @@ def test_one_is_singular():
 def test_paths_inside_the_working_folder_are_relative(home):
     assert near(home / "notes" / "a.txt") == "notes/a.txt"
     assert near("/elsewhere/a.txt") == "/elsewhere/a.txt"
+    assert near(f"{home}/a.jsonl#https://b//c") == "a.jsonl#https://b//c"
+
+
+def test_bytes_shared_among_chunks_are_short():
+    assert [per_chunk(count, 2) for count in (4, 5, 199, 200, 4_000_000)] == [
+        "2 bytes a chunk",
+        "2.5 bytes a chunk",
+        "99.5 bytes a chunk",
+        "100 bytes a chunk",
+        "2,000,000 bytes a chunk",
+    ]

@@ -118,8 +118,8 @@ def test_texts_are_cut_at_the_window_and_counted_without_special_tokens(tiny: An
         ids, mask = documents.tokenize([SHORT, LONG])
         assert ids.shape == (2, 6)
         assert mask.sum(1).tolist() == [min(6, 3 + special), 6]
-        assert documents.token_counts([SHORT, LONG]) == [3, 20]
-        assert documents.capacity == 6 - special
+        assert documents.chunker.token_counts([SHORT, LONG]) == [3, 20]
+        assert documents.chunker.capacity == 6 - special
 
 
 def test_sentence_vectors_are_the_encoders_mean_and_unit_long(tiny: Any) -> None:

@@ -1,0 +1,252 @@
+"""What a bank weighs and how fast it is, beside a row a document and beside what other methods keep.
+
+    python benchmarks/bank.py [--chunks 1000000] [--ingest FOLDER_OR_FILE]
+
+Codes come from a generator with a fixed seed; `--ingest` measures real files with `mini` instead. Every figure of speed
+is of one process on an otherwise idle machine.
+"""
+
+import argparse
+import hashlib
+import json
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, Record, fingerprint, pack, verify
+from mbc_engine.events import BankVerified, IngestFinished
+
+T5_WIDTH = 768  # D of the T5-base that MAC and the paper's larger models use
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kind of bank to measure."""
+
+    name: str
+    shape: CodeShape
+    dim: int
+    chunks_per_document: int
+    keeps_origins: bool
+
+
+PAPER = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
+MINI = CodeShape(tokens=12, levels=2, num_codes=512, per_position=True)
+FORMS = [
+    Form(f"{name}, {per} a document, {'sources' if keeps else 'no sources'}", shape, dim, per, keeps)
+    for name, shape, dim in (("paper's codes", PAPER, T5_WIDTH), ("mini's codes", MINI, 192))
+    for per in (1, 5)
+    for keeps in (True, False)
+]
+
+
+def signature(books: np.ndarray) -> ModelSignature:
+    """A model's signature for made-up books."""
+    return ModelSignature("benchmark", "00" * 8, fingerprint(books))
+
+
+def documents(form: Form, chunks: int) -> Iterator[tuple[Record, Codes]]:
+    """Documents as a news archive has them: a file each, in folders of a thousand, with sizes and days."""
+    random = np.random.default_rng(0)
+    per = form.chunks_per_document
+    shape = form.shape
+    for number in range(chunks // per):
+        if number % 10_000 == 0:
+            codes = random.integers(0, shape.num_codes, (10_000 * per, shape.tokens, shape.levels), dtype=np.uint16)
+        record = Record(
+            source=f"/home/ada/news/{number // 1000:04d}/article-{number:07d}.txt",
+            part="",
+            digest=hashlib.sha256(b"%d" % number).hexdigest(),
+            size=800 + number * 7919 % 4000,
+            date=f"{1990 + number // 1000 % 30}-{number // 80 % 12 + 1:02d}-{number % 28 + 1:02d}",
+        )
+        start = number % 10_000 * per
+        yield record, codes[start : start + per]
+
+
+def batches(form: Form, chunks: int, size: int) -> Iterator[list[tuple[Record, Codes]]]:
+    """The documents by `size` chunks."""
+    batch: list[tuple[Record, Codes]] = []
+    for item in documents(form, chunks):
+        batch.append(item)
+        if len(batch) * form.chunks_per_document == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def filled(path: Path, form: Form, chunks: int, batch: int = 50_000) -> float:
+    """Make a bank; returns the seconds spent in `add`."""
+    books = np.random.default_rng(1).standard_normal(
+        (form.shape.levels, form.shape.positions, form.shape.num_codes, form.dim), dtype=np.float32
+    )
+    seconds = 0.0
+    with MemoryBank.create(path, signature(books), form.shape, books, keeps_origins=form.keeps_origins) as bank:
+        for items in batches(form, chunks, batch):
+            began = time.perf_counter()
+            bank.add(items)
+            seconds += time.perf_counter() - began
+    return seconds
+
+
+def filled_by_rows(path: Path, form: Form, chunks: int, batch: int = 50_000) -> float:
+    """The plain way: a row a document, indexed by source, each with its packed codes; returns the seconds."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(
+        "CREATE TABLE documents (source TEXT PRIMARY KEY, digest BLOB, size INTEGER, date TEXT, codes BLOB)"
+    )
+    seconds = 0.0
+    for items in batches(form, chunks, batch):
+        began = time.perf_counter()
+        rows = [
+            (record.source, bytes.fromhex(record.digest)[:16], record.size, record.date, pack(codes, form.shape))
+            for record, codes in items
+        ]
+        with connection:
+            connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?)", rows)
+        seconds += time.perf_counter() - began
+    connection.close()
+    return seconds
+
+
+def weigh(folder: Path, chunks: int) -> None:
+    """Bytes a chunk on the disk, the codebook apart."""
+    print(f"Bytes a chunk on the disk, {chunks:,} chunks; the codebook, stored once, apart:")
+    print(f"  {'':44} {'codes':>6} {'all':>6} {'MAC 4·T·D':>10} {'reference 8·T':>14}")
+    for number, form in enumerate(FORMS):
+        path = folder / f"weigh{number}.mbc"
+        filled(path, form, chunks)
+        with MemoryBank.open(path, read_only=True) as bank:
+            sizes, held = bank.sizes(), bank.totals().chunks
+        others = 4 * form.shape.tokens * T5_WIDTH, 8 * form.shape.tokens
+        print(
+            f"  {form.name:44} {sizes.codes / held:>6.1f} {(sizes.file - sizes.codebook) / held:>6.1f} "
+            f"{others[0]:>10,} {others[1]:>14}"
+        )
+        path.unlink()
+    rows = folder / "rows.sqlite"
+    filled_by_rows(rows, FORMS[0], chunks)
+    print(f"  {'a row a document, the codes of the paper':44} {'':>6} {rows.stat().st_size / chunks:>6.1f}")
+    rows.unlink()
+
+
+def in_a_new_process(function: Callable[..., Any], *arguments: object) -> Any:
+    """What a function of this file prints as JSON in a process of its own."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import bank; "
+        f"bank.{function.__name__}(*{arguments!r})"
+    )
+    return json.loads(
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
+    )
+
+
+def time_opening(path: str) -> None:
+    """Seconds to open a bank and say what it holds."""
+    began = time.perf_counter()
+    with MemoryBank.open(Path(path), read_only=True) as bank:
+        bank.totals(), bank.sizes(), bank.header
+    print(json.dumps(time.perf_counter() - began))
+
+
+def time_removal(path: str) -> None:
+    """Seconds to open a bank and remove a document by its source."""
+    began = time.perf_counter()
+    with MemoryBank.open(Path(path)) as bank:
+        removed = bank.remove([("/home/ada/news/0077/article-0077077.txt", "")])
+    print(json.dumps([time.perf_counter() - began, removed]))
+
+
+def memory_of_a_question(path: str) -> None:
+    """Bytes by which the process grows at most, and seconds, when a question is routed to the best 50 chunks."""
+    import torch
+
+    from mbc_engine.model.codebook import Codebook
+    from mbc_engine.model.memory import BankMemory
+    from mbc_engine.model.router import Router
+
+    torch.set_num_threads(1)
+    with torch.inference_mode(), MemoryBank.open(Path(path), read_only=True) as bank:
+        shape = bank.header.shape
+        book = Codebook(
+            shape.num_codes, bank.header.dim, shape.tokens, levels=shape.levels, per_position=shape.per_position
+        )
+        router, question = Router(bank.header.dim), torch.randn(1, shape.tokens, bank.header.dim)
+        router.tables(question, book)  # what torch allocates for itself on first use is not the bank's
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        began = time.perf_counter()
+        with bank.snapshot():
+            best = BankMemory(bank, book).scores(router, question).softmax(-1).topk(50)
+            scored = time.perf_counter() - began
+            bank.chunks_at(best.indices[0].tolist()[:5])
+            seconds = time.perf_counter() - began
+    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    print(json.dumps([grown, scored, seconds]))
+
+
+def scale(folder: Path, chunks: int) -> None:
+    """Speed with many chunks, one a document: the hardest case."""
+    for form in (FORMS[0], FORMS[2], FORMS[4]):
+        path, rows = folder / "large.mbc", folder / "large.sqlite"
+        seconds, plain = filled(path, form, chunks), filled_by_rows(rows, form, chunks)
+        print(f"\n{chunks:,} chunks, {form.name}:")
+        print(f"  append            {chunks / seconds:>12,.0f} chunks/s, {plain / seconds:.1f} times a row a document")
+        opening = min(in_a_new_process(time_opening, str(path)) for _ in range(3))
+        print(f"  open and info     {1000 * opening:>12.1f} ms in a new process")
+        removal, removed = in_a_new_process(time_removal, str(path))
+        print(f"  remove by source  {1000 * removal:>12.1f} ms in a new process, {removed} document")
+        grown, scored, answered = in_a_new_process(memory_of_a_question, str(path))
+        print(f"  a routed question {1000 * scored:>12.1f} ms to score all, {1000 * answered:.1f} ms with its sources")
+        print(f"  its memory        {grown / 1e6:>12.1f} MB")
+        began = time.perf_counter()
+        last = list(verify(path))[-1]
+        assert isinstance(last, BankVerified)
+        print(f"  verify            {time.perf_counter() - began:>12.1f} s, {last.damages} damages")
+        path.unlink()
+        rows.unlink()
+
+
+def ingest_real(folder: Path, source: Path) -> None:
+    """Ingest real files with `mini`: rate, and the share of time that the model was at work."""
+    from mbc_engine import ingest, load_model, open_bank
+
+    model = load_model("mini")
+    for workers in (1, 0):
+        with open_bank(model, folder / f"real{workers}.mbc") as bank:
+            *_, last = ingest(model, bank, [source], workers=workers)
+        assert isinstance(last, IngestFinished)
+        print(
+            f"{workers} reading processes: {last.documents:,} documents, {last.chunks:,} chunks, {last.seconds:.0f} s, "
+            f"{last.chunks / last.seconds:.1f} chunks/s, in the encoder {last.encoding / last.seconds:.1%}; "
+            f"{last.file_bytes:,} bytes, of which codes {last.code_bytes:,} and codebook {last.codebook_bytes:,}"
+        )
+
+
+def main() -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--chunks", type=int, default=1_000_000, help="chunks of the large banks")
+    parser.add_argument("--weigh", type=int, default=100_000, help="chunks of the banks that are weighed")
+    parser.add_argument("--ingest", type=Path, metavar="PATH", help="measure real files with mini instead")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if args.ingest:
+            ingest_real(Path(folder), args.ingest)
+        else:
+            weigh(Path(folder), args.weigh)
+            scale(Path(folder), args.chunks)
+
+
+if __name__ == "__main__":
+    main()

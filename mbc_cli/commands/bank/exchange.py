@@ -1,0 +1,81 @@
+"""`mbc bank export` and `mbc bank import`: a bank as lines of JSON."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mbc_cli.options import BankOption, JsonOption
+
+
+def export(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where to; - is stdout. Compressed if named .gz or .xz.")
+    ] = Path("-"),
+    *,
+    bank: BankOption,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if there is one.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Write all that a bank holds as lines of JSON, from which `mbc bank import` makes it anew.
+
+    Two banks that hold the same give the same lines, whatever happened to them
+    before. On stdout the export stands alone, with --json or without.
+
+    \b
+    Examples:
+      mbc bank export | sha256sum
+      mbc bank export memory.jsonl.xz --bank work.mbc
+    """
+    from mbc_cli.lines import STANDARD, written
+    from mbc_cli.render.bank.copying import ExportView
+    from mbc_cli.render.consoles import out, print_json
+    from mbc_engine.bank import MemoryBank
+    from mbc_engine.bank import export as lines
+
+    is_stdout = file == STANDARD
+    with (
+        MemoryBank.open(bank, read_only=True) as memory,
+        memory.snapshot(),
+        written(file, force=force) as target,
+        ExportView(memory.totals(), is_shown=not (is_stdout and out.is_terminal)) as view,
+    ):
+        target.writelines(view.followed(lines(memory)))
+    if is_stdout:
+        return
+    if json:
+        print_json(view.summary_json(file))
+    else:
+        view.show_summary(file)
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `mbc bank export` gave; - is stdin.")],
+    *,
+    bank: BankOption,
+    json: JsonOption = False,
+) -> None:
+    """Put an export into a bank, made if there is none: all of it or, on any error, nothing.
+
+    Compressed exports (gzip, xz) are read as they are.
+
+    \b
+    Examples:
+      mbc bank import memory.jsonl.xz --bank work.mbc
+      ssh elsewhere mbc bank export | mbc bank import -
+    """
+    from mbc_cli.lines import opened
+    from mbc_cli.render.bank.copying import ImportView
+    from mbc_cli.render.bank.facts import holdings_json, show_holdings
+    from mbc_cli.render.consoles import print_json
+    from mbc_engine.bank import MemoryBank, import_lines
+
+    with opened(file) as source, ImportView(source.size, source.position) as view:
+        for event in import_lines(source.lines, bank):
+            view.show(event)
+    with MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
+        totals, sizes = memory.totals(), memory.sizes()
+    if json:
+        print_json({"imported": view.documents, "bank": holdings_json(memory.name, totals, sizes)})
+    else:
+        show_holdings(memory.name, totals, sizes)

@@ -1,0 +1,95 @@
+"""`mbc bank merge`: many banks become one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mbc_cli.options import BankOption, JsonOption
+
+if TYPE_CHECKING:
+    from mbc_engine.bank import MemoryBank
+
+
+def merge(
+    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to take documents from.")],
+    *,
+    bank: BankOption,
+    json: JsonOption = False,
+) -> None:
+    """Put the documents of banks into the one of --bank, made if there is none: all of them or, on any error, none.
+
+    All must be of one model. What several hold is kept once; where two have read
+    the same source, what the later one read counts. The others stay as they are.
+
+    \b
+    Examples:
+      mbc bank merge shard-1.mbc shard-2.mbc --bank all.mbc
+    """
+    from mbc_cli.render.bank.copying import MergeView
+    from mbc_cli.render.bank.facts import holdings_json, show_holdings
+    from mbc_cli.render.consoles import print_json
+    from mbc_engine.bank import MemoryBank
+    from mbc_engine.bank import merge as copy
+
+    total = _documents(banks)  # one that cannot be opened is told before anything is made
+    with _target(bank, banks) as memory, MergeView(total) as view:
+        with memory.changing():
+            for path in banks:
+                with MemoryBank.open(path, read_only=True) as other:
+                    for event in copy(memory, other):
+                        view.show(event)
+                view.next_bank()
+        memory.settle()
+        totals, sizes = memory.totals(), memory.sizes()
+    if json:
+        print_json(holdings_json(memory.name, totals, sizes))
+    else:
+        show_holdings(memory.name, totals, sizes)
+
+
+def _documents(banks: list[Path]) -> int:
+    """How many documents several banks hold.
+
+    Raises:
+        BankError: one of them cannot be opened.
+    """
+    from mbc_engine.bank import MemoryBank
+
+    documents = 0
+    for path in banks:
+        with MemoryBank.open(path, read_only=True) as other:
+            documents += other.totals().documents
+    return documents
+
+
+@contextmanager
+def _target(path: Path, banks: list[Path]) -> Iterator["MemoryBank"]:
+    """The bank to merge into. If there is none, one like the first of `banks`; it goes again if the block fails.
+
+    Raises:
+        ConfigError: it is one of `banks`.
+    """
+    from mbc_engine.bank import MemoryBank
+    from mbc_engine.bank.database import bytes_at
+    from mbc_engine.errors import ConfigError
+
+    if bytes_at(path):
+        if any(other.samefile(path) for other in banks):
+            raise ConfigError(
+                f"{path} cannot be merged into itself.", hint="Name the other banks only, or another --bank."
+            )
+        with MemoryBank.open(path) as memory:
+            yield memory
+        return
+    with MemoryBank.open(banks[0], read_only=True) as first:
+        header, books = first.header, first.books()
+    memory = MemoryBank.create(path, header.signature, header.shape, books, keeps_origins=header.keeps_origins)
+    try:
+        with memory:
+            yield memory
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

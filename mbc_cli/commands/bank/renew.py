@@ -1,0 +1,82 @@
+"""`mbc bank reencode` and `mbc bank upgrade`: an old bank for a new model, or for this mbc."""
+
+from typing import Annotated
+
+import typer
+
+from mbc_cli.options import BankOption, JsonOption, ModelOption, WorkersOption
+
+
+def reencode(
+    *,
+    bank: BankOption,
+    model: ModelOption,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Let documents go that cannot be read any more.")
+    ] = False,
+    workers: WorkersOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Bring a bank to another model: its documents are read again from where they came, and memorised anew.
+
+    The old bank stays in use until all is done. Stopped with Ctrl-C, the same
+    command goes on from there.
+
+    \b
+    Examples:
+      mbc bank reencode --model runs/mine
+      mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
+    """
+    from mbc_cli.engine import load_model, number_of_workers
+    from mbc_cli.interrupt import stop_on_interrupt
+    from mbc_cli.render.consoles import print_json
+    from mbc_cli.render.ingest import ReencodeView
+    from mbc_engine.bank import MemoryBank
+    from mbc_engine.errors import BankError
+
+    MemoryBank.open(bank, read_only=True).close()  # a mistyped path is told at once, not after the model was loaded
+    loaded = load_model(model)
+    from mbc_engine.serving.reencode import reencode as memorise
+
+    with ReencodeView(keeps_reasons=json) as view, stop_on_interrupt(view.stopping) as stop:
+        try:
+            for event in memorise(
+                loaded, bank, drop_missing=drop_missing, workers=number_of_workers(workers), stop=stop
+            ):
+                view.show(event)
+        except BankError:
+            view.show_skipped()
+            raise
+    if stop.is_set():
+        view.stopped()
+        raise typer.Exit(130)
+    if json:
+        print_json(view.summary_json(str(bank)))
+    else:
+        view.show_summary(str(bank))
+
+
+def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -> None:
+    """Bring a bank that an older mbc wrote up to date. Its model is needed, for its codebook.
+
+    \b
+    Examples:
+      mbc bank upgrade
+      mbc bank upgrade --bank work.mbc --model runs/mine
+    """
+    from mbc_cli.engine import load_model
+    from mbc_cli.render.bank.facts import show_upgraded
+    from mbc_cli.render.consoles import print_json, working
+    from mbc_engine.bank.schema import opened
+
+    with opened(bank, read_only=True):  # a mistyped path is told at once, not after the model was loaded
+        pass
+    loaded = load_model(model)
+    from mbc_engine.model.checkpoint import upgrade_bank
+
+    with working("Upgrading"):
+        is_upgraded = upgrade_bank(loaded, bank)
+    if json:
+        print_json({"path": str(bank), "upgraded": is_upgraded})
+    else:
+        show_upgraded(str(bank), is_upgraded)

@@ -1,0 +1,1 @@
+"""A bank on the terminal, and what is done to it."""

@@ -1,0 +1,96 @@
+"""What a bank is, holds and weighs."""
+
+from dataclasses import asdict
+from typing import Any
+
+from mbc_cli.render.consoles import out, print_facts
+from mbc_cli.render.text import counted, per_chunk, plain, size
+from mbc_engine.bank import BankHeader, BankSizes, BankTotals
+
+_PRECISIONS = {2: "half", 4: "single"}
+
+
+def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> None:
+    """What `mbc bank info` prints."""
+    shape = header.shape
+    books = "a book for each token" if shape.per_position else "one book for all"
+    print_facts(
+        [
+            ("bank", name),
+            ("made", header.created),
+            ("model", f"{header.signature.name} ({header.signature.fingerprint})"),
+            ("holds", holdings(totals)),
+            *([] if header.keeps_origins else [("sources", "not kept")]),
+            ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
+            ("codebook", f"{books}, {header.dim} wide, {precision(header, sizes)} precision"),
+            *size_facts(sizes, totals.chunks),
+        ]
+    )
+
+
+def info_json(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> dict[str, Any]:
+    """The same as JSON; sizes in bytes."""
+    return {
+        "path": name,
+        "created": header.created,
+        "model": {**asdict(header.signature), "fingerprint": header.signature.fingerprint},
+        "codes": {**asdict(header.shape), "dim": header.dim, "bits_per_chunk": header.shape.bits_per_chunk},
+        "precision": precision(header, sizes),
+        "keeps_sources": header.keeps_origins,
+        **asdict(totals),
+        "sizes": asdict(sizes),
+    }
+
+
+def precision(header: BankHeader, sizes: BankSizes) -> str:
+    """That of the codebook's numbers, `half` or `single`."""
+    shape = header.shape
+    return _PRECISIONS[sizes.codebook // (shape.levels * shape.positions * shape.num_codes * header.dim)]
+
+
+def code_layout(tokens: int, levels: int, num_codes: int) -> str:
+    """How a chunk's codes are made up: `12 tokens x 2 levels of 512 codes`."""
+    return f"{tokens} tokens" + (f" x {levels} levels" if levels > 1 else "") + f" of {num_codes} codes"
+
+
+def holdings(totals: BankTotals) -> str:
+    """How much a bank holds; origins only where documents were read from several places."""
+    is_plain = totals.origins in (0, totals.documents)
+    origins = "" if is_plain else f" from {counted(totals.origins, 'origin')}"
+    return f"{counted(totals.documents, 'document')}{origins}, {counted(totals.chunks, 'chunk')}"
+
+
+def size_facts(sizes: BankSizes, chunks: int) -> list[tuple[str, str]]:
+    """The three sizes of a bank, in words."""
+
+    def each(count: int) -> str:
+        return f", {per_chunk(count, chunks)}" if chunks else ""
+
+    return [
+        ("codes take", f"{size(sizes.codes)}{each(sizes.codes)}"),
+        ("codebook takes", f"{size(sizes.codebook)}, once, however large the bank"),
+        ("file takes", f"{size(sizes.file)}{each(sizes.file - sizes.codebook)} beside the codebook"),
+    ]
+
+
+def holdings_json(name: str, totals: BankTotals, sizes: BankSizes) -> dict[str, Any]:
+    """A bank after something was done to it; sizes in bytes."""
+    return {"path": name, **asdict(totals), "sizes": asdict(sizes)}
+
+
+def show_holdings(name: str, totals: BankTotals, sizes: BankSizes) -> None:
+    """The same for people."""
+    print_facts([("bank", name), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
+
+
+def show_compacted(name: str, before: BankSizes, after: BankSizes) -> None:
+    """What `mbc bank compact` prints."""
+    out.print(f"{plain(name)} takes {size(after.file)}; before, it took {size(before.file)}.")
+
+
+def show_upgraded(name: str, is_upgraded: bool) -> None:
+    """What `mbc bank upgrade` prints."""
+    if is_upgraded:
+        out.print(f"{plain(name)} is up to date now. The next ingest reads every document again, once.")
+    else:
+        out.print(f"{plain(name)} is up to date already.")

@@ -1,0 +1,117 @@
+import gzip
+import hashlib
+import json
+import lzma
+import os
+
+import pytest
+
+
+@pytest.fixture
+def made(make_bank, record):
+    return make_bank("made.mbc", record("/a", "Ada", date="2024-05-01"), record("/b", "Bruno", "7"))
+
+
+@pytest.fixture
+def lines(mbc, made):
+    return mbc("bank", "export", "--bank", made).stdout_bytes
+
+
+def test_stdout_has_the_lines_alone(mbc, made, lines):
+    assert len(lines.splitlines()) == 4
+    assert mbc("bank", "export", "-", "--bank", made, "--json").stdout_bytes == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "read"), [("e.jsonl", bytes), ("e.jsonl.gz", gzip.decompress), ("e.jsonl.xz", lzma.decompress)]
+)
+def test_a_bank_goes_out_and_comes_back(mbc, made, lines, home, name, read):
+    told = json.loads(mbc("bank", "export", name, "--bank", made, "--json").stdout)
+    assert (told["documents"], told["sha256"]) == (2, hashlib.sha256(lines).hexdigest())
+    assert read((home / name).read_bytes()) == lines
+    shown = mbc("bank", "import", name, "--bank", "new.mbc")
+    assert "2 documents, 8 chunks" in shown.stdout
+    assert mbc("bank", "export", "--bank", "new.mbc").stdout_bytes == lines
+
+
+def test_the_same_bank_gives_the_same_compressed_bytes(mbc, made, home):
+    for name in ("1.gz", "2.gz"):
+        assert mbc("bank", "export", name, "--bank", made).exit_code == 0
+    assert (home / "1.gz").read_bytes() == (home / "2.gz").read_bytes()
+
+
+def test_a_summary_names_the_hash(mbc, made, lines):
+    shown = mbc("bank", "export", "e.jsonl", "--bank", made).stdout
+    assert hashlib.sha256(lines).hexdigest() in shown
+    assert "e.jsonl" in shown
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress])
+def test_stdin_is_imported(mbc, lines, compress):
+    told = json.loads(mbc("bank", "import", "-", "--bank", "new.mbc", "--json", stdin=compress(lines)).stdout)
+    assert (told["imported"], told["bank"]["documents"]) == (2, 2)
+
+
+def test_a_file_is_replaced_only_by_force(mbc, made, lines, home):
+    (home / "e.jsonl").write_text("mine")
+    result = mbc("bank", "export", "e.jsonl", "--bank", made)
+    assert result.exit_code == 2
+    assert "--force" in result.stderr
+    assert (home / "e.jsonl").read_text() == "mine"
+    assert mbc("bank", "export", "e.jsonl", "--bank", made, "--force").exit_code == 0
+    assert (home / "e.jsonl").read_bytes() == lines
+
+
+def test_what_is_no_file_is_never_replaced(mbc, made, home):
+    os.mkfifo(home / "pipe")
+    for name in ("pipe", "/dev/null", "."):
+        result = mbc("bank", "export", name, "--bank", made, "--force")
+        assert result.exit_code == 2
+        assert "is not a file" in result.stderr
+
+
+def test_a_place_that_cannot_be_written_is_an_error(mbc, made):
+    result = mbc("bank", "export", "nowhere/e.jsonl", "--bank", made)
+    assert result.exit_code == 2
+    assert "nowhere/e.jsonl cannot be written: no such file or directory" in result.stderr
+
+
+def test_a_failed_export_leaves_nothing(mbc, made, home, monkeypatch):
+    def broken(bank):
+        yield b"first\n"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mbc_engine.bank.export", broken)
+    assert mbc("bank", "export", "e.jsonl", "--bank", made).exit_code == 2
+    assert list(home.iterdir()) == [made]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: lines[:-20],
+        lambda lines: b"",
+        lambda lines: b"\x00\xff" + lines,
+        lambda lines: gzip.compress(lines)[:-60],
+        lambda lines: lzma.compress(lines)[:-60],
+        lambda lines: b"\x1f\x8b" + lines,
+        lambda lines: lines.replace(b'"chunks":3', b'"chunks":4'),
+    ],
+)
+def test_a_damaged_export_leaves_no_bank(mbc, lines, home, damage):
+    (home / "e.jsonl").write_bytes(damage(lines))
+    result = mbc("bank", "import", "e.jsonl", "--bank", "new.mbc")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert len(result.stderr.splitlines()) == 2
+    assert not (home / "new.mbc").exists()
+
+
+def test_a_missing_export_is_an_error(mbc):
+    result = mbc("bank", "import", "none.jsonl", "--bank", "new.mbc")
+    assert result.exit_code == 3
+    assert "none.jsonl cannot be read: no such file or directory" in result.stderr
+
+
+def test_an_export_of_another_model_is_refused(mbc, lines, make_bank):
+    other = make_bank("other.mbc", scale=2)
+    assert mbc("bank", "import", "-", "--bank", other, stdin=lines).exit_code == 4

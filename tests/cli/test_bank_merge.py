@@ -1,0 +1,77 @@
+import json
+
+import pytest
+
+
+@pytest.fixture
+def shards(make_bank, record):
+    """Two banks that share a document."""
+    return (
+        make_bank("1.mbc", record("/a", "Ada"), record("/b", "Bruno")),
+        make_bank("2.mbc", record("/c", "Clara"), record("/d", "Ada")),
+    )
+
+
+def _export(mbc, path):
+    return mbc("bank", "export", "--bank", path).stdout
+
+
+def test_a_new_bank_is_made(mbc, shards, make_bank, record):
+    shown = mbc("bank", "merge", *shards, "--bank", "all.mbc")
+    assert shown.exit_code == 0
+    assert "3 documents from 4 origins, 13 chunks" in shown.stdout
+    whole = make_bank(
+        "whole.mbc", record("/a", "Ada"), record("/b", "Bruno"), record("/c", "Clara"), record("/d", "Ada")
+    )
+    assert _export(mbc, "all.mbc") == _export(mbc, whole)
+
+
+def test_an_old_bank_grows_and_the_others_stay(mbc, shards):
+    before = _export(mbc, shards[1])
+    told = json.loads(mbc("bank", "merge", shards[1], "--bank", shards[0], "--json").stdout)
+    assert (told["documents"], told["origins"], told["chunks"]) == (3, 4, 13)
+    assert _export(mbc, shards[1]) == before
+
+
+def test_single_precision_and_missing_sources_are_kept(mbc, make_bank, record):
+    old = make_bank("old.mbc", record("/a", "Ada"), keeps_origins=False, scale=1 / 3)
+    assert mbc("bank", "merge", old, "--bank", "new.mbc").exit_code == 0
+    told = json.loads(mbc("bank", "info", "--bank", "new.mbc", "--json").stdout)
+    assert (told["precision"], told["keeps_sources"], told["documents"]) == ("single", False, 1)
+
+
+@pytest.mark.parametrize("target", ["new.mbc", "1.mbc"])
+def test_another_codebook_is_refused_and_nothing_is_changed(mbc, shards, make_bank, record, home, target):
+    other = make_bank("other.mbc", record("/e", "Edi"), scale=2)
+    before = _export(mbc, shards[0])
+    result = mbc("bank", "merge", shards[1], other, "--bank", target)
+    assert (result.exit_code, result.stdout) == (4, "")
+    for path in (shards[1], other):
+        model = json.loads(mbc("bank", "info", "--bank", path, "--json").stdout)["model"]
+        assert model["codebook"] in result.stderr
+    assert _export(mbc, shards[0]) == before
+    assert not (home / "new.mbc").exists()
+
+
+def test_a_bank_is_not_merged_into_itself(mbc, shards, home):
+    (home / "link.mbc").symlink_to(shards[0])
+    result = mbc("bank", "merge", shards[1], "link.mbc", "--bank", shards[0])
+    assert result.exit_code == 2
+    assert "into itself" in result.stderr
+
+
+def test_a_missing_bank_is_an_error_before_any_is_made(mbc, shards, home):
+    result = mbc("bank", "merge", shards[0], "none.mbc", "--bank", "all.mbc")
+    assert result.exit_code == 5
+    assert "none.mbc" in result.stderr
+    assert not (home / "all.mbc").exists()
+
+
+def test_a_bank_without_sources_does_not_go_into_one_with_them(mbc, shards, make_bank, record):
+    without = make_bank("without.mbc", record("/e", "Edi"), keeps_origins=False)
+    assert mbc("bank", "merge", without, "--bank", shards[0]).exit_code == 5
+
+
+def test_nothing_is_left_beside_the_bank(mbc, shards, home):
+    mbc("bank", "merge", *shards, "--bank", "all.mbc")
+    assert sorted(path.name for path in home.iterdir()) == ["1.mbc", "2.mbc", "all.mbc"]

@@ -1,0 +1,103 @@
+import hashlib
+import json
+
+import pytest
+
+from mbc_engine.bank import Proof
+
+
+@pytest.fixture
+def rows(make_bank, record):
+    """Three rows of a file, the first of them also a file of its own."""
+    return make_bank(
+        "rows.mbc",
+        *(record("/rows.jsonl", content, str(number)) for number, content in enumerate(["Ada", "Bruno", "Clara"])),
+        record("/ada.txt", "Ada"),
+    )
+
+
+def _names(mbc, path):
+    return [line.split("\t")[3] for line in mbc("bank", "list", "--bank", path).stdout.splitlines()]
+
+
+def test_relative_paths_are_taken(mbc, bank):
+    removed = mbc("bank", "remove", "notes/ada.txt", "--bank", bank)
+    assert removed.stdout == "Removed 1 document; the bank holds 1 document, 1 chunk.\n"
+    assert _names(mbc, bank) == ["notes/bruno.md"]
+
+
+def test_links_are_followed(mbc, bank, home, notes):
+    (home / "link.txt").symlink_to(notes / "ada.txt")
+    assert mbc("bank", "remove", "link.txt", "--bank", bank).exit_code == 0
+    assert _names(mbc, bank) == ["notes/bruno.md"]
+
+
+def test_a_part_goes_alone(mbc, rows):
+    assert mbc("bank", "remove", "/rows.jsonl#1", "--bank", rows).exit_code == 0
+    assert _names(mbc, rows) == ["/ada.txt", "/rows.jsonl#0", "/rows.jsonl#2"]
+
+
+def test_a_path_takes_all_parts_and_what_was_read_elsewhere_stays(mbc, rows):
+    removed = mbc("bank", "remove", "/rows.jsonl", "--bank", rows)
+    assert removed.stdout == (
+        "Removed 3 origins and the 2 documents that had no other; the bank holds 1 document, 3 chunks.\n"
+    )
+    assert _names(mbc, rows) == ["/ada.txt"]
+
+
+def test_a_digest_takes_a_document_out_wherever_it_was_read(mbc, rows, record):
+    digest = record("", "Ada").digest
+    told = json.loads(mbc("bank", "remove", digest[:6], "--bank", rows, "--json").stdout)
+    assert told["removed"] == {"documents": 1, "origins": 2, "chunks": 3}
+    assert (told["bank"]["documents"], told["bank"]["origins"], told["proof"]) == (2, 2, None)
+
+
+def test_digests_are_all_there_is_in_a_bank_without_sources(mbc, make_bank, record):
+    path = make_bank("b.mbc", record("/a", "Ada"), record("/b", "Bruno"), keeps_origins=False)
+    digests = [line.split("\t")[3] for line in mbc("bank", "list", "--bank", path).stdout.splitlines()]
+    assert mbc("bank", "remove", *digests, "--bank", path).stdout.startswith("Removed 2 documents;")
+
+
+def test_a_digest_of_several_documents_is_an_error(mbc, make_bank, record):
+    contents = {}
+    for number in range(100_000):  # 24 bits that two of so many share
+        start = hashlib.sha256(str(number).encode()).hexdigest()[:6]
+        if start in contents:
+            break
+        contents[start] = str(number)
+    path = make_bank("b.mbc", record("/a", contents[start]), record("/b", str(number)))
+    result = mbc("bank", "remove", start, "--bank", path)
+    assert result.exit_code == 5
+    assert f"2 documents of {path} begin with {start}" in result.stderr
+    assert len(_names(mbc, path)) == 2
+
+
+def test_all_is_refused_when_one_is_unknown(mbc, rows):
+    for unknown in ("nobody.txt", "abcdef012345"):
+        result = mbc("bank", "remove", "/ada.txt", unknown, "--bank", rows)
+        assert (result.exit_code, result.stdout) == (5, "")
+        assert unknown in result.stderr
+    assert len(_names(mbc, rows)) == 4
+
+
+def test_a_proof_names_the_hash_of_the_export(mbc, rows):
+    shown = mbc("bank", "remove", "/rows.jsonl", "--bank", rows, "--prove")
+    assert shown.exit_code == 0
+    export = hashlib.sha256(mbc("bank", "export", "--bank", rows).stdout_bytes).hexdigest()
+    lines = [line.split() for line in shown.stdout.splitlines()[1:]]
+    assert [line[1] if line[0] != "never" else line[2] for line in lines] == [export, export, "0", "holds"]
+
+
+def test_a_proof_as_json(mbc, rows, record):
+    told = json.loads(mbc("bank", "remove", record("", "Bruno").digest, "--bank", rows, "--prove", "--json").stdout)
+    assert told["removed"]["documents"] == 1
+    assert (told["proof"]["holds"], told["proof"]["traces"], told["proof"]["removed"]) == (True, 0, 1)
+
+
+def test_a_proof_that_fails_is_an_error(mbc, rows, monkeypatch):
+    monkeypatch.setattr("mbc_engine.bank.remove_with_proof", lambda *arguments: Proof(1, "aa", "aa", 1))
+    result = mbc("bank", "remove", "/ada.txt", "--bank", rows, "--prove")
+    assert result.exit_code == 5
+    assert "1 of 1 removed digest found" in result.stdout
+    assert "FAILS" in result.stdout
+    assert "not proved" in result.stderr

@@ -1,0 +1,96 @@
+import json
+
+import pytest
+
+
+@pytest.fixture
+def rows(home, ingest):
+    """A bank of a file with two documents."""
+    (home / "rows.jsonl").write_text('{"id": "a#1", "text": "Ada moved."}\n{"id": "b", "text": "Bruno moved."}\n')
+    assert ingest("rows.jsonl", "--bank", "rows.mbc").exit_code == 0
+    return home / "rows.mbc"
+
+
+def _json(result):
+    assert result.exit_code == 0
+    return list(map(json.loads, result.stdout.splitlines()))
+
+
+def test_all_is_told_of_a_document(mbc, bank):
+    lines = mbc("bank", "show", "notes/ada.txt", "--bank", bank).stdout.splitlines()
+    assert lines[0].startswith("read from  notes/ada.txt, ")
+    assert lines[0].endswith(", unchanged")
+    assert lines[2:] == ["bytes      49", "chunks     1, 2 bytes of codes"]
+
+
+def test_codes_are_shown_on_demand(mbc, make_bank, record):
+    path = make_bank("b.mbc", record("/ada.txt", "Ada"))
+    lines = mbc("bank", "show", "/ada.txt", "--bank", path, "--codes").stdout.splitlines()
+    assert lines[-3:] == ["     1  0 0", "     2  1 1", "     3  2 2"]
+
+
+def test_json_has_the_codes(mbc, make_bank, record):
+    path = make_bank("b.mbc", record("/ada.txt", "Ada"))
+    (told,) = _json(mbc("bank", "show", "/ada.txt", "--bank", path, "--json"))
+    assert told["codes"] == [[[0], [0]], [[1], [1]], [[2], [2]]]
+    assert (told["code_bytes"], told["origins"][0]["state"]) == (3, "gone")
+
+
+def test_a_part_is_one_document_and_a_path_all_of_its_file(mbc, rows):
+    assert [
+        found["origins"][0]["part"] for found in _json(mbc("bank", "show", "rows.jsonl#a#1", "--bank", rows, "--json"))
+    ] == ["a#1"]
+    assert [
+        found["origins"][0]["part"] for found in _json(mbc("bank", "show", "rows.jsonl", "--bank", rows, "--json"))
+    ] == ["b", "a#1"]
+
+
+def test_a_digest_is_enough_of_a_name(mbc, bank):
+    (whole,) = _json(mbc("bank", "show", "notes/ada.txt", "--bank", bank, "--json"))
+    for digits in (whole["digest"][:6], whole["digest"].upper(), whole["digest"] + "00"):
+        assert _json(mbc("bank", "show", digits, "--bank", bank, "--json")) == [whole]
+    assert mbc("bank", "show", whole["digest"][:5], "--bank", bank).exit_code == 5
+
+
+@pytest.mark.parametrize(
+    ("write", "state"),
+    [
+        ("Ada stayed.", "changed"),
+        ("", "unreadable"),
+        (None, "gone"),
+    ],
+)
+def test_the_file_is_compared(mbc, bank, notes, write, state):
+    if write is None:
+        (notes / "ada.txt").unlink()
+    else:
+        (notes / "ada.txt").write_text(write)
+    (told,) = _json(mbc("bank", "show", "notes/ada.txt", "--bank", bank, "--json"))
+    assert told["origins"][0]["state"] == state
+
+
+def test_each_row_is_compared(mbc, rows, home):
+    (home / "rows.jsonl").write_text('{"id": "a#1", "text": "Ada stayed."}\n{"id": "c", "text": "Bruno moved."}\n')
+    told = _json(mbc("bank", "show", "rows.jsonl", "--bank", rows, "--json"))
+    assert [found["origins"][0]["state"] for found in told] == ["gone", "changed"]
+
+
+def test_what_came_from_a_pipe_has_no_file(mbc, ingest):
+    assert ingest("-", "--bank", "b.mbc", stdin=b"Ada moved to Aalen.").exit_code == 0
+    (listed,) = _json(mbc("bank", "list", "--bank", "b.mbc", "--json"))
+    (told,) = _json(mbc("bank", "show", listed["origins"][0]["source"], "--bank", "b.mbc", "--json"))
+    assert told["origins"][0]["state"] == "unknown"
+
+
+@pytest.mark.parametrize("name", ["nobody.txt", "notes/ada.txt#3", "abcdef012345", "", "\udcff", "#"])
+def test_an_unknown_name_is_an_error(mbc, bank, name):
+    result = mbc("bank", "show", name, "--bank", bank)
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "mbc bank list" in result.stderr
+
+
+def test_a_path_in_a_bank_without_sources_is_an_error_that_speaks_of_digests(mbc, make_bank, record):
+    path = make_bank("b.mbc", record("/ada.txt", "Ada"), keeps_origins=False)
+    result = mbc("bank", "show", "/ada.txt", "--bank", path)
+    assert result.exit_code == 5
+    assert "by their digests" in result.stderr

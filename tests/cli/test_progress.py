@@ -1,0 +1,41 @@
+import pytest
+from rich.console import Console
+
+import mbc_cli.render.progress as progress
+from mbc_cli.render.progress import ProgressView
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Makes stderr a terminal; stdout stays a pipe."""
+    monkeypatch.setattr(progress, "notes", Console(stderr=True, force_terminal=True, width=80))
+
+
+def test_data_stays_on_stdout_beside_a_bar(terminal, capsys):
+    with ProgressView() as view:
+        view.bar("Working", 2, completed=1)
+        print("data")
+    assert capsys.readouterr().out == "data\n"
+
+
+def test_a_bar_fits_80_columns(terminal, capsys):
+    with ProgressView(in_bytes=True) as view:
+        view.bar("Memorising anew", 345_600_000_000, completed=123_400_000_000, note="1,234 documents/s")
+    drawn = capsys.readouterr().err
+    assert "1,234 documents/s" in drawn
+    assert "\u2026" not in drawn
+
+
+def test_a_pipe_gets_a_line_when_it_is_time(monkeypatch, capsys):
+    clock = iter([0.0, 10.0, 30.0, 40.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with ProgressView() as view:
+        for completed in (0, 500, 1500, 2500):
+            view.bar("Working", 4500, completed=completed, note="fast")
+    assert capsys.readouterr().err == "Working: 1,500 of 4,500, 1 min 00 s left · fast\n"
+
+
+def test_nothing_is_drawn_where_output_shares_the_terminal(terminal, capsys):
+    with ProgressView(is_shown=False) as view:
+        view.bar("Working", 2, completed=1)
+    assert capsys.readouterr().err == ""

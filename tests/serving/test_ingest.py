@@ -1,0 +1,228 @@
+"""Files into a bank, with tiny models: what is memorised, passed over, replaced, forgotten and skipped."""
+
+import gzip
+import io
+import json
+import multiprocessing
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mbc_engine import MemoryBank, ingest, open_bank
+from mbc_engine.bank import export, merge
+from mbc_engine.errors import DataError, ModelMismatch
+from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.serving.ingest import ingest_stream
+
+
+def last_of(events: Any) -> IngestFinished:
+    *_, last = events
+    assert isinstance(last, IngestFinished)
+    return last
+
+
+def sources(bank: MemoryBank) -> list[str]:
+    """What the bank holds, by names without folders."""
+    return sorted(Path(origin.name).name for document in bank.documents() for origin in document.origins)
+
+
+def lines(bank: MemoryBank) -> bytes:
+    return b"".join(export(bank))
+
+
+def test_an_ingest_is_counted_and_repeated_without_work(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        started, *events = ingest(model, bank, [folder], batch_chunks=2)
+        size = sum(path.stat().st_size for path in folder.glob("*.txt"))
+        assert started == IngestStarted(4, size)
+        assert [event.source for event in events if isinstance(event, FileSkipped)] == [str(folder / "picture.png")]
+        progress = [event for event in events if isinstance(event, DocumentsIngested)]
+        assert [event.documents for event in progress] == [2, 4, 4]
+        assert progress[-1].size == size
+        last = last_of(events)
+        assert (last.documents, last.unchanged, last.removed, last.skipped) == (4, 0, 0, 1)
+        assert (last.bank_documents, last.chunks) == (4, last.bank_chunks)
+        assert 0 < last.encoding <= last.seconds
+        before = lines(bank)
+        again = last_of(ingest(model, bank, [folder]))
+        assert (again.documents, again.unchanged, again.encoding) == (0, 4, 0)
+        assert lines(bank) == before
+
+
+def test_a_changed_file_replaces_its_codes(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "fresh.mbc") as fresh:
+        list(ingest(model, bank, [folder]))
+        (folder / "0.txt").write_text("Another text altogether.")
+        last = last_of(ingest(model, bank, [folder]))
+        assert (last.documents, last.unchanged, last.bank_documents) == (1, 3, 4)
+        list(ingest(model, fresh, [folder]))
+        assert lines(bank) == lines(fresh)
+
+
+def test_a_content_under_two_names_is_kept_once(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    (folder / "copy.txt").write_bytes((folder / "0.txt").read_bytes())
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        last = last_of(ingest(model, bank, [folder]))
+        assert (last.documents, last.bank_documents) == (5, 4)
+        assert bank.totals().origins == 5
+
+
+def test_rows_that_a_file_has_lost_are_forgotten(tiny: Any, tmp_path: Path) -> None:
+    model, path = tiny.model(), tmp_path / "rows.jsonl"
+    rows = [json.dumps({"id": name, "text": f"{name} moved to Bergen."}) for name in ("ada", "bruno", "clara")]
+    path.write_text("\n".join(rows))
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        assert last_of(ingest(model, bank, [path])).documents == 3
+        path.write_text("\n".join([*rows[1:], json.dumps({"id": "dora", "text": "Dora stayed."})]))
+        last = last_of(ingest(model, bank, [path]))
+        assert (last.documents, last.unchanged, last.removed) == (1, 2, 1)
+        assert sources(bank) == ["rows.jsonl#bruno", "rows.jsonl#clara", "rows.jsonl#dora"]
+
+
+def test_a_file_that_cannot_be_read_to_its_end_loses_nothing(tiny: Any, tmp_path: Path) -> None:
+    model, path = tiny.model(), tmp_path / "rows.jsonl.gz"
+    noise = random.Random(0)
+    rows = [
+        json.dumps({"id": str(number), "text": f"Story {number}: {noise.randbytes(3000).hex()}"})
+        for number in range(60)
+    ]
+    whole = gzip.compress("\n".join(rows).encode())
+    path.write_bytes(whole)
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [path]))
+        before = lines(bank)
+        path.write_bytes(whole[: len(whole) // 2])
+        *events, last = ingest(model, bank, [path], prune=True)
+        assert [event.source for event in events if isinstance(event, FileSkipped)][-1] == str(path)
+        assert isinstance(last, IngestFinished)
+        assert (last.removed, lines(bank)) == (0, before)
+
+
+def test_pruning_forgets_what_is_gone_and_nothing_else(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model, elsewhere = tiny.model(), tmp_path / "newspaper.txt"
+    elsewhere.write_text("Outside of the folder, though its name begins alike.")
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder, elsewhere]))
+        (folder / "1.txt").unlink()
+        elsewhere.unlink()
+        assert last_of(ingest(model, bank, [folder])).removed == 0
+        assert last_of(ingest(model, bank, [folder], prune=True)).removed == 1
+        assert sources(bank) == ["0.txt", "2.txt", "3.txt", "newspaper.txt"]
+        assert last_of(ingest(model, bank, [folder], ignore=["3.txt"], prune=True)).removed == 1
+        assert sources(bank) == ["0.txt", "2.txt", "newspaper.txt"]
+
+
+def test_pruning_spares_what_cannot_be_looked_at(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        (folder / "2.txt").unlink()
+        (folder / "2.txt").symlink_to(folder / "2.txt")  # a loop
+        assert last_of(ingest(model, bank, [folder], prune=True)).removed == 0
+
+
+def test_ignored_files_are_neither_read_nor_reported(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        last = last_of(ingest(model, bank, [folder], ignore=["*.png", "[12].txt"]))
+        assert (last.documents, last.skipped) == (2, 0)
+
+
+def test_a_bank_without_origins_knows_contents(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
+        assert last_of(ingest(model, bank, [folder])).bank_documents == 4
+        assert last_of(ingest(model, bank, [folder])).unchanged == 4
+        (folder / "0.txt").rename(folder / "renamed.txt")
+        assert last_of(ingest(model, bank, [folder])).unchanged == 4
+
+
+@pytest.mark.parametrize("batch_chunks", [1, 3, 256])
+def test_processes_that_read_ahead_give_the_same_bank(
+    tiny: Any, folder: Path, tmp_path: Path, batch_chunks: int
+) -> None:
+    model = tiny.model()
+    (folder / "rows.csv").write_text("title,text\nOne,The river rose.\nTwo,The bridge held.\nThree,\n")
+    with open_bank(model, tmp_path / "a.mbc") as alone, open_bank(model, tmp_path / "b.mbc") as helped:
+        one = last_of(ingest(model, alone, [folder]))
+        two = last_of(ingest(model, helped, [folder], workers=2, batch_chunks=batch_chunks))
+        assert lines(alone) == lines(helped)
+        assert (one.documents, one.skipped) == (two.documents, two.skipped) == (6, 2)
+        (folder / "0.txt").write_text("Changed.")
+        again = last_of(ingest(model, helped, [folder], workers=2))
+        assert (again.documents, again.unchanged) == (1, 5)
+
+
+def test_shards_ingested_apart_merge_into_the_bank_of_all(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    (folder / "again.txt").write_bytes((folder / "0.txt").read_bytes())
+    files = sorted(folder.glob("*.txt"))
+    banks = [open_bank(model, tmp_path / f"{name}.mbc") for name in ("all", "first", "second", "merged")]
+    together, first, second, merged = banks
+    list(ingest(model, together, files))
+    list(ingest(model, first, files[:3]))
+    list(ingest(model, second, files[3:]))
+    list(merge(merged, first))
+    list(merge(merged, second))
+    assert lines(merged) == lines(together)
+    assert merged.totals().documents == 4
+    for bank in banks:
+        bank.close()
+
+
+def test_a_stop_ends_before_the_next_batch_and_the_next_ingest_goes_on(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model, stop = tiny.model(), threading.Event()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        documents = []
+        for event in ingest(model, bank, [folder], batch_chunks=1, prune=True, stop=stop):
+            if isinstance(event, DocumentsIngested):
+                documents.append(event.documents)
+                stop.set()
+        assert documents == [1]
+        assert bank.totals().documents == 1
+        last = last_of(ingest(model, bank, [folder]))
+        assert (last.documents, last.unchanged) == (3, 1)
+
+
+def test_an_ingest_that_is_left_ends_its_processes(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        events = ingest(model, bank, [folder], workers=2, batch_chunks=1)
+        assert any(isinstance(event, DocumentsIngested) for event in events)
+        events.close()  # type: ignore[attr-defined]
+        assert multiprocessing.active_children() == []
+
+
+def test_a_stream_is_memorised_under_its_content(tiny: Any, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        assert last_of(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen."))).documents == 1
+        assert last_of(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen."))).unchanged == 1
+        assert last_of(ingest_stream(model, bank, io.BytesIO(b""))).skipped == 1
+        (document,) = bank.documents()
+        assert document.origins[0].source.startswith("stdin:")
+
+
+def test_another_models_bank_is_not_filled(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model, other = tiny.model(), tiny.model()
+    with torch.no_grad():
+        other.codebook.books += 1
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        for refused in (ingest(other, bank, [folder]), ingest_stream(other, bank, io.BytesIO(b"text"))):
+            with pytest.raises(ModelMismatch, match="was written by model"):
+                list(refused)
+        with pytest.raises(ModelMismatch):
+            open_bank(other, tmp_path / "b.mbc")
+
+
+def test_a_path_that_does_not_exist_is_told_before_anything(tiny: Any, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(DataError, match="does not exist"):
+        next(iter(ingest(model, bank, [tmp_path / "nowhere"])))

@@ -1,0 +1,167 @@
+"""An ingest killed at random moments beside a process that reads: what is committed stays, the rest is caught up."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine import MemoryBank, ingest, load_model, open_bank
+from mbc_engine.bank import count, export, verify
+from mbc_engine.events import BankVerified
+from mbc_engine.model.checkpoint import save_model
+
+# Loads the model once and forks a process for every ingest that is to be killed: loading takes seconds, a fork nothing.
+KILLED = """
+    import os, random, signal, sys, time
+    from pathlib import Path
+    import torch
+    torch.set_num_threads(1)
+    from mbc_engine import ingest, load_model, open_bank
+    from mbc_engine.events import DocumentsIngested
+
+    model_folder, folder, path, rounds = sys.argv[1:]
+    model = load_model(model_folder)
+    moments = random.Random(0)
+    for _ in range(int(rounds)):
+        ours, theirs = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with open_bank(model, Path(path)) as bank:
+                for event in ingest(model, bank, [Path(folder)], batch_chunks=4):
+                    if isinstance(event, DocumentsIngested):
+                        os.write(theirs, b"%d " % (event.documents + event.unchanged))
+            os._exit(0)
+        os.close(theirs)
+        time.sleep(moments.uniform(0, 0.3))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        told = os.read(ours, 1 << 16).split() or [b"0"]
+        os.close(ours)
+        print(told[-1].decode(), flush=True)
+        sys.stdin.readline()
+"""
+READER = """
+    import sys
+    from pathlib import Path
+    from mbc_engine.bank import MemoryBank, count
+    from mbc_engine.errors import BankError
+
+    looks = 0
+    while not Path(sys.argv[2]).exists():
+        try:
+            with MemoryBank.open(Path(sys.argv[1]), read_only=True) as bank, bank.snapshot():
+                counts, totals = bank.counts(), bank.totals()
+                found = sum((count(codes, bank.header.shape) for codes in bank.codes()), 0 * counts)
+                assert (found == counts).all(), "the counts are not those of the codes"
+                assert totals.documents == sum(1 for _ in bank.documents())
+                looks += 1
+        except BankError as error:
+            assert "No bank at" in str(error) or "is not a bank" in str(error), error
+    print(looks)
+"""
+
+
+@pytest.mark.timeout(1200)
+def test_every_kill_leaves_a_whole_bank_and_the_last_ingest_completes_it(
+    tiny: Any, rounds: Callable[..., int], tmp_path: Path
+) -> None:
+    save_model(tiny.model(), tiny.config(), tmp_path / "model")
+    model = load_model(str(tmp_path / "model"))
+    folder = tmp_path / "news"
+    folder.mkdir()
+    number = rounds(full=200, reduced=12)
+    for story in range(40 * number):
+        (folder / f"{story:05d}.txt").write_text(
+            f"Story {story}. The river rose. The bridge held. Ada moved to Bergen."
+        )
+    path, end = tmp_path / "b.mbc", tmp_path / "end"
+    ingesting = _python(KILLED, tmp_path / "model", folder, path, number)
+    reading = _python(READER, path, end)
+    documents = 0
+    try:
+        for _ in range(number):
+            assert ingesting.stdout is not None and ingesting.stdin is not None
+            told = int(ingesting.stdout.readline())
+            if path.exists() and path.stat().st_size:
+                with MemoryBank.open(path, read_only=True) as bank, bank.snapshot():
+                    kept = bank.totals().documents
+                    assert kept >= max(told, documents)
+                    found = sum((count(codes, bank.header.shape) for codes in bank.codes()), 0 * bank.counts())
+                    assert np.array_equal(found, bank.counts())
+                    documents = kept
+            else:
+                assert told == 0
+            ingesting.stdin.write("\n")
+            ingesting.stdin.flush()
+        assert ingesting.wait() == 0
+        end.touch()
+        assert reading.wait() == 0
+        assert reading.stdout is not None
+        assert int(reading.stdout.read()) > 0
+    finally:
+        for process in (ingesting, reading):
+            process.kill()
+            process.communicate()
+    assert 0 < documents < 40 * number, "the kills came too early or too late to mean something"
+    *_, last = verify(path)
+    assert isinstance(last, BankVerified)
+    assert last.damages == 0
+    with open_bank(model, path) as bank, open_bank(model, tmp_path / "serial.mbc") as serial:
+        list(ingest(model, bank, [folder]))
+        list(ingest(model, serial, [folder]))
+        assert b"".join(export(bank)) == b"".join(export(serial))
+
+
+@pytest.mark.timeout(120)
+def test_no_process_outlives_a_killed_ingest(tiny: Any, tmp_path: Path) -> None:
+    save_model(tiny.model(), tiny.config(), tmp_path / "model")
+    for story in range(3000):
+        (tmp_path / f"{story}.txt").write_text(f"Story {story}. The bridge held.")
+    script = """
+        import multiprocessing, sys, os
+        from pathlib import Path
+        from mbc_engine import ingest, load_model, open_bank
+        from mbc_engine.events import DocumentsIngested
+
+        if __name__ == "__main__":
+            model = load_model(sys.argv[1])
+            with open_bank(model, Path(sys.argv[2])) as bank:
+                for event in ingest(model, bank, [Path(sys.argv[3])], workers=2, batch_chunks=4):
+                    if isinstance(event, DocumentsIngested):
+                        print(*(process.pid for process in multiprocessing.active_children()), flush=True)
+    """
+    ingesting = _python(script, tmp_path / "model", tmp_path / "b.mbc", tmp_path)
+    assert ingesting.stdout is not None
+    readers = [int(pid) for pid in ingesting.stdout.readline().split()]
+    ingesting.send_signal(signal.SIGKILL)
+    ingesting.communicate()
+    assert len(readers) == 2
+    for pid in readers:
+        _await_end(pid)
+
+
+def _await_end(pid: int) -> None:
+    """Wait, as long as the test may take, until a process that is not ours is gone."""
+    if sys.platform != "linux":
+        pytest.skip("looks into /proc")
+    handle = os.pidfd_open(pid) if Path(f"/proc/{pid}").exists() else None
+    if handle is not None:
+        select.select([handle], [], [])
+        os.close(handle)
+
+
+def _python(script: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
