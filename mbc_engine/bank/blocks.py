@@ -4,6 +4,7 @@ import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from mbc_engine.bank.block import Block, Row, checksum, key, keys_of, read_block
 from mbc_engine.bank.database import decoded
 from mbc_engine.bank.format import Codes, unpack
 from mbc_engine.bank.index import KeyIndex
-from mbc_engine.bank.records import BankHeader, Origin
+from mbc_engine.bank.origins import Origins
+from mbc_engine.bank.records import BankHeader
 
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described"
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
@@ -129,10 +131,10 @@ class BlockTable:
             added = new.filling(start, room)
             content.extend(added)
             self.put(block, content)
-            self.note(block, added.digests, [origin for several in added.origins for origin in several])
+            self.note(block, added.digests, added.origins)
             start += len(added)
 
-    def note(self, block: int, digests: Sequence[bytes], origins: Sequence[Origin]) -> None:
+    def note(self, block: int, digests: Sequence[bytes], origins: Origins) -> None:
         """Remember where documents and origins are to be found from now on."""
         if self._by_digest is not None:
             self._by_digest.add(block, _digest_keys(b"".join(digests), self._header.digest_bytes))
@@ -142,25 +144,22 @@ class BlockTable:
     def find_source(self, source: str) -> dict[str, Place]:
         """Every part read from a source, and where it is."""
         return {
-            origin.part: place
+            part: place
             for block in self._holding_origins([key(source)]).get(key(source), ())
-            for origin, place in self._origins_in(block)
-            if origin.source == source
+            for (read, part), place in self._origins_in(block)
+            if read == source
         }
 
     def find_origins(self, names: Collection[tuple[str, str]]) -> dict[tuple[str, str], Place]:
         """Where the documents are that were read from these sources and parts, if there are any."""
-        keys = [key(*name) for name in names]
+        keys = [key(source, part) if part else crc32(source.encode()) for source, part in names]
         holding = self._holding_origins(keys)
         wanted: defaultdict[int, set[tuple[str, str]]] = defaultdict(set)
         for name, number in zip(names, keys, strict=True) if holding else ():
             for block in holding.get(number, ()):
                 wanted[block].add(name)
         return {
-            origin[:2]: place
-            for block, sought in wanted.items()
-            for origin, place in self._origins_in(block)
-            if origin[:2] in sought
+            name: place for block, sought in wanted.items() for name, place in self._origins_in(block) if name in sought
         }
 
     def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Place]:
@@ -181,13 +180,13 @@ class BlockTable:
             self._held.popitem(last=False)
         return content
 
-    def _origins_in(self, block: int) -> Iterator[tuple[Origin, Place]]:
+    def _origins_in(self, block: int) -> Iterator[tuple[tuple[str, str], Place]]:
+        """Source and part of every origin in a block, and its document."""
         content = self.find(block)
-        if content is None:
-            return
-        for row, several in enumerate(content.origins):
-            for origin in several:
-                yield origin, Place(block, row)
+        if content is not None:
+            origins = content.origins
+            for source, part, row in zip(origins.sources, origins.parts, origins.rows(), strict=True):
+                yield (source, part), Place(block, row)
 
     def _digests_in(self, block: int) -> list[bytes]:
         if block in self._held:

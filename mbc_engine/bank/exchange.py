@@ -8,9 +8,10 @@ the counts.
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
 import numpy as np
@@ -18,16 +19,18 @@ import numpy as np
 from mbc_engine.bank.codebook import Books, StoredCodebook
 from mbc_engine.bank.counts import count
 from mbc_engine.bank.database import NONSENSE, delete
-from mbc_engine.bank.format import Codes, CodeShape, pack, unpack
+from mbc_engine.bank.format import Codes, CodeShape, check
 from mbc_engine.bank.merging import copy, require_origins
 from mbc_engine.bank.records import ModelSignature, Origin, StoredDocument
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.errors import DataError
 from mbc_engine.events import DocumentsCopied, Event
 
+_BEGINNING: Final = b'{"digest":"'
 FORMAT: Final = "mbc-bank-export-1"
-# Documents sorted in memory at a time: a larger bank is gone through once for each so many.
-_SORTED: Final = 200_000
+# Lines are dealt out by how their digests begin, and each share is sorted by itself; beyond so much of it on the disk.
+_SHARES: Final = 64
+_SHARE_BYTES: Final = 1 << 20
 _BATCH: Final = 10_000
 
 
@@ -43,14 +46,7 @@ def export(bank: MemoryBank) -> Iterator[bytes]:
             origins=header.keeps_origins,
             codebook={"dim": header.dim, "width": codebook.width, "data": _text(codebook.data)},
         )
-        passes = 1 + totals.documents // _SORTED
-        for number in range(passes):
-            lines = [
-                (document.digest, _document_line(document, codes, header.shape))
-                for document, codes in bank.items()
-                if int(document.digest[:8], 16) * passes >> 32 == number
-            ]
-            yield from (line for _, line in sorted(lines))
+        yield from _sorted(_document_line(document, codes) for document, codes in bank.items())
         yield _line(
             documents=totals.documents, chunks=totals.chunks, counts=_text(bank.counts().astype("<i8").tobytes())
         )
@@ -94,7 +90,8 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], with
                 yield DocumentsCopied(documents, documents)
                 return
             document = _document(record, bank.header.digest_bytes, with_origins)
-            codes = unpack(b64decode(record["codes"], validate=True), shape, document.chunks)
+            values = np.frombuffer(b64decode(record["codes"], validate=True), "<u2")
+            codes = check(values.reshape(document.chunks, shape.tokens, shape.levels), shape)
             waiting.append((document, codes))
         counts += count(codes, shape)
         if len(waiting) == _BATCH:
@@ -153,18 +150,30 @@ def _are(kind: type, values: Iterable[Any]) -> bool:
     return all(type(value) is kind for value in values)
 
 
-def _document_line(document: StoredDocument, codes: Codes, shape: CodeShape) -> bytes:
+def _document_line(document: StoredDocument, codes: Codes) -> bytes:
     return _line(
         digest=document.digest,
         size=document.size,
         origins=[origin._asdict() for origin in document.origins],
         chunks=document.chunks,
-        codes=_text(pack(codes, shape)),
+        codes=_text(codes.astype("<u2").tobytes()),
     )
 
 
 def _line(**values: Any) -> bytes:
     return json.dumps(values, separators=(",", ":")).encode() + b"\n"
+
+
+def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines of documents in order, which is that of the digests they begin with, in little memory."""
+    with ExitStack() as stack:
+        shares = [stack.enter_context(SpooledTemporaryFile(_SHARE_BYTES)) for _ in range(_SHARES)]
+        place = len(_BEGINNING)
+        for line in lines:
+            shares[int(line[place : place + 2], 16) * _SHARES >> 8].write(line)
+        for share in shares:
+            share.seek(0)
+            yield from sorted(share)
 
 
 def _text(data: bytes) -> str:

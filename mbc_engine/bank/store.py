@@ -5,8 +5,7 @@ other processes go on beside one writer.
 """
 
 import sqlite3
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from operator import index
 from pathlib import Path
@@ -16,10 +15,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block
 from mbc_engine.bank.blocks import BlockTable, Place
+from mbc_engine.bank.change import Change, short
 from mbc_engine.bank.codebook import Books, StoredCodebook
-from mbc_engine.bank.counts import Counts, count
+from mbc_engine.bank.counts import Counts
 from mbc_engine.bank.database import (
     bytes_at,
     closed_on_error,
@@ -31,14 +30,13 @@ from mbc_engine.bank.database import (
     transaction,
     wal_of,
 )
-from mbc_engine.bank.format import Codes, CodeShape, check
+from mbc_engine.bank.format import Codes, CodeShape
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
     BankTotals,
     DocumentRecord,
     ModelSignature,
-    Origin,
     StoredChunk,
     StoredDocument,
 )
@@ -67,7 +65,7 @@ class MemoryBank:
             self.header = read_header(connection, self.name)
             self._blocks = BlockTable(connection, self.header, self.name)
             self._version: int | None = None
-            self._pending: Counts | None = None  # the counts as a transaction under way will leave them
+            self._changing: Change | None = None
 
     @classmethod
     def create(
@@ -206,31 +204,9 @@ class MemoryBank:
             BankError: the bank cannot be written.
             ValueError: a document has no chunks, its codes do not fit the bank, or a text of it is not Unicode.
         """
-        width = self.header.digest_bytes
-        digests = [bytes.fromhex(document.digest)[:width] for document, _ in items]
-        if any(len(digest) < width for digest in digests):
-            raise ValueError(f"a digest has at least {width} bytes")
-        contents: dict[bytes, int] = {}
-        for place, digest in enumerate(digests):
-            contents.setdefault(digest, place)
-        if not self.header.keeps_origins:
-            with self.changing():
-                known = self._blocks.find_digests(contents)
-                self._append(items, {digest: place for digest, place in contents.items() if digest not in known}, {})
-            return
-        latest = {(document.source, document.part): place for place, (document, _) in enumerate(items)}
-        origins: dict[bytes, tuple[Origin, ...]] = {}
-        for (source, part), place in latest.items():
-            digest = digests[place]
-            origins[digest] = (*origins.get(digest, ()), Origin(source, part, items[place][0].date))
-        with self.changing():
-            found = self._blocks.find_origins(latest)
-            self._drop_origins(
-                {name: at for name, at in found.items() if self._blocks.digest_at(at) != digests[latest[name]]}
-            )
-            known = self._blocks.find_digests(origins)
-            self._add_origins({place: origins[digest] for digest, place in known.items()})
-            self._append(items, {digest: contents[digest] for digest in origins if digest not in known}, origins)
+        if items:
+            with self._change() as change:
+                change.add(items)
 
     def remove(self, names: Collection[tuple[str, str]]) -> int:
         """Remove origins, given as source and part, and the documents left without one. Returns how many there were.
@@ -238,10 +214,8 @@ class MemoryBank:
         Raises:
             BankError: the bank cannot be written.
         """
-        with self.changing():
-            found = self._blocks.find_origins(names)
-            self._drop_origins(found)
-        return len(found)
+        with self._change() as change:
+            return change.remove(names)
 
     def remove_documents(self, digests: Collection[str]) -> int:
         """Remove documents wherever they were read, by their digests. Returns how many there were.
@@ -249,14 +223,8 @@ class MemoryBank:
         Raises:
             BankError: the bank cannot be written.
         """
-        with self.changing():
-            found = self._blocks.find_digests(set(map(self._short, digests)))
-            rows: defaultdict[int, list[int]] = defaultdict(list)
-            for place in found.values():
-                rows[place.block].append(place.row)
-            for block, gone in rows.items():
-                self._drop_rows(block, gone)
-        return len(found)
+        with self._change() as change:
+            return change.remove_documents(set(short(digests, self.header)))
 
     def compact(self) -> None:
         """Fill the blocks that removals left half empty, and give the file's unused pages back to the disk.
@@ -282,7 +250,7 @@ class MemoryBank:
 
     def knows(self, document: DocumentRecord) -> bool:
         """Whether adding the document would change nothing but its date."""
-        digest = self._short(document.digest)
+        (digest,) = short([document.digest], self.header)
         with self.snapshot():
             if not self.header.keeps_origins:
                 return bool(self._blocks.find_digests([digest]))
@@ -316,9 +284,7 @@ class MemoryBank:
                 content = self._blocks.find(block)
             if content is None:
                 continue
-            ends = np.cumsum(content.lengths)[:-1]
-            rows = range(len(content))
-            yield from zip(map(content.document, rows), np.split(content.codes, ends), strict=True)
+            yield from zip(content.documents(), np.split(content.codes, np.cumsum(content.lengths)[:-1]), strict=True)
 
     def totals(self) -> BankTotals:
         """How much the bank holds; takes no longer for a large bank than for a small one."""
@@ -409,23 +375,8 @@ class MemoryBank:
         Raises:
             BankError: the bank cannot be written, or another process did not finish writing within 10 s.
         """
-        if self._pending is not None:
+        with self._change():
             yield
-            return
-        if self._connection.in_transaction:
-            raise RuntimeError("a bank cannot be changed inside its own snapshot")
-        with explained(self.name):
-            try:
-                with transaction(self._connection, "IMMEDIATE"):
-                    self._refresh()
-                    self._pending = self.counts()
-                    yield
-                    self._connection.execute("UPDATE bank SET counts = ?", (self._pending.astype("<i8").tobytes(),))
-            except BaseException:
-                self._blocks.forget()
-                raise
-            finally:
-                self._pending = None
 
     def close(self) -> None:
         """Close the file. The last to close it merges the log of changes into it."""
@@ -438,6 +389,28 @@ class MemoryBank:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    @contextmanager
+    def _change(self) -> Iterator[Change]:
+        """The change under way, or a new one in a transaction of its own."""
+        if self._changing is not None:
+            yield self._changing
+            return
+        if self._connection.in_transaction:
+            raise RuntimeError("a bank cannot be changed inside its own snapshot")
+        with explained(self.name):
+            try:
+                with transaction(self._connection, "IMMEDIATE"):
+                    self._refresh()
+                    self._changing = Change(self._blocks, self.header, self.counts())
+                    yield self._changing
+                    counts = self._changing.counts.astype("<i8").tobytes()
+                    self._connection.execute("UPDATE bank SET counts = ?", (counts,))
+            except BaseException:
+                self._blocks.forget()
+                raise
+            finally:
+                self._changing = None
 
     def _refresh(self) -> None:
         """Forget what another process has changed since."""
@@ -455,9 +428,6 @@ class MemoryBank:
         if row is None:
             raise damaged(self.name)
         return row
-
-    def _short(self, digest: str) -> bytes:
-        return bytes.fromhex(digest)[: self.header.digest_bytes]
 
     def _at(self, place: Place) -> tuple[StoredDocument, Codes]:
         content = self._blocks.get(place.block)
@@ -477,66 +447,6 @@ class MemoryBank:
         for row in np.unique(rows).tolist():
             places = np.flatnonzero(rows == row)
             yield int(extents[row, 0]), places, wanted[places] - (ends[row] - extents[row, 1])
-
-    def _append(
-        self,
-        items: Sequence[tuple[DocumentRecord, NDArray[np.integer[Any]]]],
-        new: Mapping[bytes, int],
-        origins: Mapping[bytes, tuple[Origin, ...]],
-    ) -> None:
-        """Store new contents: their places among the items, and where they were read."""
-        if not new:
-            return
-        chosen = [items[place] for place in new.values()]
-        lengths = [len(codes) for _, codes in chosen]
-        if 0 in lengths:
-            raise ValueError("a document has at least one chunk")
-        keeps = self.header.keeps_origins
-        block = Block(
-            digests=list(new),
-            lengths=lengths,
-            sizes=[document.size if keeps else None for document, _ in chosen],
-            origins=[tuple(sorted(origins[digest])) if keeps else () for digest in new],
-            codes=check(np.concatenate([codes for _, codes in chosen]), self.header.shape),
-        )
-        self._blocks.append(block)
-        self._count(block.codes, +1)
-
-    def _add_origins(self, added: Mapping[Place, Sequence[Origin]]) -> None:
-        """Let documents have further origins; one of the same name is replaced."""
-        blocks: defaultdict[int, dict[int, tuple[Origin, ...]]] = defaultdict(dict)
-        for place, several in added.items():
-            own = {origin[:2]: origin for origin in (*self._blocks.get(place.block).origins[place.row], *several)}
-            blocks[place.block][place.row] = tuple(sorted(own.values()))
-        for block, rows in blocks.items():
-            content = self._blocks.get(block)
-            if all(content.origins[row] == origins for row, origins in rows.items()):
-                continue
-            for row, origins in rows.items():
-                content.origins[row] = origins
-            self._blocks.put(block, content)
-            self._blocks.note(block, [], [origin for origins in rows.values() for origin in origins])
-
-    def _drop_origins(self, dropped: Mapping[tuple[str, str], Place]) -> None:
-        """Take origins, found at these places, from their documents, and drop the documents that have no other."""
-        blocks: defaultdict[int, defaultdict[int, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
-        for name, place in dropped.items():
-            blocks[place.block][place.row].add(name)
-        for block, rows in blocks.items():
-            content = self._blocks.get(block)
-            for row, names in rows.items():
-                content.origins[row] = tuple(origin for origin in content.origins[row] if origin[:2] not in names)
-            self._drop_rows(block, [row for row in rows if not content.origins[row]])
-
-    def _drop_rows(self, block: int, rows: Sequence[int]) -> None:
-        content = self._blocks.get(block)
-        for row in rows:
-            self._count(content.codes_of(row), -1)
-        self._blocks.put(block, content.without(rows))
-
-    def _count(self, codes: Codes, sign: int) -> None:
-        assert self._pending is not None, "counts change in a transaction only"
-        self._pending += sign * count(codes, self.header.shape)
 
 
 def _exists(path: Path) -> BankError:

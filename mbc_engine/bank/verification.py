@@ -94,11 +94,12 @@ class _Check:
             raise ValueError("the checksum of its codes does not fit")
         content = read_block(row, packed, self._header)
         self._counts += count(content.codes, self._header.shape)
-        origins = [origin for several in content.origins for origin in several]
-        if not np.array_equal(read_keys(row.keys), np.unique(keys_of(origins))):
+        if not np.array_equal(read_keys(row.keys), np.unique(keys_of(content.origins))):
             raise ValueError("its index does not fit its origins")
         self._digests.append(np.array([int.from_bytes(digest[:8], "big") for digest in content.digests], np.uint64))
-        self._origins.append(np.array([hash(origin[:2]) for origin in origins], np.int64))
+        self._origins.append(
+            np.array(list(map(hash, zip(content.origins.sources, content.origins.parts, strict=True))), np.int64)
+        )
         return content
 
     def _whole(self) -> Iterator[DamageFound]:

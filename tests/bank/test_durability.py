@@ -77,7 +77,7 @@ def test_a_killed_writer_leaves_what_it_reported_and_nothing_half_done(made: Any
     before: dict[str, str] = {}
     kills = between = 0
     with watched(path):
-        for _ in range(rounds(full=200, reduced=12)):
+        for _ in range(rounds(full=200, reduced=6)):
             lines = chance.randrange(1, told.STEPS)
             reported = len(killed_after(start("write", path), lines, chance.random() * 0.03))
             kills += reported < told.STEPS
@@ -119,7 +119,7 @@ def test_a_killed_compaction_changes_nothing(made: Any, path: Path, tmp_path: Pa
     run("compact", path)
     expected = told.lines(path)
     reached = 0
-    for _ in range(rounds(full=100, reduced=5)):
+    for _ in range(rounds(full=100, reduced=4)):
         for file in tmp_path.iterdir():
             file.unlink()
         lines = killed_after(start("compact", path), 1, chance.random() * 0.03)
@@ -139,7 +139,7 @@ def test_a_killed_replacement_leaves_the_old_or_the_new(made: Any, path: Path, r
     run("large", old, 2000)
     run("large", new, 3000)
     either = {told.lines(old): 0, told.lines(new): 0}
-    for _ in range(rounds(full=100, reduced=6)):
+    for _ in range(rounds(full=100, reduced=4)):
         shutil.copy(old, path)
         with watched(path) if chance.random() < 0.1 else nothing():
             killed_after(start("replace", path, new), 1, chance.random() * 0.02)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, ModelSignature, exchange, export, import_lines, pack
+from mbc_engine.bank import MemoryBank, ModelSignature, exchange, export, import_lines
 from mbc_engine.errors import BankError, DataError, MBCError, ModelMismatch
 from mbc_engine.events import DocumentsCopied
 
@@ -50,7 +50,7 @@ def test_an_export_is_these_lines(made: Any) -> None:
             "size": 101,
             "origins": [{"source": "/ä", "part": "", "date": None}],
             "chunks": 2,
-            "codes": text(pack(made.codes(1), made.shape)),
+            "codes": text(made.codes(1).astype("<u2").tobytes()),
         },
         {
             "digest": digests[1],
@@ -60,19 +60,23 @@ def test_an_export_is_these_lines(made: Any) -> None:
                 {"source": "/c", "part": "", "date": None},
             ],
             "chunks": 3,
-            "codes": text(pack(made.codes(2), made.shape)),
+            "codes": text(made.codes(2).astype("<u2").tobytes()),
         },
         {"documents": 2, "chunks": 5, "counts": text(made.counts([1, 2]).astype("<i8").tobytes())},
     ]
     assert lines == [json.dumps(line, separators=(",", ":")) for line in expected]
 
 
-def test_large_exports_are_sorted_in_passes(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with made.bank() as bank:
         bank.add([made.item(f"/{number}", number) for number in range(50)])
         at_once = made.lines(bank)
-        for held in (1, 7, 49, 50):
-            monkeypatch.setattr(exchange, "_SORTED", held)
+        assert [json.loads(line)["digest"] for line in at_once.splitlines()[1:-1]] == sorted(
+            made.digest(number)[:32] for number in range(50)
+        )
+        monkeypatch.setattr(exchange, "_SHARE_BYTES", 1)
+        for shares in (1, 7, 256):
+            monkeypatch.setattr(exchange, "_SHARES", shares)
             assert made.lines(bank) == at_once
 
 

@@ -207,6 +207,6 @@ def is_unseen(path: Path, data: bytes, at: int, pattern: int) -> bool:
 def is_meaningless(data: bytes, at: int) -> bool:
     page = int.from_bytes(data[16:18], "big")
     within = at % page
-    if at < 100:  # versions of the format, change counters, cache size, encoding, what is reserved
-        return at in {18, 19, *range(24, 28), *range(40, 64), *range(72, 100)}
+    if at < 100:  # versions, change counters, sizes it suggests, how pages are given back, what is reserved
+        return at in {18, 19, *range(24, 28), *range(40, 68), *range(72, 100)}
     return within > 8 and data[at] == 0

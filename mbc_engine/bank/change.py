@@ -1,0 +1,172 @@
+"""What one transaction does to a bank: documents in, documents and origins out, and the counts as they will be."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank.block import Block
+from mbc_engine.bank.blocks import BlockTable, Place
+from mbc_engine.bank.counts import Counts, count
+from mbc_engine.bank.format import Codes, check
+from mbc_engine.bank.origins import Origins
+from mbc_engine.bank.records import BankHeader, DocumentRecord, Origin
+
+Item = tuple[DocumentRecord, NDArray[np.integer[Any]]]
+Name = tuple[str, str]
+
+
+class Change:
+    """Changes of a bank's blocks, inside a transaction that is the caller's.
+
+    Attributes:
+        counts: how often each code occurs, all changes so far included.
+    """
+
+    def __init__(self, blocks: BlockTable, header: BankHeader, counts: Counts) -> None:
+        self._blocks, self._header = blocks, header
+        self.counts = counts
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Add documents as `MemoryBank.add` does.
+
+        Raises:
+            ValueError: a document has no chunks, its codes do not fit the bank, or a text of it is not Unicode.
+        """
+        digests = short([document.digest for document, _ in items], self._header)
+        lengths = [len(codes) for _, codes in items]
+        if 0 in lengths:
+            raise ValueError("a document has at least one chunk")
+        codes = check(np.concatenate([codes for _, codes in items]), self._header.shape)
+        if self._header.keeps_origins:
+            # A name that comes twice means the document that came last.
+            latest = {(document.source, document.part): place for place, (document, _) in enumerate(items)}
+            self._drop_origins(
+                {
+                    name: at
+                    for name, at in self._blocks.find_origins(latest).items()
+                    if self._blocks.digest_at(at) != digests[latest[name]]
+                }
+            )
+            places: Iterable[int] = latest.values()
+        else:
+            places = range(len(items))
+        first: dict[bytes, int] = {}
+        further: defaultdict[int, list[int]] = defaultdict(list)
+        for place in places:
+            own = first.setdefault(digests[place], place)
+            if own != place:
+                further[own].append(place)
+        known = self._blocks.find_digests(first)
+        if self._header.keeps_origins:
+            self._add_origins(
+                {at: _origins(items, [first[digest], *further.get(first[digest], ())]) for digest, at in known.items()}
+            )
+        # In the order of the items, so that the codes of the new ones stay in theirs.
+        new = sorted(place for digest, place in first.items() if digest not in known)
+        if new:
+            is_new = np.zeros(len(items), bool)
+            is_new[new] = True
+            self._append(
+                Block(
+                    digests=[digests[place] for place in new],
+                    lengths=[lengths[place] for place in new],
+                    sizes=[items[place][0].size if self._header.keeps_origins else None for place in new],
+                    origins=self._origins_of(items, new, further),
+                    codes=codes[np.repeat(is_new, lengths)],
+                )
+            )
+
+    def remove(self, names: Collection[Name]) -> int:
+        """Remove origins, and the documents left without one. Returns how many origins there were."""
+        found = self._blocks.find_origins(names)
+        self._drop_origins(found)
+        return len(found)
+
+    def remove_documents(self, digests: Collection[bytes]) -> int:
+        """Remove documents wherever they were read. Returns how many there were."""
+        found = self._blocks.find_digests(digests)
+        rows: defaultdict[int, list[int]] = defaultdict(list)
+        for place in found.values():
+            rows[place.block].append(place.row)
+        for block, gone in rows.items():
+            self._drop_rows(block, gone)
+        return len(found)
+
+    def _origins_of(self, items: Sequence[Item], new: Sequence[int], further: Mapping[int, list[int]]) -> Origins:
+        """Where new documents were read: the items at their places, and further items of the same content."""
+        if not self._header.keeps_origins:
+            return Origins([0] * len(new))
+        if further:
+            return Origins.of(_origins(items, [place, *further.get(place, ())]) for place in new)
+        read = [items[place][0] for place in new]
+        return Origins(
+            [1] * len(read),
+            [document.source for document in read],
+            [document.part for document in read],
+            [document.date for document in read],
+        )
+
+    def _append(self, new: Block) -> None:
+        self._blocks.append(new)
+        self._count(new.codes, +1)
+
+    def _add_origins(self, added: Mapping[Place, Sequence[Origin]]) -> None:
+        """Let documents have further origins; one of the same name is replaced."""
+        blocks: defaultdict[int, dict[int, Sequence[Origin]]] = defaultdict(dict)
+        for place, several in added.items():
+            blocks[place.block][place.row] = several
+        for block, rows in blocks.items():
+            content = self._blocks.get(block)
+            before = list(content.origins)
+            after = {row: _united(before[row], several) for row, several in rows.items()}
+            if any(before[row] != origins for row, origins in after.items()):
+                content.origins = content.origins.changed(after)
+                self._blocks.put(block, content)
+                self._blocks.note(block, [], Origins.of(after.values()))
+
+    def _drop_origins(self, dropped: Mapping[Name, Place]) -> None:
+        """Take origins, found at these places, from their documents, and drop the documents that have no other."""
+        blocks: defaultdict[int, defaultdict[int, set[Name]]] = defaultdict(lambda: defaultdict(set))
+        for name, place in dropped.items():
+            blocks[place.block][place.row].add(name)
+        for block, rows in blocks.items():
+            content = self._blocks.get(block)
+            before = list(content.origins)
+            after = {row: [origin for origin in before[row] if origin[:2] not in rows[row]] for row in rows}
+            content.origins = content.origins.changed(after)
+            self._drop_rows(block, [row for row, origins in after.items() if not origins])
+
+    def _drop_rows(self, block: int, rows: Sequence[int]) -> None:
+        content = self._blocks.get(block)
+        for row in rows:
+            self._count(content.codes_of(row), -1)
+        self._blocks.put(block, content.without(rows))
+
+    def _count(self, codes: Codes, sign: int) -> None:
+        self.counts += sign * count(codes, self._header.shape)
+
+
+def short(digests: Iterable[str], header: BankHeader) -> list[bytes]:
+    """As much of content hashes, hexadecimal, as a bank keeps.
+
+    Raises:
+        ValueError: one of them is shorter.
+    """
+    width = header.digest_bytes
+    kept = [bytes.fromhex(digest)[:width] for digest in digests]
+    if any(len(digest) < width for digest in kept):
+        raise ValueError(f"a digest has at least {width} bytes")
+    return kept
+
+
+def _origins(items: Sequence[Item], places: Sequence[int]) -> tuple[Origin, ...]:
+    documents = (items[place][0] for place in places)
+    return tuple(Origin(document.source, document.part, document.date) for document in documents)
+
+
+def _united(own: Sequence[Origin], others: Sequence[Origin]) -> tuple[Origin, ...]:
+    """Both, sorted; of two with one name the other."""
+    return tuple(sorted({origin[:2]: origin for origin in (*own, *others)}.values()))
