@@ -1,6 +1,7 @@
 """What a bank weighs and how fast it is, beside a row a document and beside what other methods keep.
 
-    python benchmarks/bank.py [--chunks 1000000] [--ingest FOLDER_OR_FILE]
+    python benchmarks/bank.py [--chunks 1000000]
+    python benchmarks/bank.py --ingest FOLDER_OR_FILE [--workers 1 0]
 
 Codes come from a generator with a fixed seed; `--ingest` measures real files with `mini` instead. Every figure of speed
 is of one process on an otherwise idle machine.
@@ -217,12 +218,12 @@ def scale(folder: Path, chunks: int) -> None:
         rows.unlink()
 
 
-def ingest_real(folder: Path, source: Path) -> None:
+def ingest_real(folder: Path, source: Path, numbers: list[int]) -> None:
     """Ingest real files with `mini`: rate, and the share of time that the model was at work."""
     from mbc_engine import ingest, load_model, open_bank
 
     model = load_model("mini")
-    for workers in (1, 0):
+    for workers in numbers:
         with open_bank(model, folder / f"real{workers}.mbc") as bank:
             *_, last = ingest(model, bank, [source], workers=workers)
         assert isinstance(last, IngestFinished)
@@ -239,10 +240,11 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=1_000_000, help="chunks of the large banks")
     parser.add_argument("--weigh", type=int, default=100_000, help="chunks of the banks that are weighed")
     parser.add_argument("--ingest", type=Path, metavar="PATH", help="measure real files with mini instead")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 0], help="reading processes, one run each")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if args.ingest:
-            ingest_real(Path(folder), args.ingest)
+            ingest_real(Path(folder), args.ingest, args.workers)
         else:
             weigh(Path(folder), args.weigh)
             scale(Path(folder), args.chunks)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank.block import Block, Row, checksum, key, keys_of, read_block, read_digests, read_keys
-from mbc_engine.bank.database import decoded
+from mbc_engine.bank.database import damaged, decoded
 from mbc_engine.bank.format import Codes, unpack
 from mbc_engine.bank.index import KeyIndex
 from mbc_engine.bank.origins import Origins
@@ -82,24 +82,27 @@ class BlockTable:
                 yield unpack(data or b"", self._header.shape, chunks)
 
     def get(self, block: int) -> Block:
-        """A whole block. Who changes it has to `put` it.
+        """A whole block, which must be there. Who changes it has to `put` it.
 
         Raises:
-            KeyError: there is no such block.
+            BankError: it is not, or makes no sense.
         """
-        if block in self._held:
-            self._held.move_to_end(block)
-            return self._held[block]
-        row, packed = self.row(block), self.packed(block)
-        with decoded(self._name):
-            return self._hold(block, read_block(row, packed, self._header))
+        content = self.find(block)
+        if content is None:
+            raise damaged(self._name)
+        return content
 
     def find(self, block: int) -> Block | None:
         """A whole block, or None where there is none of this number: an index may name blocks that are gone."""
+        if block in self._held:
+            self._held.move_to_end(block)
+            return self._held[block]
         try:
-            return self.get(block)
+            row, packed = self.row(block), self.packed(block)
         except KeyError:
             return None
+        with decoded(self._name):
+            return self._hold(block, read_block(row, packed, self._header))
 
     def digest_at(self, place: Place) -> bytes:
         """The content hash of a document."""

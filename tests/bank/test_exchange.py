@@ -236,7 +236,7 @@ def test_mutated_exports_are_refused_or_make_sound_banks(made: Any, tmp_path: Pa
         data = made.lines(other)
     path = tmp_path / "imported.mbc"
     taken = 0
-    for _ in range(rounds(full=3000, reduced=300)):
+    for _ in range(rounds(full=3000, reduced=150)):
         changed = bytearray(data)
         for _ in range(random.integers(1, 4)):
             kind, at = random.integers(0, 5), int(random.integers(0, len(changed)))
@@ -259,7 +259,7 @@ def test_mutated_exports_are_refused_or_make_sound_banks(made: Any, tmp_path: Pa
             taken += 1
             assert made.damages(path) == []
             path.unlink()
-    assert taken < rounds(full=3000, reduced=300) // 2
+    assert taken < rounds(full=3000, reduced=150) // 2
 
 
 def test_an_export_without_a_bank_in_its_signature_is_a_mismatch(made: Any, lines: list[Any], path: Path) -> None:

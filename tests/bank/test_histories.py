@@ -202,7 +202,7 @@ class Lived:
 def test_any_history_equals_a_dict(
     made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool
 ) -> None:
-    @settings(deadline=None, max_examples=rounds(full=600, reduced=60))
+    @settings(deadline=None, max_examples=rounds(full=600, reduced=40))
     @given(steps=STEPS)
     def run(steps: list[tuple[str, Any]]) -> None:
         folder = tmp_path_factory.mktemp("history")
