@@ -6,6 +6,7 @@ MBCError                 exit code 1
 ├── ModelError           4   a model folder, hub id or file that cannot be used
 │   └── ModelMismatch    4   a bank or adapter that belongs to another model
 └── BankError            5   a bank that cannot be opened, read or written
+    └── BankBusy         5   a bank that another process is writing
 """
 
 
@@ -51,3 +52,7 @@ class BankError(MBCError):
     """A bank that cannot be opened, read or written."""
 
     exit_code = 5
+
+
+class BankBusy(BankError):
+    """A bank that another process is writing, for longer than one waits."""

@@ -157,6 +157,8 @@ class DocumentsIngested(Event):
 class IngestFinished(Event):
     """The ingest is over. Counts are of this ingest, `bank_...` and sizes in bytes of the whole bank.
 
+    `is_complete` says that everything was gone through; it was stopped before otherwise.
+
     `removed` origins are in the bank no more: parts that a changed file has lost and, in pruning, files that are gone.
     `encoding` is the part of `seconds` that the model was at work.
     """
@@ -168,7 +170,9 @@ class IngestFinished(Event):
     skipped: int
     seconds: float
     encoding: float
+    is_complete: bool
     bank_documents: int
+    bank_origins: int
     bank_chunks: int
     code_bytes: int
     codebook_bytes: int

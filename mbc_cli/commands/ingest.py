@@ -1,6 +1,8 @@
 """`mbc ingest`: files into a bank."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,7 +13,6 @@ from mbc_cli.options import BankOption, JsonOption, ModelOption, WorkersOption
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
 
     from mbc_engine.bank import MemoryBank
     from mbc_engine.events import Event
@@ -57,32 +58,28 @@ def ingest(
     from mbc_cli.interrupt import stop_on_interrupt
     from mbc_cli.render.consoles import print_json
     from mbc_cli.render.ingest import IngestView, WatchView
-    from mbc_engine.documents import find_files
+    from mbc_engine.documents import require_paths
 
     _require_sense(paths, prune=prune, watch=watch, no_sources=no_sources)
     if paths != [STDIN]:
-        find_files(paths, ignore or [])  # a mistyped path is told at once, not after the model was loaded
+        require_paths(paths, ignore or [])  # a mistyped path is told at once, not after the model was loaded
     _require_fit(bank, prune=prune, no_sources=no_sources, half_codebook=half_codebook)
     loaded = load_model(model)
-    from mbc_engine.model.checkpoint import open_bank
-
     work = _Work(paths, ignore or [], prune, watch, number_of_workers(workers))
-    is_cut_short = False
     with (
-        open_bank(loaded, bank, keeps_origins=not no_sources, half=half_codebook) as memory,
+        _opened(loaded, bank, keeps_origins=not no_sources, half=half_codebook) as memory,
         WatchView(memory.name, as_json=json) if watch else IngestView(keeps_reasons=json) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
         if paths == [STDIN] and sys.stdin.isatty():
             view.line("Type the text; Ctrl-D ends it.")
         for event in work.events(loaded, memory, stop):
-            is_cut_short = stop.is_set()
             view.show(event)
     if not watch and json:
         print_json(view.summary_json(memory.name))
     elif not watch:
         view.show_summary(memory.name)
-    if is_cut_short:
+    if not view.is_complete:
         view.stopped()
         raise typer.Exit(130)
     if not watch:
@@ -99,7 +96,7 @@ class _Work:
     watch: bool
     workers: int
 
-    def events(self, model: "MBC", bank: "MemoryBank", stop: "threading.Event") -> "Iterator[Event]":
+    def events(self, model: "MBC", bank: "MemoryBank", stop: "threading.Event") -> Iterator["Event"]:
         """Do it."""
         from mbc_engine.serving.ingest import ingest, ingest_stream
         from mbc_engine.serving.watch import watch
@@ -109,6 +106,26 @@ class _Work:
         return (watch if self.watch else ingest)(
             model, bank, self.paths, ignore=self.ignore, prune=self.prune, workers=self.workers, stop=stop
         )
+
+
+@contextmanager
+def _opened(model: "MBC", path: Path, *, keeps_origins: bool, half: bool) -> Iterator["MemoryBank"]:
+    """`open_bank` for a while. A bank made for it goes again if it is left empty, whatever happened."""
+    from mbc_engine.bank import delete
+    from mbc_engine.bank.database import bytes_at, wal_of
+    from mbc_engine.model.checkpoint import open_bank
+
+    is_new, is_empty = not bytes_at(path), False
+    try:
+        with open_bank(model, path, keeps_origins=keeps_origins, half=half) as memory:
+            try:
+                yield memory
+            finally:
+                is_empty = memory.totals().documents == 0
+    finally:
+        # While another process has the bank open, which may be filling it, its log is still there.
+        if is_new and is_empty and not wal_of(path).exists():
+            delete(path)
 
 
 def _require_sense(paths: list[Path], *, prune: bool, watch: bool, no_sources: bool) -> None:
@@ -130,7 +147,6 @@ def _require_fit(bank: Path, *, prune: bool, no_sources: bool, half_codebook: bo
         BankError: it cannot be opened.
         ConfigError: it was made otherwise.
     """
-    from mbc_cli.render.bank.facts import precision
     from mbc_engine.bank import MemoryBank
     from mbc_engine.bank.database import bytes_at
     from mbc_engine.errors import ConfigError
@@ -138,11 +154,11 @@ def _require_fit(bank: Path, *, prune: bool, no_sources: bool, half_codebook: bo
     if not bytes_at(bank):
         return
     with MemoryBank.open(bank, read_only=True) as memory:
-        header, sizes = memory.header, memory.sizes()
+        keeps_origins, codebook_width = memory.header.keeps_origins, memory.codebook_width
     made = "It was made so: name another file with --bank, or leave out"
-    if no_sources and header.keeps_origins:
+    if no_sources and keeps_origins:
         raise ConfigError(f"{bank} keeps sources.", hint=f"{made} --no-sources.")
-    if prune and not header.keeps_origins:
+    if prune and not keeps_origins:
         raise ConfigError(f"{bank} keeps no sources to prune by.", hint=f"{made} --prune.")
-    if half_codebook and precision(header, sizes) == "single":
+    if half_codebook and codebook_width > 2:
         raise ConfigError(f"{bank} has its codebook in single precision.", hint=f"{made} --half-codebook.")

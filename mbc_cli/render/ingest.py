@@ -1,6 +1,7 @@
 """An ingest on the terminal: progress on stderr, what became of the files on stdout."""
 
 import time
+from dataclasses import asdict
 from functools import singledispatchmethod
 from typing import Any, Final
 
@@ -77,8 +78,13 @@ class IngestView(ProgressView):
         """Say what a stop leaves behind."""
         self.line("Stopped. What is counted above is saved; the same command goes on from there.")
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything was gone through; it was stopped before otherwise."""
+        return self._end.is_complete
+
     def show_summary(self, bank: str) -> None:
-        """Counts, reasons of skipped files, and the bank's sizes."""
+        """Counts, reasons of skipped files, and the bank's sizes if it holds anything."""
         end = self._end
         speed = f" ({rate(end.chunks, 'chunk', end.seconds)}, {_encoding(end)} in the encoder)" if end.chunks else ""
         out.print(
@@ -87,8 +93,8 @@ class IngestView(ProgressView):
         )
         out.print(f"{end.unchanged:,} unchanged, {end.removed:,} removed, {end.skipped:,} skipped.")
         self.show_skipped()
-        totals = BankTotals(end.bank_documents, end.bank_documents, end.bank_chunks)
-        print_facts([("bank", bank), ("holds", holdings(totals)), *size_facts(_sizes(end), end.bank_chunks)])
+        if end.bank_documents:
+            print_facts([("bank", bank), ("holds", holdings(_totals(end))), *size_facts(_sizes(end), end.bank_chunks)])
 
     def show_skipped(self) -> None:
         """The first skipped files, and why they were."""
@@ -110,9 +116,8 @@ class IngestView(ProgressView):
             "encoding": end.encoding,
             "bank": {
                 "path": bank,
-                "documents": end.bank_documents,
-                "chunks": end.bank_chunks,
-                "sizes": {"codes": end.code_bytes, "codebook": end.codebook_bytes, "file": end.file_bytes},
+                **asdict(_totals(end)),
+                "sizes": asdict(_sizes(end)),
             },
         }
 
@@ -195,6 +200,10 @@ def rate(count: int, noun: str, duration: float) -> str:
 
 def _encoding(end: IngestFinished) -> str:
     return f"{end.encoding / max(end.seconds, 1e-3):.0%} of the time"
+
+
+def _totals(end: IngestFinished) -> BankTotals:
+    return BankTotals(end.bank_documents, end.bank_origins, end.bank_chunks)
 
 
 def _sizes(end: IngestFinished) -> BankSizes:

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block, Row, checksum, key, keys_of, read_block, read_digests, read_keys
+from mbc_engine.bank.block import Block, Row, checksum, key, keys_of, read_block, read_digests, read_keys, read_origins
 from mbc_engine.bank.database import damaged, decoded
 from mbc_engine.bank.format import Codes, unpack
 from mbc_engine.bank.index import KeyIndex
@@ -107,6 +107,17 @@ class BlockTable:
     def digest_at(self, place: Place) -> bytes:
         """The content hash of a document."""
         return self.get(place.block).digests[place.row]
+
+    def origins(self, block: int) -> Origins:
+        """The origins in a block, its codes not read; none where there is no block of this number."""
+        if block in self._held:
+            return self._held[block].origins.between(0, len(self._held[block]))
+        try:
+            row = self.row(block)
+        except KeyError:
+            return Origins()
+        with decoded(self._name):
+            return read_origins(row, self._header)[1]
 
     def put(self, block: int, content: Block) -> None:
         """Write a block in the place of the one that has its number; one without documents goes."""

@@ -43,13 +43,7 @@ class Change:
         if self._header.keeps_origins:
             # A name that comes twice means the document that came last.
             latest = {(document.source, document.part): place for place, (document, _) in enumerate(items)}
-            self._drop_origins(
-                {
-                    name: at
-                    for name, at in self._blocks.find_origins(latest).items()
-                    if self._blocks.digest_at(at) != digests[latest[name]]
-                }
-            )
+            self._drop_origins(self._otherwise_read({name: digests[place] for name, place in latest.items()}))
             places: Iterable[int] = latest.values()
         else:
             places = range(len(items))
@@ -78,6 +72,24 @@ class Change:
                     codes=codes[np.repeat(is_new, lengths)],
                 )
             )
+
+    def adopt(self, documents: Sequence[DocumentRecord]) -> list[int]:
+        """Let contents that the bank has be known as these documents; returns the places of those it has not.
+
+        What was read under the same names before goes last: a content that only changes its name is never without one.
+        """
+        digests = short([document.digest for document in documents], self._header)
+        known = self._blocks.find_digests(set(digests))
+        if self._header.keeps_origins:
+            names = {(document.source, document.part): place for place, document in enumerate(documents)}
+            kept = {name: place for name, place in names.items() if digests[place] in known}
+            stale = self._otherwise_read({name: digests[place] for name, place in kept.items()})
+            added: defaultdict[Place, list[Origin]] = defaultdict(list)
+            for (source, part), place in kept.items():
+                added[known[digests[place]]].append(Origin(source, part, documents[place].date))
+            self._add_origins(added)
+            self._drop_origins(stale)
+        return [place for place, digest in enumerate(digests) if digest not in known]
 
     def remove(self, names: Collection[Name]) -> int:
         """Remove origins, and the documents left without one. Returns how many origins there were."""
@@ -109,6 +121,11 @@ class Change:
             [document.date for document in read],
         )
 
+    def _otherwise_read(self, names: Mapping[Name, bytes]) -> dict[Name, Place]:
+        """Where documents are that were read under these names and have other digests."""
+        found = self._blocks.find_origins(names)
+        return {name: at for name, at in found.items() if self._blocks.digest_at(at) != names[name]}
+
     def _append(self, new: Block) -> None:
         self._blocks.append(new)
         self._count(new.codes, +1)
@@ -125,7 +142,7 @@ class Change:
             if any(before[row] != origins for row, origins in after.items()):
                 content.origins = content.origins.changed(after)
                 self._blocks.put(block, content)
-                self._blocks.note(block, [], Origins.of(after.values()))
+                self._blocks.note(block, [], Origins.of(rows.values()))
 
     def _drop_origins(self, dropped: Mapping[Name, Place]) -> None:
         """Take origins, found at these places, from their documents, and drop the documents that have no other."""
@@ -141,8 +158,9 @@ class Change:
 
     def _drop_rows(self, block: int, rows: Sequence[int]) -> None:
         content = self._blocks.get(block)
-        for row in rows:
-            self._count(content.codes_of(row), -1)
+        is_gone = np.zeros(len(content), bool)
+        is_gone[list(rows)] = True
+        self._count(content.codes[np.repeat(is_gone, content.lengths)], -1)
         self._blocks.put(block, content.without(rows))
 
     def _count(self, codes: Codes, sign: int) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.errors import BankError
+from mbc_engine.errors import BankBusy, BankError
 
 _BUSY_SECONDS: Final = 10.0
 _ERRORS: Final = {
@@ -68,6 +68,17 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 
 @contextmanager
+def patience(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
+    """Inside, the connection waits no longer than this for other processes."""
+    (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {before}")
+
+
+@contextmanager
 def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
     """Close the connection if the block does not succeed."""
     try:
@@ -91,7 +102,8 @@ def explained(name: str) -> Iterator[None]:
         if code not in _ERRORS:
             raise
         what, hint = _ERRORS[code]
-        raise BankError(f"{name} {what}", hint=hint) from error
+        kind = BankBusy if code == sqlite3.SQLITE_BUSY else BankError
+        raise kind(f"{name} {what}", hint=hint) from error
 
 
 @contextmanager

@@ -71,9 +71,15 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
             require_origins(bank, head.keeps_origins, "The export")
             yield from _import_documents(bank, numbered, head.keeps_origins)
     except BaseException:
-        if is_new:
+        if is_new and not _holds_something(path):
             delete(path)
         raise
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether another process has put something into a bank meanwhile."""
+    with MemoryBank.open(path, read_only=True) as bank:
+        return bank.totals().documents > 0
 
 
 def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], with_origins: bool) -> Iterator[Event]:

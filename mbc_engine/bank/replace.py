@@ -1,5 +1,7 @@
 """All of a bank replaced by another one's content, in one transaction: whoever reads sees the old or the new."""
 
+import contextlib
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -35,5 +37,7 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
                 connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
         connection.execute("DETACH new")
-        connection.execute("PRAGMA auto_vacuum = FULL")
-        connection.execute("VACUUM")
+        # What is replaced is replaced: a disk too full for the smaller file must not make that an error.
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA auto_vacuum = FULL")
+            connection.execute("VACUUM")

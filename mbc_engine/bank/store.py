@@ -4,6 +4,7 @@ Every change is one transaction, so a process killed at any moment leaves the ba
 other processes go on beside one writer.
 """
 
+import os
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from mbc_engine.bank.database import (
     damaged,
     decoded,
     explained,
+    patience,
     refuse_folder,
     transaction,
     wal_of,
@@ -37,6 +39,7 @@ from mbc_engine.bank.records import (
     BankTotals,
     DocumentRecord,
     ModelSignature,
+    Origin,
     StoredChunk,
     StoredDocument,
 )
@@ -180,6 +183,13 @@ class MemoryBank:
         """The path, or what stands for it in messages."""
         return str(self.path) if self.path else "The bank in memory"
 
+    def is_file(self, path: Path) -> bool:
+        """Whether this is the bank's file, or one that SQLite keeps beside it."""
+        if self.path is None:
+            return False
+        own = os.path.realpath(self.path)
+        return os.path.realpath(path) in (own, f"{own}-wal", f"{own}-shm", f"{own}-journal")
+
     def require(self, signature: ModelSignature) -> None:
         """Make sure that this model wrote the bank.
 
@@ -207,6 +217,18 @@ class MemoryBank:
         if items:
             with self._change() as change:
                 change.add(items)
+
+    def adopt(self, documents: Sequence[DocumentRecord]) -> list[int]:
+        """Let contents that the bank has be known as these documents, so that they need not be encoded again.
+
+        Returns:
+            The places of the documents whose contents it does not have, which are to be added.
+
+        Raises:
+            BankError: the bank cannot be written.
+        """
+        with self._change() as change:
+            return change.adopt(documents)
 
     def remove(self, names: Collection[tuple[str, str]]) -> int:
         """Remove origins, given as source and part, and the documents left without one. Returns how many there were.
@@ -244,8 +266,10 @@ class MemoryBank:
         self.settle()
 
     def settle(self) -> None:
-        """Merge the log of changes into the file and empty it, as far as no reader is in the way."""
-        with explained(self.name):
+        """Merge the log of changes into the file and empty it, as far as no reader is in the way for half a second."""
+        if self._connection.in_transaction:
+            return
+        with explained(self.name), patience(self._connection, 0.5):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def knows(self, document: DocumentRecord) -> bool:
@@ -275,6 +299,16 @@ class MemoryBank:
         """All documents in stored order. The bank may be changed meanwhile, as in pruning."""
         return (document for document, _ in self.items())
 
+    def origins(self) -> Iterator[Origin]:
+        """All origins, in no certain order; quicker than `documents`. The bank may be changed meanwhile."""
+        with self.snapshot():
+            blocks = self._blocks.extents()[:, 0].tolist()
+        for block in blocks:
+            with self.snapshot():
+                origins = self._blocks.origins(block)
+            for several in origins:
+                yield from several
+
     def items(self) -> Iterator[tuple[StoredDocument, Codes]]:
         """All documents in stored order with their codes. The bank may be changed meanwhile."""
         with self.snapshot():
@@ -284,7 +318,8 @@ class MemoryBank:
                 content = self._blocks.find(block)
             if content is None:
                 continue
-            yield from zip(content.documents(), np.split(content.codes, np.cumsum(content.lengths)[:-1]), strict=True)
+            documents = list(content.documents())
+            yield from zip(documents, np.split(content.codes, np.cumsum(content.lengths)[:-1]), strict=True)
 
     def totals(self) -> BankTotals:
         """How much the bank holds; takes no longer for a large bank than for a small one."""
@@ -312,6 +347,11 @@ class MemoryBank:
             row = self._row("SELECT counts FROM bank")
         with decoded(self.name):
             return np.frombuffer(row[0], "<i8").astype(np.int64).reshape(shape.levels, shape.positions, shape.num_codes)
+
+    @property
+    def codebook_width(self) -> int:
+        """Bytes of a number of the stored codebook: 2 in half precision, else 4."""
+        return int(self._row("SELECT width FROM books")[0])
 
     def books(self) -> Books:
         """The codebook, [levels, positions, num_codes, dim] float32."""

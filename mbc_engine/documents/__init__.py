@@ -2,11 +2,14 @@
 
 from mbc_engine.documents.chunks import chunk
 from mbc_engine.documents.document import Document, Skipped
+from mbc_engine.documents.ignore import IGNORE_FILE
 from mbc_engine.documents.reader import read_document, read_file, read_stream
 from mbc_engine.documents.sentences import split_sentences
-from mbc_engine.documents.walk import Found, find_files
+from mbc_engine.documents.unreadable import shown
+from mbc_engine.documents.walk import Found, find_files, require_paths
 
 __all__ = [
+    "IGNORE_FILE",
     "Document",
     "Found",
     "Skipped",
@@ -15,5 +18,7 @@ __all__ = [
     "read_document",
     "read_file",
     "read_stream",
+    "require_paths",
+    "shown",
     "split_sentences",
 ]

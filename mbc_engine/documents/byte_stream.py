@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from mbc_engine.documents.unreadable import UnreadableFile, described, reason
+from mbc_engine.documents.unreadable import EmptyFile, UnreadableFile, described, reason
 
 # What `ByteStream.peek` gives at least, if there are that many.
 PEEK_BYTES = 1 << 20
@@ -96,7 +96,7 @@ class ByteStream(io.BufferedReader):
                 raise UnreadableFile(f"is larger than {most >> 20} MB")
         if not blocks:
             self.require_whole()
-            raise UnreadableFile("is empty")
+            raise EmptyFile
         return b"".join(blocks)
 
 

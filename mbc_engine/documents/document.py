@@ -38,7 +38,9 @@ class Skipped:
     Attributes:
         source: a file or folder; for one row of a file, `path#row`.
         reason: worded to follow the name.
+        is_whole: whether a file was read to its end nevertheless: there is nothing in it.
     """
 
     source: str
     reason: str
+    is_whole: bool = False

@@ -1,6 +1,7 @@
 """Which files a walk leaves out: patterns in the syntax of .gitignore, given or in files named `.mbcignore`."""
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,10 @@ class Ignore:
         """
         from pathspec import GitIgnoreSpec
 
-        return cls(os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns))
+        try:
+            return cls(os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns))
+        except re.error as error:  # of a range such as [z-a]
+            raise ValueError(f"A pattern cannot be used: {error}") from error
 
     @classmethod
     def read(cls, folder: str) -> "Ignore | None":

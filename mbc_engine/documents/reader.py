@@ -14,7 +14,7 @@ from mbc_engine.documents.document import Document, Skipped
 from mbc_engine.documents.encoding import storable
 from mbc_engine.documents.formats import SUFFIXES, TEXT, Format, kind_of
 from mbc_engine.documents.formats.content import BadRow, Content
-from mbc_engine.documents.unreadable import UnreadableFile, reason, shown
+from mbc_engine.documents.unreadable import EmptyFile, UnreadableFile, reason, shown
 from mbc_engine.errors import DataError
 
 
@@ -35,6 +35,8 @@ def read_file(path: Path) -> Iterator[Document | Skipped]:
             raise UnreadableFile("has a name that is not UTF-8")
         with open_bytes(path, kind.compression) as stream:
             yield from _documents(stream, kind.format, source, day_of_timestamp(status.st_mtime))
+    except EmptyFile as error:
+        yield Skipped(source, reason(error), is_whole=True)
     except (OSError, UnreadableFile) as error:
         yield Skipped(shown(source), reason(error))
 
@@ -89,7 +91,7 @@ def _documents(stream: ByteStream, format: Format, source: str, date: str | None
             yield _document(content, format, source, date, stream.position())
     stream.require_whole()
     if is_empty:
-        raise UnreadableFile("is empty")
+        raise EmptyFile
 
 
 def _document(content: Content, format: Format, source: str, date: str | None, position: int) -> Document:

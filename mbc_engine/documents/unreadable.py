@@ -10,6 +10,13 @@ class UnreadableFile(Exception):
     """Raised while a file is read. Its message is the reason, worded to follow the file's name."""
 
 
+class EmptyFile(UnreadableFile):
+    """The file was read to its end, and there is no text in it."""
+
+    def __init__(self) -> None:
+        super().__init__("is empty")
+
+
 def reason(error: OSError | UnreadableFile) -> str:
     """What to tell after the file's name."""
     if isinstance(error, OSError):

@@ -53,8 +53,7 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = ()) -> Found:
     Raises:
         DataError: one of `paths` does not exist or cannot be looked at, or one of `ignore` is no pattern.
     """
-    for path in paths:
-        _require(path)
+    require_paths(paths)
     waiting = [_named(path, ignore) for path in reversed(paths)]
     files: list[Path] = []
     skipped: list[Skipped] = []
@@ -77,6 +76,17 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = ()) -> Found:
         except (OSError, UnreadableFile) as error:
             skipped.append(Skipped(shown(place.path), reason(error)))
     return Found(tuple(files), tuple(skipped))
+
+
+def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
+    """Make sure, without a walk, that named files and folders are there and that patterns are such.
+
+    Raises:
+        DataError: as `find_files`.
+    """
+    for path in paths:
+        _require(path)
+        _named(path, ignore)
 
 
 def _require(path: Path) -> None:

@@ -3,19 +3,17 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 from torch import Tensor
 
-from mbc_engine.bank import BankSizes, MemoryBank, Origin, StoredChunk
-from mbc_engine.documents import Document, read_document, split_sentences
-from mbc_engine.errors import BankError, DataError
+from mbc_engine.bank import BankSizes, MemoryBank, StoredChunk
+from mbc_engine.documents import split_sentences
+from mbc_engine.errors import BankError
 from mbc_engine.model.checkpoint import signature
 from mbc_engine.model.mbc import MBC, Answer
 from mbc_engine.model.memory import BankMemory
+from mbc_engine.serving.file_state import Files, State
 
-State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
 # Chunks looked at for each answer; the shares of a document's chunks add up.
 CHUNKS = 50
 
@@ -128,16 +126,21 @@ class Recall:
             shares[place.document.digest] = shares.get(place.document.digest, 0.0) + share
         ranked = sorted(shares, key=lambda digest: -shares[digest])[:most]
         wanted = self._model.documents.sentence_vectors([question])[0]
-        return tuple(self._source(wanted, best[digest], shares[digest]) for digest in ranked)
+        files = Files()
+        return tuple(self._source(files, wanted, best[digest], shares[digest]) for digest in ranked)
 
-    def _source(self, wanted: Tensor, place: StoredChunk, share: float) -> Source:
+    def _source(self, files: Files, wanted: Tensor, place: StoredChunk, share: float) -> Source:
         """A source with the sentence whose vector is closest to `wanted` [E]."""
-        if not place.document.origins:
-            return Source(place.document.digest, "", share, "unknown", None, None)
-        looked_at = [(origin, *_look(origin, place.document.digest)) for origin in place.document.origins]
-        origin, state, document = next((look for look in looked_at if look[2]), looked_at[0])
-        sentence = self._sentence(wanted, document.text, place.ordinal) if document else None
-        return Source(origin.source, origin.part, share, state, sentence, origin.date)
+        origins, digest = place.document.origins, place.document.digest
+        if not origins:
+            return Source(digest, "", share, "unknown", None, None)
+        origin, look = origins[0], files.look(origins[0], digest)
+        for other in origins[1:] if look.document is None else ():
+            if (found := files.look(other, digest)).document:
+                origin, look = other, found
+                break
+        sentence = self._sentence(wanted, look.document.text, place.ordinal) if look.document else None
+        return Source(origin.source, origin.part, share, look.state, sentence, origin.date)
 
     def _sentence(self, wanted: Tensor, text: str, ordinal: int) -> str | None:
         """The best sentence of a text's chunk; None if chunks are made by other rules since."""
@@ -149,12 +152,3 @@ class Recall:
         sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
         fit = encoder.sentence_vectors(sentences) @ wanted
         return sentences[int(fit.argmax())]
-
-
-def _look(origin: Origin, digest: str) -> tuple[State, Document | None]:
-    """What has become of the text with this beginning of a digest where it was read; the text too, if unchanged."""
-    try:
-        document = read_document(origin.source, origin.part)
-    except DataError:
-        return "unreadable" if Path(origin.source).exists() else "gone", None
-    return ("unchanged", document) if document.digest.startswith(digest) else ("changed", None)

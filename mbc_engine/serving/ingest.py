@@ -3,8 +3,9 @@
 import os
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -52,32 +53,30 @@ def ingest(
         ModelMismatch: another model wrote the bank.
     """
     found = find_files(paths, ignore)
-    yield from ingest_found(
-        model, bank, paths, found, found.files, prune=prune, workers=workers, batch_chunks=batch_chunks, stop=stop
-    )
+    gone = partial(vanished, bank, paths, found) if prune else None
+    yield from ingest_found(model, bank, found, gone=gone, workers=workers, batch_chunks=batch_chunks, stop=stop)
 
 
 def ingest_found(
     model: MBC,
     bank: MemoryBank,
-    paths: Sequence[Path],
     found: Found,
-    files: Sequence[Path],
     *,
-    prune: bool = False,
+    gone: Callable[[], Collection[tuple[str, str]]] | None = None,
     workers: int = 0,
     batch_chunks: int = BATCH_CHUNKS,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """`ingest` after the walk: of what was found below `paths`, read `files` only."""
+    """`ingest` after the walk. What `gone` gives when all is read, origins by source and part, is forgotten."""
     bank.require(signature(model))
-    yield IngestStarted(len(files), sum(map(bytes_at, files)))
+    yield IngestStarted(len(found.files), sum(map(bytes_at, found.files)))
     run = Run(model, bank, batch_chunks, stop)
     for skipped in found.skipped:
-        yield run.skipped(skipped)
-    yield from run.memorise(read_all(files, bank, model.documents.chunker, workers=workers))
-    if prune and not run.is_stopped:
-        run.remove(_vanished(bank, paths, found))
+        if not bank.is_file(Path(skipped.source)):
+            yield run.skipped(skipped)
+    yield from run.memorise(read_all(found.files, bank, model.documents.chunker, workers=workers))
+    if gone and run.is_complete:
+        run.remove(gone())
     yield run.finished()
 
 
@@ -101,21 +100,21 @@ def ingest_stream(
 
 
 class Run:
-    """One pass of items into a bank, and what is counted on the way."""
+    """One pass of items into a bank, and what is counted on the way.
+
+    Attributes:
+        is_complete: whether it has come to its end and was not stopped.
+    """
 
     def __init__(self, model: MBC, bank: MemoryBank, batch_chunks: int, stop: threading.Event | None) -> None:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
+        self.is_complete = False
         self._began = time.monotonic()
         self._encoding = 0.0
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = 0
         self._size = 0
         self._waiting: list[Chunked] = []
         self._lost: set[tuple[str, str]] = set()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the end was asked for."""
-        return self._stop is not None and self._stop.is_set()
 
     def skipped(self, item: Skipped) -> FileSkipped:
         """Count what was not read."""
@@ -127,7 +126,7 @@ class Run:
         waiting_chunks, reported = 0, time.monotonic()
         with closing(items):
             for item in items:
-                if self.is_stopped:
+                if self._stop is not None and self._stop.is_set():
                     return
                 match item:
                     case Skipped():
@@ -150,6 +149,7 @@ class Run:
                 reported = time.monotonic()
                 yield self._progress()
             self._commit()
+            self.is_complete = True
             yield self._progress()
 
     def remove(self, origins: Collection[tuple[str, str]]) -> None:
@@ -159,6 +159,7 @@ class Run:
 
     def finished(self) -> IngestFinished:
         """The last event."""
+        self._bank.settle()
         totals, sizes = self._bank.totals(), self._bank.sizes()
         return IngestFinished(
             documents=self._documents,
@@ -168,7 +169,9 @@ class Run:
             skipped=self._skipped,
             seconds=self._seconds(),
             encoding=round(self._encoding, 3),
+            is_complete=self.is_complete,
             bank_documents=totals.documents,
+            bank_origins=totals.origins,
             bank_chunks=totals.chunks,
             code_bytes=sizes.codes,
             codebook_bytes=sizes.codebook,
@@ -176,14 +179,17 @@ class Run:
         )
 
     def _commit(self) -> None:
-        """Encode all that waits together, and store it."""
-        began = time.monotonic()
-        codes = self._model.memorise([chunk for item in self._waiting for chunk in item.chunks])
-        self._encoding += time.monotonic() - began
-        ends = np.cumsum([len(item.chunks) for item in self._waiting])
+        """Encode together all that waits, but for contents the bank has under other names, and store it."""
+        if not self._waiting and not self._lost:
+            return
         records = [item.record for item in self._waiting]
+        new = [self._waiting[place] for place in self._bank.adopt(records)] if records else []
+        began = time.monotonic()
+        codes = self._model.memorise([chunk for item in new for chunk in item.chunks])
+        self._encoding += time.monotonic() - began
+        ends = np.cumsum([len(item.chunks) for item in new])
         with self._bank.changing():
-            self._bank.add(list(zip(records, np.split(codes, ends[:-1]), strict=True)) if records else [])
+            self._bank.add([(item.record, own) for item, own in zip(new, np.split(codes, ends[:-1]), strict=False)])
             self.remove(self._lost)
         self._documents += len(records)
         self._chunks += len(codes)
@@ -196,7 +202,7 @@ class Run:
         return round(time.monotonic() - self._began, 3)
 
 
-def _vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple[str, str]]:
+def vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple[str, str]]:
     """What the bank has from below the named folders, but for the files found and what could not be looked at."""
     roots = tuple(inside(os.path.realpath(path)) for path in paths if path.is_dir())
     met = {os.path.realpath(path) for path in found.files}
@@ -207,12 +213,7 @@ def _vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tupl
             return False
         return unknown.isdisjoint([source, *map(str, Path(source).parents)])
 
-    return {
-        (origin.source, origin.part)
-        for document in bank.documents()
-        for origin in document.origins
-        if is_gone(origin.source)
-    }
+    return {origin[:2] for origin in bank.origins() if is_gone(origin.source)}
 
 
 def inside(folder: str) -> str:

@@ -1,24 +1,25 @@
 """Files into chunks, ready to be encoded: in this process, or in others while the model is at work."""
 
-import contextlib
 import multiprocessing
 import os
-import queue
 import signal
 import threading
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
 from mbc_engine.bank import MemoryBank, Record
-from mbc_engine.documents import Document, Skipped, read_file
+from mbc_engine.documents import Document, Skipped, read_file, shown
 from mbc_engine.errors import MBCError
 from mbc_engine.model.chunker import Chunker
 
-# Documents read ahead: enough for the model's next batch while it is busy with one.
-_AHEAD: Final = 512
+# Chunks read ahead: enough for the model's next batches while it is busy with one.
+_AHEAD: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,10 @@ def chunked(document: Document, bank: MemoryBank, chunker: Chunker, size: int = 
 
 def read_chunks(path: Path, bank: MemoryBank, chunker: Chunker) -> Iterator[Item]:
     """What becomes of one file; `FileRead` comes last."""
-    source, parts, is_whole, position = os.path.realpath(path), set[str](), True, 0
+    source, parts, is_whole, position = shown(os.path.realpath(path)), set[str](), True, 0
     for document in read_file(path):
         if isinstance(document, Skipped):
-            is_whole = is_whole and document.source != source
+            is_whole = is_whole and (document.is_whole or document.source != source)
             yield document
         else:
             parts.add(document.part)
@@ -108,13 +109,16 @@ class Workers:
         bank: the bank file, which the processes look into for what is unchanged.
         chunker: cuts the texts.
         number: how many processes, at least 1.
+
+    Raises:
+        MBCError: from the iteration, if the processes cannot start or the bank cannot be read.
     """
 
     def __init__(self, paths: Sequence[Path], bank: Path, chunker: Chunker, number: int) -> None:
         self._waiting = iter(paths)
         self._taking = threading.Lock()
         self._task = bank, chunker
-        self._items: queue.Queue[Item | BaseException | None] = queue.Queue(_AHEAD)
+        self._items = _Ahead()
         self._is_closed = threading.Event()
         self._processes: list[multiprocessing.process.BaseProcess] = []
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(number)]
@@ -126,6 +130,7 @@ class Workers:
 
     def __exit__(self, *exception: object) -> None:
         self._is_closed.set()
+        self._items.close()
         for process in self._processes:
             process.kill()
         for thread in self._threads:
@@ -136,7 +141,7 @@ class Workers:
     def _taken(self) -> Iterator[Item]:
         running = len(self._threads)
         while running:
-            item = self._items.get()
+            item = self._items.take()
             if item is None:
                 running -= 1
             elif isinstance(item, BaseException):
@@ -150,53 +155,114 @@ class Workers:
             while not self._is_closed.is_set() and (path := self._next()) is not None:
                 try:
                     connection.send(path)
-                    while (item := connection.recv()) is not None:
-                        if isinstance(item, MBCError):
-                            raise item
-                        self._put(item)
-                except (EOFError, OSError):
-                    if self._is_closed.is_set():
-                        return
-                    self._put(Skipped(os.fsdecode(path), "ended the process that read it"))
-                    self._put(FileRead(bytes_at(path), frozenset()))
-                    connection = self._start()
+                    while (item := _received(connection)) is not None:
+                        self._items.put(item)
+                except (EOFError, ConnectionError):
+                    if not self._is_closed.is_set():
+                        self._items.put(Skipped(shown(path), "ended the process that read it"))
+                        self._items.put(FileRead(bytes_at(path), frozenset()))
+                        connection = self._start()
             connection.close()
         except BaseException as error:
-            self._put(error)
+            self._items.put(error)
         finally:
-            self._put(None)
+            self._items.put(None)
 
     def _next(self) -> Path | None:
         with self._taking:
             return next(self._waiting, None)
 
-    def _put(self, item: Item | BaseException | None) -> None:
-        while not self._is_closed.is_set():
-            try:
-                return self._items.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-
     def _start(self) -> Connection:
         # Not forked: a fork of a process in which torch has threads may wait for ever for a lock of theirs.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, *self._task), daemon=True)
-        process.start()
-        self._processes.append(process)
+        process = context.Process(target=_work, args=(theirs,), daemon=True)
+        with _interrupts_held():
+            process.start()
         theirs.close()
+        self._processes.append(process)
+        try:
+            ours.send(self._task)  # not among the arguments: writing these to a process that is dead waits for ever
+            _received(ours)
+        except (EOFError, ConnectionError) as error:
+            raise MBCError(
+                "The processes that read files cannot start.",
+                hint='Use none (--workers 0); a script has to begin its work below `if __name__ == "__main__":`.',
+            ) from error
         return ours
 
 
-def _work(connection: Connection, path: Path, chunker: Chunker) -> None:
+class _Ahead:
+    """What was read ahead of its use. Who puts waits while there is enough."""
+
+    def __init__(self) -> None:
+        self._items: deque[Item | BaseException | None] = deque()
+        self._weight = 0
+        self._is_closed = False
+        self._changed = threading.Condition()
+
+    def put(self, item: Item | BaseException | None) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._weight < _AHEAD or self._is_closed)
+            self._items.append(item)
+            self._weight += _weight(item)
+            self._changed.notify_all()
+
+    def take(self) -> Item | BaseException | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._items)
+            item = self._items.popleft()
+            self._weight -= _weight(item)
+            self._changed.notify_all()
+            return item
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+
+def _weight(item: Item | BaseException | None) -> int:
+    return len(item.chunks) if isinstance(item, Chunked) else 1
+
+
+def _received(connection: Connection) -> Item | None:
+    """The next thing a process sends; raises what it could not do."""
+    item: Item | BaseException | None = connection.recv()
+    if isinstance(item, BaseException):
+        raise item
+    return item
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process started inside begins with Ctrl-C blocked: it goes to all processes of a terminal, and would end one
+    that does not ignore it yet."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its own start, with that of the first process, would unblock it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(connection: Connection) -> None:
     """A process's life: files in, what becomes of them out, until the other end goes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of a terminal; the first one decides
-    with contextlib.suppress(EOFError, OSError):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(EOFError, ConnectionError):
         try:
+            path, chunker = connection.recv()
             with MemoryBank.open(path, read_only=True) as bank:
+                connection.send(None)  # ready
                 while True:
                     for item in read_chunks(connection.recv(), bank, chunker):
                         connection.send(item)
                     connection.send(None)
-        except MBCError as error:
+        except (EOFError, ConnectionError):
+            raise
+        except Exception as error:  # the end of this process's world: the other one says it
             connection.send(error)

@@ -14,6 +14,8 @@ from mbc_engine.model.mbc import MBC
 from mbc_engine.serving.ingest import BATCH_CHUNKS, Run
 from mbc_engine.serving.reading import Chunked, Item, bytes_at, read_all
 
+Name = tuple[str, str]
+
 
 def reencode(
     model: MBC, path: Path, *, drop_missing: bool = False, workers: int = 0, stop: threading.Event | None = None
@@ -38,54 +40,74 @@ def reencode(
     files = [Path(source) for source in sources if Path(source).is_file()]
     yield IngestStarted(len(files), sum(map(bytes_at, files)))
     beside = path.with_name(path.name + ".reencoding")
-    with _open_beside(model, beside) as new:
+    with _open_beside(model, beside, path) as new:
         run = Run(model, new, BATCH_CHUNKS, stop)
         for source in sources:
             if not Path(source).is_file():
                 yield run.skipped(Skipped(source, "is gone"))
         items = read_all(files, new, model.documents.chunker, workers=workers)
         yield from run.memorise(_only(items, wanted))
-        if run.is_stopped:
-            yield run.finished()
+        finished = run.finished()
+        if not finished.is_complete:
+            yield finished
             return
-        missing = wanted - {origin[:2] for document in new.documents() for origin in document.origins}
-        if missing and not drop_missing:
+        # What was removed from the old bank since an earlier, unfinished call.
+        new.remove({name for name in _names(new) if not _is_wanted(name, wanted)})
+        if (missing := _missing(wanted, _names(new))) and not drop_missing:
             raise BankError(
-                f"{len(missing)} of {len(wanted)} documents cannot be read any more; {path} stays as it was.",
+                f"{missing} of {len(wanted)} documents cannot be read any more; {path} stays as it was.",
                 hint="Bring their files back and run this again, or let them go with --drop-missing.",
             )
-        yield run.finished()
+        finished = run.finished()
 
-    def require_no_others() -> None:
-        if _origins(path) - wanted:
-            raise BankError(f"{path} was given documents meanwhile.", hint="Run this again; what is done stays done.")
+    def require_unchanged() -> None:
+        if _origins(path) != wanted:
+            raise BankError(f"{path} was changed meanwhile.", hint="Run this again; what is done stays done.")
 
-    replace_content(path, beside, check=require_no_others)
+    replace_content(path, beside, check=require_unchanged)
     delete(beside)
+    yield finished
 
 
-def _origins(path: Path) -> set[tuple[str, str]]:
+def _origins(path: Path) -> set[Name]:
     """Source and part of all that a bank holds."""
     with MemoryBank.open(path, read_only=True) as bank:
         if not bank.header.keeps_origins:
             raise BankError(
                 f"{path} does not know where its documents came from.", hint="Ingest them again, into another bank."
             )
-        return {origin[:2] for document in bank.documents() for origin in document.origins}
+        return _names(bank)
 
 
-def _open_beside(model: MBC, path: Path) -> MemoryBank:
-    """The new bank as far as it is; begun again if it was of yet another model."""
+def _names(bank: MemoryBank) -> set[Name]:
+    return {origin[:2] for origin in bank.origins()}
+
+
+def _open_beside(model: MBC, path: Path, old: Path) -> MemoryBank:
+    """The new bank as far as it is, its codebook in the old one's precision; begun anew if of yet another model."""
+    with MemoryBank.open(old, read_only=True) as bank:
+        half = bank.codebook_width == 2
     try:
-        return open_bank(model, path)
+        return open_bank(model, path, half=half)
     except ModelMismatch:
         delete(path)
-        return open_bank(model, path)
+        return open_bank(model, path, half=half)
 
 
-def _only(items: Generator[Item, None, None], wanted: set[tuple[str, str]]) -> Generator[Item, None, None]:
+def _is_wanted(name: Name, wanted: set[Name]) -> bool:
+    """Whether the old bank has it: itself, or the whole of a file that comes in parts by now."""
+    return name in wanted or (name[0], "") in wanted
+
+
+def _missing(wanted: set[Name], had: set[Name]) -> int:
+    """How many are not there, as themselves or as parts of the file they were the whole of."""
+    sources = {source for source, _ in had}
+    return sum(name not in had and not (name[1] == "" and name[0] in sources) for name in wanted)
+
+
+def _only(items: Generator[Item, None, None], wanted: set[Name]) -> Generator[Item, None, None]:
     """Without documents that the old bank does not have: a file may hold more rows by now."""
     with closing(items):
         for item in items:
-            if not isinstance(item, Chunked) or (item.record.source, item.record.part) in wanted:
+            if not isinstance(item, Chunked) or _is_wanted((item.record.source, item.record.part), wanted):
                 yield item

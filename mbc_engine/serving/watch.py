@@ -1,18 +1,22 @@
-"""A folder followed: what changes in it is memorised as it changes."""
+"""Files and folders followed: what changes in them is memorised as it changes."""
 
 import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+from watchfiles import Change
 from watchfiles import watch as changes
 
 from mbc_engine.bank import MemoryBank
-from mbc_engine.documents import Found, find_files
+from mbc_engine.documents import IGNORE_FILE, Found, find_files, require_paths
+from mbc_engine.errors import BankBusy, DataError
 from mbc_engine.events import Event
 from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.ingest import ingest_found, inside
+from mbc_engine.serving.ingest import ingest, ingest_found, inside, vanished
 
+# How long a stop may go unnoticed.
 _STOP_MILLISECONDS = 300
 
 
@@ -28,28 +32,67 @@ def watch(
 ) -> Iterator[Event]:
     """Ingest files and folders, and again what changes in them, until `stop` is set.
 
-    Each ingest gives its own events, `IngestFinished` last; only the first is done by `workers`. Arguments and errors
-    are otherwise those of `ingest`.
+    Each ingest gives its own events, `IngestFinished` last; only the first is done by `workers`. A path that goes is
+    waited for. While another process writes to the bank, changes wait.
+
+    Raises:
+        DataError: a path does not exist when it begins, or cannot be watched.
+        BankError, ModelMismatch: as `ingest`.
     """
+    require_paths(paths, ignore)
+    # A named file is watched by its folder: saving often puts another file in its place.
+    folders = {path if path.is_dir() else path.absolute().parent for path in paths}
     coming = changes(
-        *paths,
+        *sorted(folders),
         watch_filter=None,
         stop_event=stop,
         rust_timeout=_STOP_MILLISECONDS,
         yield_on_timeout=True,
         raise_interrupt=False,
+        ignore_permission_denied=True,
     )
-    next(coming)  # the watch begins before the first walk, so that nothing falls between the two
-    found = find_files(paths, ignore)
-    yield from ingest_found(model, bank, paths, found, found.files, prune=prune, workers=workers, stop=stop)
-    for changed in coming:
-        if changed:
-            found = find_files(paths, ignore)
-            touched = _at_or_below(found, {os.path.realpath(path) for _, path in changed})
-            yield from ingest_found(model, bank, paths, found, touched, prune=prune, stop=stop)
+    try:
+        next(coming, None)  # the watch begins before the first walk, so that nothing falls between the two
+        yield from ingest(model, bank, paths, ignore=ignore, prune=prune, workers=workers, stop=stop)
+        waiting: set[tuple[Change, str]] = set()
+        for changed in coming:
+            waiting |= changed
+            if not waiting:
+                continue
+            there = [path for path in paths if path.exists()]
+            found = find_files(there, ignore)
+            touched = _touched(found, {_place(path) for _, path in waiting})
+            has_lost = any(change == Change.deleted or _is_rule(path) for change, path in waiting)
+            if touched.files or touched.skipped or (prune and has_lost):
+                gone = partial(vanished, bank, there, found) if prune and has_lost else None
+                try:
+                    yield from ingest_found(model, bank, touched, gone=gone, stop=stop)
+                except BankBusy:
+                    continue
+            waiting = set()
+    except OSError as error:
+        raise DataError(f"The folders cannot be watched: {error}.", hint="Ingest them now and then instead.") from error
 
 
-def _at_or_below(found: Found, places: Collection[str]) -> list[Path]:
-    """The files found at these places, or in folders that are."""
+def _is_rule(path: str) -> bool:
+    """Whether this file says what is to be ignored."""
+    return Path(path).name == IGNORE_FILE
+
+
+def _place(path: str) -> str:
+    """What a changed path stands for: itself or, if it says what is to be ignored, its folder."""
+    return os.path.realpath(Path(path).parent if _is_rule(path) else path)
+
+
+def _touched(found: Found, places: Collection[str]) -> Found:
+    """What was found at these places, or in folders that are."""
     folders = tuple(map(inside, places))
-    return [path for path in found.files if (real := os.path.realpath(path)) in places or real.startswith(folders)]
+
+    def is_touched(path: Path | str) -> bool:
+        real = os.path.realpath(path)
+        return real in places or real.startswith(folders)
+
+    return Found(
+        tuple(path for path in found.files if is_touched(path)),
+        tuple(skipped for skipped in found.skipped if is_touched(skipped.source)),
+    )

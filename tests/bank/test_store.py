@@ -342,3 +342,22 @@ def test_bank_passes_to_another_thread(made: Any, bank: MemoryBank) -> None:
 def test_needs_no_torch() -> None:
     program = "import sys, mbc_engine.bank, mbc_engine.documents; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_documents_may_be_added_while_they_are_gone_through(made: Any, bank: MemoryBank) -> None:
+    bank.add([made.item(f"/{number}", number) for number in range(3)])
+    seen = []
+    for document in bank.documents():
+        seen.append(document.digest)
+        bank.add([made.item(f"/late/{len(seen)}", 10 + len(seen))])
+    assert seen == [made.digest(number)[:32] for number in range(3)]
+
+
+def test_contents_that_are_there_are_adopted(made: Any, bank: MemoryBank) -> None:
+    bank.add([made.item("/a", 1), made.item("/b", 2)])
+    records = [made.record("/a", 2), made.record("/b", 1), made.record("/c", 3), made.record("/d", 1)]
+    assert bank.adopt(records) == [2]
+    with made.bank() as anew:
+        anew.add([made.item("/a", 2), made.item("/b", 1), made.item("/d", 1)])
+        assert made.lines(bank) == made.lines(anew)
+    assert sorted(origin.source for origin in bank.origins()) == ["/a", "/b", "/d"]

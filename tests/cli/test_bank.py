@@ -22,7 +22,7 @@ def test_info_tells_sizes_and_model(mbc, made):
     assert "6 bits: 2 tokens of 8 codes" in shown
     assert "one book for all, 3 wide, half precision" in shown
     assert "6 B, 0.75 bytes a chunk" in shown
-    assert "48 B, 6 bytes a chunk" in shown
+    assert "48 B, once, however large the bank" in shown
 
 
 def test_info_as_json(mbc, made):

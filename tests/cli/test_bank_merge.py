@@ -2,6 +2,10 @@ import json
 
 import pytest
 
+import mbc_engine.bank as engine
+from mbc_engine.bank import MemoryBank
+from mbc_engine.errors import BankError
+
 
 @pytest.fixture
 def shards(make_bank, record):
@@ -51,6 +55,18 @@ def test_another_codebook_is_refused_and_nothing_is_changed(mbc, shards, make_ba
         assert model["codebook"] in result.stderr
     assert _export(mbc, shards[0]) == before
     assert not (home / "new.mbc").exists()
+
+
+def test_a_failed_merge_leaves_nothing_of_a_new_bank(mbc, shards, home, monkeypatch):
+    def broken(bank, other):
+        held.append(MemoryBank.open(bank.path, read_only=True))  # while it is open, SQLite's files stay beside the bank
+        raise BankError("The disk is full.")
+
+    held = []
+    monkeypatch.setattr(engine, "merge", broken)
+    assert mbc("bank", "merge", *shards, "--bank", "all.mbc").exit_code == 5
+    assert not list(home.glob("all.mbc*"))
+    held[0].close()
 
 
 def test_a_bank_is_not_merged_into_itself(mbc, shards, home):

@@ -1,6 +1,6 @@
 import json
+import signal
 import sqlite3
-import threading
 
 import pytest
 
@@ -78,18 +78,40 @@ def test_missing_files_can_be_let_go(reencode, bank, notes):
     assert _shape(bank) == (16, 1)
 
 
-def test_a_stop_leaves_the_old_bank(reencode, bank, monkeypatch):
+def test_a_stop_leaves_the_old_bank_and_the_work_done(reencode, bank, monkeypatch):
     work = engine.reencode
 
-    def interrupted(*arguments, stop: threading.Event, **options):
-        stop.set()
-        yield from work(*arguments, stop=stop, **options)
+    def interrupted(*arguments, **options):
+        events = work(*arguments, **options)
+        yield next(event for event in events if getattr(event, "chunks", 0) == 1)
+        signal.raise_signal(signal.SIGINT)
+        yield from events
 
-    monkeypatch.setattr(engine, "reencode", interrupted)
-    result = reencode()
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "BATCH_CHUNKS", 1)
+        patch.setattr(engine, "reencode", interrupted)
+        result = reencode()
     assert (result.exit_code, result.stdout) == (130, "")
     assert "is as it was" in result.stderr
     assert _shape(bank) == (8, 2)
+    told = json.loads(reencode("--json").stdout)
+    assert (told["documents"], told["unchanged"]) == (1, 1)
+    assert _shape(bank) == (16, 2)
+
+
+def test_a_stop_during_the_replacement_comes_too_late(reencode, bank, monkeypatch):
+    replace = engine.replace_content
+
+    def interrupted(*arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        replace(*arguments, **options)
+
+    monkeypatch.setattr(engine, "replace_content", interrupted)
+    result = reencode()
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Memorised anew 2 documents")
+    assert "is as it was" not in result.stderr
+    assert _shape(bank) == (16, 2)
 
 
 @pytest.mark.parametrize("command", ["reencode", "upgrade"])

@@ -5,6 +5,17 @@ import pytest
 import mbc_cli.render.progress as progress
 import mbc_engine.serving.ingest as engine
 import mbc_engine.serving.watch as watching
+from mbc_engine.bank import MemoryBank
+from mbc_engine.errors import BankError
+from mbc_engine.events import IngestFinished
+
+
+@pytest.fixture
+def photo(home):
+    """A file that cannot be memorised."""
+    path = home / "photo.png"
+    path.write_bytes(b"\x89PNG")
+    return path
 
 
 def test_counts_and_sizes_are_told(ingest, notes):
@@ -15,6 +26,13 @@ def test_counts_and_sizes_are_told(ingest, notes):
     assert "of the time in the encoder).\n0 unchanged, 0 removed, 1 skipped.\n" in result.stdout
     assert "notes/photo.png is a .png file" in result.stdout
     assert "3 B, 1.5 bytes a chunk\n" in result.stdout
+
+
+def test_the_same_text_in_two_files_is_one_document_from_two_origins(ingest, notes):
+    (notes / "copy.txt").write_bytes((notes / "ada.txt").read_bytes())
+    assert "2 documents from 3 origins, 2 chunks" in ingest(notes, "--bank", "b.mbc").stdout
+    told = json.loads(ingest(notes, "--bank", "b.mbc", "--json").stdout)["bank"]
+    assert (told["documents"], told["origins"], told["chunks"]) == (2, 3, 2)
 
 
 def test_json_is_one_object(ingest, notes):
@@ -109,18 +127,63 @@ def test_a_bank_without_sources_cannot_be_pruned(mbc, make_bank, notes):
     assert "no sources to prune by" in result.stderr
 
 
+def test_a_pattern_that_is_none_is_an_error_before_any_model_is_loaded(mbc, notes):
+    result = mbc("ingest", notes, "--ignore", "!", "--model", "no-such-model")
+    assert result.exit_code == 3
+    assert ".gitignore" in result.stderr
+
+
 def test_a_missing_path_is_an_error_before_any_model_is_loaded(mbc):
     result = mbc("ingest", "nowhere", "--model", "no-such-model")
     assert result.exit_code == 3
     assert "nowhere does not exist" in result.stderr
 
 
-def test_nothing_readable_is_an_error(ingest, home):
-    (home / "photo.png").write_bytes(b"\x89PNG")
+def test_nothing_readable_is_an_error(ingest, photo):
     result = ingest("photo.png", "--bank", "b.mbc")
     assert result.exit_code == 3
     assert "Nothing that can be read" in result.stderr
     assert "photo.png is a .png file" in result.output
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_new_bank_that_stays_empty_is_deleted(ingest, photo, home, options):
+    result = ingest(photo, "--bank", "b.mbc", *options)
+    assert result.exit_code == 3
+    assert "file takes" not in result.stdout
+    assert not list(home.glob("b.mbc*"))
+
+
+@pytest.mark.parametrize(("error", "code"), [(BankError("The disk is full."), 5), (KeyboardInterrupt(), 130)])
+def test_a_new_bank_is_deleted_after_an_error_too(ingest, notes, home, monkeypatch, error, code):
+    def broken(*arguments, **options):
+        yield from ()
+        raise error
+
+    monkeypatch.setattr(engine, "ingest", broken)
+    assert ingest(notes, "--bank", "b.mbc").exit_code == code
+    assert not list(home.glob("b.mbc*"))
+
+
+def test_an_old_bank_stays_even_if_it_is_empty(ingest, bank, notes, photo):
+    for path in notes.iterdir():
+        path.unlink()
+    assert ingest(notes, "--bank", bank, "--prune").exit_code == 0
+    assert ingest(photo, "--bank", bank).exit_code == 3
+    assert bank.exists()
+
+
+def test_an_empty_bank_that_another_process_has_open_stays(ingest, photo, home, monkeypatch):
+    work, others = engine.ingest, []
+
+    def beside(model, bank, *arguments, **options):
+        others.append(MemoryBank.open(bank.path))
+        return work(model, bank, *arguments, **options)
+
+    monkeypatch.setattr(engine, "ingest", beside)
+    assert ingest(photo, "--bank", "b.mbc").exit_code == 3
+    others[0].close()
+    assert (home / "b.mbc").exists()
 
 
 def test_an_unknown_model_is_an_error(mbc, notes):
@@ -153,6 +216,19 @@ def test_a_stop_keeps_what_was_committed(mbc, ingest, notes, monkeypatch):
     assert "is saved" in result.stderr
     assert "Memorised 1 document" in result.stdout
     assert len(mbc("bank", "list", "--bank", "b.mbc").stdout.splitlines()) == 1
+
+
+def test_a_stop_after_the_last_batch_comes_too_late(ingest, notes, monkeypatch):
+    work = engine.ingest
+
+    def interrupted(*arguments, stop, **options):
+        for event in work(*arguments, stop=stop, **options):
+            if isinstance(event, IngestFinished):
+                stop.set()
+            yield event
+
+    monkeypatch.setattr(engine, "ingest", interrupted)
+    assert ingest(notes, "--bank", "b.mbc").exit_code == 0
 
 
 @pytest.fixture

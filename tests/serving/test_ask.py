@@ -1,5 +1,6 @@
 """Answers out of a bank, with tiny models: their sources, and what became of these."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from mbc_engine import Recall, ingest, open_bank
 from mbc_engine.errors import BankError, ModelMismatch
+from mbc_engine.serving.ingest import ingest_stream
 
 
 def test_an_answer_names_sources_and_what_became_of_them(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -75,3 +77,21 @@ def test_another_models_bank_is_not_asked(tiny: Any, folder: Path, tmp_path: Pat
     other.codebook.books.data.add_(1)
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(ModelMismatch, match="was written by model"):
         Recall(other, bank)
+
+
+def test_what_came_from_standard_input_is_not_called_gone(tiny: Any, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen.")))
+        (source,) = Recall(model, bank).ask(["Who moved?"])[0].sources
+    assert (source.state, source.sentence) == ("unknown", None)
+
+
+def test_a_row_that_is_lost_is_gone(tiny: Any, tmp_path: Path) -> None:
+    model, path = tiny.model(), tmp_path / "rows.jsonl"
+    path.write_text('{"id": "ada", "text": "Ada moved."}')
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [path]))
+        path.write_text('{"id": "bruno", "text": "Bruno moved."}')
+        (source,) = Recall(model, bank).ask(["Who moved?"])[0].sources
+    assert source.state == "gone"

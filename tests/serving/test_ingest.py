@@ -4,7 +4,10 @@ import gzip
 import io
 import json
 import multiprocessing
+import os
 import random
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank import export, merge
 from mbc_engine.errors import DataError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.model.checkpoint import save_model
 from mbc_engine.serving.ingest import ingest_stream
 
 
@@ -126,6 +130,70 @@ def test_pruning_spares_what_cannot_be_looked_at(tiny: Any, folder: Path, tmp_pa
         (folder / "2.txt").unlink()
         (folder / "2.txt").symlink_to(folder / "2.txt")  # a loop
         assert last_of(ingest(model, bank, [folder], prune=True)).removed == 0
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_file_that_was_emptied_is_forgotten(tiny: Any, folder: Path, tmp_path: Path, workers: int) -> None:
+    model = tiny.model()
+    (folder / "rows.jsonl").write_text('{"id": 1, "text": "One."}\n{"id": 2, "text": "Two."}\n')
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        (folder / "0.txt").write_text("  \n")
+        (folder / "rows.jsonl").write_text("")
+        last = last_of(ingest(model, bank, [folder], workers=workers))
+        assert (last.removed, last.unchanged) == (3, 3)
+        assert sources(bank) == ["1.txt", "2.txt", "3.txt"]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_name_that_is_not_unicode_is_skipped(tiny: Any, folder: Path, tmp_path: Path, workers: int) -> None:
+    model = tiny.model()
+    (folder / os.fsdecode(b"\xff.txt")).write_text("Nobody can say where this stands.")
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        *events, last = ingest(model, bank, [folder], workers=workers)
+        assert isinstance(last, IngestFinished)
+        assert (last.documents, last.skipped) == (4, 2)
+        assert [event.reason for event in events if isinstance(event, FileSkipped)][1:] == [
+            "has a name that is not UTF-8"
+        ]
+
+
+def test_a_content_under_another_name_is_not_encoded_again(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "fresh.mbc") as fresh:
+        list(ingest(model, bank, [folder]))
+        texts = [(folder / f"{number}.txt").read_text() for number in range(4)]
+        (folder / "0.txt").write_text(texts[1])  # two change places, one moves
+        (folder / "1.txt").write_text(texts[0])
+        (folder / "2.txt").rename(folder / "moved.txt")
+        last = last_of(ingest(model, bank, [folder], prune=True))
+        assert (last.documents, last.chunks, last.removed, last.unchanged) == (3, 0, 1, 1)
+        list(ingest(model, fresh, [folder]))
+        assert lines(bank) == lines(fresh)
+
+
+def test_the_bank_may_lie_in_the_folder(tiny: Any, folder: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, folder / "b.mbc") as bank:
+        *events, _ = ingest(model, bank, [folder])
+        assert [Path(event.source).name for event in events if isinstance(event, FileSkipped)] == ["picture.png"]
+
+
+@pytest.mark.timeout(60)
+def test_a_script_without_a_main_guard_is_told_what_it_lacks(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    save_model(tiny.model(), tiny.config(), tmp_path / "model")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nfrom mbc_engine import ingest, load_model, open_bank\n"
+        "model = load_model(sys.argv[1])\n"
+        "with open_bank(model, Path(sys.argv[2])) as bank:\n"
+        "    print(list(ingest(model, bank, [Path(sys.argv[3])], workers=1)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "model", tmp_path / "b.mbc", folder], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "MBCError: The processes that read files cannot start." in done.stderr
 
 
 def test_ignored_files_are_neither_read_nor_reported(tiny: Any, folder: Path, tmp_path: Path) -> None:

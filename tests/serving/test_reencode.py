@@ -1,6 +1,7 @@
 """A bank brought to another model: all or nothing, from the files as they are."""
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank import export
 from mbc_engine.errors import BankError
-from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished
+from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
 from mbc_engine.model.checkpoint import signature
 from mbc_engine.model.mbc import MBC
 from mbc_engine.serving.reencode import reencode
@@ -31,6 +32,12 @@ def path(tiny: Any, folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "b.mbc"
 
 
+def finished(events: Iterator[Event]) -> IngestFinished:
+    *_, last = events
+    assert isinstance(last, IngestFinished)
+    return last
+
+
 def lines(path: Path) -> bytes:
     with MemoryBank.open(path, read_only=True) as bank:
         return b"".join(export(bank))
@@ -41,8 +48,7 @@ def test_a_reencoded_bank_is_one_ingested_by_the_new_model(
 ) -> None:
     (folder / "0.txt").write_text("Changed since.")
     (folder / "new.txt").write_text("Not in the bank, and not to be.")
-    *_, last = reencode(other, path)
-    assert isinstance(last, IngestFinished)
+    last = finished(reencode(other, path))
     assert (last.documents, last.bank_documents) == (4, 4)
     with open_bank(other, tmp_path / "fresh.mbc") as fresh:
         list(ingest(other, fresh, [folder / f"{number}.txt" for number in range(4)]))
@@ -64,8 +70,7 @@ def test_what_is_gone_is_listed_and_keeps_the_old_bank(other: MBC, path: Path, f
     ]
     assert lines(path) == before
     (folder / "1.txt").write_text(text)
-    *_, last = reencode(other, path)
-    assert isinstance(last, IngestFinished)
+    last = finished(reencode(other, path))
     assert (last.documents, last.unchanged) == (1, 3)
     with MemoryBank.open(path) as bank:
         assert bank.header.signature == signature(other)
@@ -73,8 +78,7 @@ def test_what_is_gone_is_listed_and_keeps_the_old_bank(other: MBC, path: Path, f
 
 def test_what_is_gone_may_be_let_go(other: MBC, path: Path, folder: Path) -> None:
     (folder / "1.txt").unlink()
-    *_, last = reencode(other, path, drop_missing=True)
-    assert isinstance(last, IngestFinished)
+    last = finished(reencode(other, path, drop_missing=True))
     assert last.bank_documents == 3
 
 
@@ -87,8 +91,7 @@ def test_a_stopped_reencoding_leaves_the_old_bank_and_goes_on(
         if isinstance(event, DocumentsIngested):
             stop.set()
     assert lines(path) == before
-    *_, last = reencode(other, path)
-    assert isinstance(last, IngestFinished)
+    last = finished(reencode(other, path))
     assert (last.documents, last.unchanged) == (3, 1)
 
 
@@ -97,22 +100,52 @@ def test_work_begun_with_yet_another_model_is_begun_again(tiny: Any, other: MBC,
     third = tiny.model("gpt2", "bert", "model.codebook.codes=4")
     with pytest.raises(BankError):
         list(reencode(third, path))
-    *_, last = reencode(other, path, drop_missing=True)
-    assert isinstance(last, IngestFinished)
+    last = finished(reencode(other, path, drop_missing=True))
     assert (last.documents, last.unchanged) == (3, 0)
 
 
 def test_documents_added_meanwhile_are_not_lost(tiny: Any, other: MBC, path: Path, folder: Path) -> None:
     model = tiny.model()
     (folder / "late.txt").write_text("It came while the others were read.")
-    with pytest.raises(BankError, match="was given documents meanwhile"):
+    with pytest.raises(BankError, match="was changed meanwhile"):
         for event in reencode(other, path):
-            if isinstance(event, IngestFinished):
+            if isinstance(event, DocumentsIngested):
                 with open_bank(model, path) as bank:
                     list(ingest(model, bank, [folder]))
-    *_, last = reencode(other, path)
-    assert isinstance(last, IngestFinished)
-    assert last.bank_documents == 5
+    assert finished(reencode(other, path)).bank_documents == 5
+
+
+def test_documents_removed_meanwhile_do_not_come_back(other: MBC, path: Path, folder: Path) -> None:
+    with pytest.raises(BankError, match="was changed meanwhile"):
+        for event in reencode(other, path):
+            if isinstance(event, DocumentsIngested):
+                with MemoryBank.open(path) as bank:
+                    bank.remove([(str(folder / "0.txt"), "")])
+    assert finished(reencode(other, path)).bank_documents == 3
+    with MemoryBank.open(path) as bank:
+        assert not bank.parts_of(str(folder / "0.txt"))
+
+
+def test_a_file_that_comes_in_parts_by_now_is_not_missing(
+    other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 64)
+    (folder / "0.txt").write_text("It has grown, line by line.\n" * 5)
+    assert finished(reencode(other, path)).is_complete
+    with MemoryBank.open(path) as bank:
+        assert bank.parts_of(str(folder / "0.txt")) == {"1", "2", "3"}
+
+
+def test_the_codebook_keeps_its_precision(tiny: Any, other: MBC, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    for half in (True, False):
+        path = tmp_path / f"{half}.mbc"
+        with open_bank(model, path, half=half) as bank:
+            list(ingest(model, bank, [folder]))
+            assert bank.codebook_width == (2 if half else 4)
+        assert finished(reencode(other, path)).is_complete
+        with MemoryBank.open(path) as bank:
+            assert bank.codebook_width == (2 if half else 4)
 
 
 def test_a_bank_without_origins_says_that_it_cannot(tiny: Any, other: MBC, folder: Path, tmp_path: Path) -> None:

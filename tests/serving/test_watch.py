@@ -41,3 +41,48 @@ def test_what_changes_is_ingested_and_what_goes_is_pruned(tiny: Any, folder: Pat
     assert seen[1] == (1, 0, 0)
     assert seen[2] == (1, 0, 0)
     assert seen[3] == (0, 0, 1)
+
+
+@pytest.mark.timeout(60)
+def test_a_named_file_that_is_put_in_place_anew_is_followed(tiny: Any, tmp_path: Path) -> None:
+    model, stop, path = tiny.model(), threading.Event(), tmp_path / "a.txt"
+    path.write_text("First.")
+    (tmp_path / "other.txt").write_text("Not named, not to be read.")
+    texts = iter(["Second.", "Third."])
+
+    def save() -> None:
+        text = next(texts, None)
+        if text is None:
+            stop.set()
+            return
+        (tmp_path / "a.new").write_text(text)
+        (tmp_path / "a.new").replace(path)
+
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        for event in watch(model, bank, [path], stop=stop):
+            if isinstance(event, IngestFinished) and event.documents:
+                save()
+        assert [document.size for document in bank.documents()] == [len("Third.")]
+
+
+@pytest.mark.timeout(60)
+def test_what_an_ignore_file_no_longer_names_is_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model, stop = tiny.model(), threading.Event()
+    (folder / ".mbcignore").write_text("0.txt\n1.txt\n")
+    steps: list[Callable[[], object]] = [lambda: (folder / ".mbcignore").write_text("2.txt\n"), stop.set]
+    seen = []
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        for event in watch(model, bank, [folder], prune=True, stop=stop):
+            if isinstance(event, IngestFinished) and event.documents:
+                seen.append((event.documents, event.removed))
+                steps.pop(0)()
+    assert seen == [(2, 0), (2, 1)]
+
+
+def test_a_watch_that_is_stopped_at_once_ends(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model, stop = tiny.model(), threading.Event()
+    stop.set()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        last = list(watch(model, bank, [folder], stop=stop))[-1]
+    assert isinstance(last, IngestFinished)
+    assert not last.is_complete

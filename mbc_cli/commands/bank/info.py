@@ -16,8 +16,8 @@ def info(*, bank: BankOption, json: JsonOption = False) -> None:
     from mbc_engine.bank import MemoryBank
 
     with MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
-        totals, sizes = memory.totals(), memory.sizes()
+        totals, sizes, width = memory.totals(), memory.sizes(), memory.codebook_width
     if json:
-        print_json(info_json(memory.name, memory.header, totals, sizes))
+        print_json(info_json(memory.name, memory.header, totals, sizes, width))
     else:
-        show_info(memory.name, memory.header, totals, sizes)
+        show_info(memory.name, memory.header, totals, sizes, width)

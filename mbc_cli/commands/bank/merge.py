@@ -72,7 +72,7 @@ def _target(path: Path, banks: list[Path]) -> Iterator["MemoryBank"]:
     Raises:
         ConfigError: it is one of `banks`.
     """
-    from mbc_engine.bank import MemoryBank
+    from mbc_engine.bank import MemoryBank, delete
     from mbc_engine.bank.database import bytes_at
     from mbc_engine.errors import ConfigError
 
@@ -91,5 +91,5 @@ def _target(path: Path, banks: list[Path]) -> Iterator["MemoryBank"]:
         with memory:
             yield memory
     except BaseException:
-        path.unlink(missing_ok=True)
+        delete(path)
         raise

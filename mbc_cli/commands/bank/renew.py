@@ -47,7 +47,7 @@ def reencode(
         except BankError:
             view.show_skipped()
             raise
-    if stop.is_set():
+    if not view.is_complete:
         view.stopped()
         raise typer.Exit(130)
     if json:

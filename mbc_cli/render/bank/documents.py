@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mbc_cli.file_state import Files
 from mbc_cli.render.consoles import out, print_facts, print_json_lines, print_rows
 from mbc_cli.render.text import counted, near, plain
 from mbc_engine.bank import Codes, CodeShape, StoredDocument
+from mbc_engine.serving.file_state import Files
 
 
 def show_list(documents: Iterable[StoredDocument]) -> None:
@@ -47,7 +47,7 @@ def documents_json(items: Iterable[tuple[StoredDocument, Codes]], shape: CodeSha
             **_object(document),
             "code_bytes": _code_bytes(document, shape),
             "origins": [
-                {**origin._asdict(), "state": files.state(origin, document.digest)} for origin in document.origins
+                {**origin._asdict(), "state": files.look(origin, document.digest).state} for origin in document.origins
             ],
             "codes": codes.tolist(),
         }
@@ -74,7 +74,7 @@ def _object(document: StoredDocument) -> dict[str, Any]:
 def _origins(document: StoredDocument, files: Files) -> Iterator[tuple[str, str]]:
     for number, origin in enumerate(document.origins):
         date = f", {origin.date}" if origin.date else ""
-        state = files.state(origin, document.digest)
+        state = files.look(origin, document.digest).state
         yield "" if number else "read from", plain(f"{near(origin.name)}{date}, {state}")
 
 

@@ -10,7 +10,7 @@ from mbc_engine.bank import BankHeader, BankSizes, BankTotals
 _PRECISIONS = {2: "half", 4: "single"}
 
 
-def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> None:
+def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes, codebook_width: int) -> None:
     """What `mbc bank info` prints."""
     shape = header.shape
     books = "a book for each token" if shape.per_position else "one book for all"
@@ -22,30 +22,26 @@ def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSize
             ("holds", holdings(totals)),
             *([] if header.keeps_origins else [("sources", "not kept")]),
             ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
-            ("codebook", f"{books}, {header.dim} wide, {precision(header, sizes)} precision"),
+            ("codebook", f"{books}, {header.dim} wide, {_PRECISIONS[codebook_width]} precision"),
             *size_facts(sizes, totals.chunks),
         ]
     )
 
 
-def info_json(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> dict[str, Any]:
+def info_json(
+    name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes, codebook_width: int
+) -> dict[str, Any]:
     """The same as JSON; sizes in bytes."""
     return {
         "path": name,
         "created": header.created,
         "model": {**asdict(header.signature), "fingerprint": header.signature.fingerprint},
         "codes": {**asdict(header.shape), "dim": header.dim, "bits_per_chunk": header.shape.bits_per_chunk},
-        "precision": precision(header, sizes),
+        "precision": _PRECISIONS[codebook_width],
         "keeps_sources": header.keeps_origins,
         **asdict(totals),
         "sizes": asdict(sizes),
     }
-
-
-def precision(header: BankHeader, sizes: BankSizes) -> str:
-    """That of the codebook's numbers, `half` or `single`."""
-    shape = header.shape
-    return _PRECISIONS[sizes.codebook // (shape.levels * shape.positions * shape.num_codes * header.dim)]
 
 
 def code_layout(tokens: int, levels: int, num_codes: int) -> str:

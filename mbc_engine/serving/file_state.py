@@ -1,0 +1,64 @@
+"""Whether files are still what was memorised of them."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mbc_engine.bank import Origin
+from mbc_engine.documents import Document, Skipped, read_document, read_file
+from mbc_engine.errors import DataError
+
+State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What has become of a document where it was read, and the document itself if it is unchanged."""
+
+    state: State
+    document: Document | None = None
+
+
+class Files:
+    """Looks into files for what was memorised of them; parts that are looked for in order need a single reading."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, set[str]] = {}
+        self._unread: dict[str, Iterator[Document | Skipped]] = {}
+        self._unreadable: set[str] = set()
+
+    def look(self, origin: Origin, digest: str) -> Look:
+        """How an origin's part of its file compares with a digest, or with the first digits of one.
+
+        `unknown` is what never was a file.
+        """
+        if not Path(origin.source).is_absolute():
+            return Look("unknown")
+        found = self._find(origin.source, origin.part)
+        if found is not None:
+            return Look("unchanged", found) if found.digest.startswith(digest) else Look("changed")
+        if not Path(origin.source).exists():
+            return Look("gone")
+        if origin.source in self._unreadable:
+            return Look("unreadable")
+        return Look("gone" if origin.part else "changed")
+
+    def _find(self, source: str, part: str) -> Document | None:
+        """A part of a source as it is now."""
+        if part in self._seen.get(source, ()):  # passed by already
+            with suppress(DataError):
+                return read_document(source, part)
+            return None
+        items = self._unread.setdefault(source, read_file(Path(source)))
+        seen = self._seen.setdefault(source, set())
+        for item in items:
+            if isinstance(item, Skipped):
+                if item.source == source:
+                    self._unreadable.add(source)
+                continue
+            seen.add(item.part)
+            if item.part == part:
+                return item
+        return None
