@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -19,6 +19,9 @@ from mbc_engine.bank.records import BankHeader
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described"
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
+
+
+Name = tuple[str, str]
 
 
 class Place(NamedTuple):
@@ -160,20 +163,21 @@ class BlockTable:
         return {
             part: place
             for block in self._holding_origins([key(source)]).get(key(source), ())
-            for (read, part), place in self._origins_in(block)
-            if read == source
+            for (_, part), place in self._origins_in(block, lambda name: name[0] == source)
         }
 
-    def find_origins(self, names: Collection[tuple[str, str]]) -> dict[tuple[str, str], Place]:
+    def find_origins(self, names: Collection[Name]) -> dict[Name, Place]:
         """Where the documents are that were read from these sources and parts, if there are any."""
         keys = [key(source, part) if part else crc32(source.encode()) for source, part in names]
         holding = self._holding_origins(keys)
-        wanted: defaultdict[int, set[tuple[str, str]]] = defaultdict(set)
+        wanted: defaultdict[int, set[Name]] = defaultdict(set)
         for name, number in zip(names, keys, strict=True) if holding else ():
             for block in holding.get(number, ()):
                 wanted[block].add(name)
         return {
-            name: place for block, sought in wanted.items() for name, place in self._origins_in(block) if name in sought
+            name: place
+            for block, sought in wanted.items()
+            for name, place in self._origins_in(block, sought.__contains__)
         }
 
     def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Place]:
@@ -194,13 +198,14 @@ class BlockTable:
             self._held.popitem(last=False)
         return content
 
-    def _origins_in(self, block: int) -> Iterator[tuple[tuple[str, str], Place]]:
-        """Source and part of every origin in a block, and its document."""
+    def _origins_in(self, block: int, is_sought: Callable[[Name], bool]) -> Iterator[tuple[Name, Place]]:
+        """The origins in a block, by source and part, for which `is_sought` is true, and their documents."""
         content = self.find(block)
         if content is not None:
-            origins = content.origins
-            for source, part, row in zip(origins.sources, origins.parts, origins.rows(), strict=True):
-                yield (source, part), Place(block, row)
+            names = list(zip(content.origins.sources, content.origins.parts, strict=True))
+            found = [number for number, name in enumerate(names) if is_sought(name)]
+            rows = content.origins.rows() if found else []
+            yield from ((names[number], Place(block, rows[number])) for number in found)
 
     def _digests_in(self, block: int) -> list[bytes]:
         if block in self._held:

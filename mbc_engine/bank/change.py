@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank.block import Block
-from mbc_engine.bank.blocks import BlockTable, Place
+from mbc_engine.bank.blocks import BlockTable, Name, Place
 from mbc_engine.bank.counts import Counts, count
 from mbc_engine.bank.format import Codes, check
 from mbc_engine.bank.origins import Origins
 from mbc_engine.bank.records import BankHeader, DocumentRecord, Origin
 
 Item = tuple[DocumentRecord, NDArray[np.integer[Any]]]
-Name = tuple[str, str]
 
 
 class Change:
@@ -137,7 +136,7 @@ class Change:
             blocks[place.block][place.row] = several
         for block, rows in blocks.items():
             content = self._blocks.get(block)
-            before = list(content.origins)
+            before = content.origins.of_rows(rows)
             after = {row: _united(before[row], several) for row, several in rows.items()}
             if any(before[row] != origins for row, origins in after.items()):
                 content.origins = content.origins.changed(after)
@@ -151,7 +150,7 @@ class Change:
             blocks[place.block][place.row].add(name)
         for block, rows in blocks.items():
             content = self._blocks.get(block)
-            before = list(content.origins)
+            before = content.origins.of_rows(rows)
             after = {row: [origin for origin in before[row] if origin[:2] not in rows[row]] for row in rows}
             content.origins = content.origins.changed(after)
             self._drop_rows(block, [row for row, origins in after.items() if not origins])

@@ -37,7 +37,7 @@ class KeyIndex:
 
     def blocks_of(self, keys: NDArray[np.integer[Any]]) -> dict[int, set[int]]:
         """The blocks to look in, for each key that may be in any."""
-        wanted = np.unique(keys).astype(np.uint64)
+        wanted = np.sort(keys).astype(np.uint64)
         if len(wanted) > _FEW:
             self._settle()
         found: defaultdict[int, set[int]] = defaultdict(set)
@@ -60,4 +60,6 @@ class KeyIndex:
 def _pairs(block: int, keys: NDArray[np.integer[Any]]) -> Pairs:
     if not 0 <= block <= _BLOCK:
         raise OverflowError(f"{block} is no number of a block")
-    return np.sort(keys.astype(np.uint64)) << _BLOCK_BITS | np.uint64(block)
+    if (keys[1:] < keys[:-1]).any():
+        keys = np.sort(keys)
+    return keys.astype(np.uint64) << _BLOCK_BITS | np.uint64(block)

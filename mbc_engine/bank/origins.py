@@ -52,9 +52,7 @@ class Origins:
 
     def __getitem__(self, row: int) -> tuple[Origin, ...]:
         """The origins of one document."""
-        start = sum(self.numbers[:row])
-        span = slice(start, start + self.numbers[row])
-        return tuple(map(Origin, self.sources[span], self.parts[span], self.dates[span]))
+        return self.of_rows([row])[row]
 
     def rows(self) -> list[int]:
         """The document each origin belongs to."""
@@ -70,9 +68,7 @@ class Origins:
 
     def between(self, start: int, end: int) -> "Origins":
         """The origins of the documents from `start` to before `end`."""
-        ends = [0, *accumulate(self.numbers)]
-        span = slice(ends[start], ends[min(end, len(self.numbers))])
-        return Origins(self.numbers[start:end], self.sources[span], self.parts[span], self.dates[span])
+        return self._part(start, min(end, len(self)), [0, *accumulate(self.numbers)])
 
     def kept(self, keep: NDArray[np.bool_]) -> "Origins":
         """The origins of the documents for which `keep` is true."""
@@ -84,6 +80,26 @@ class Origins:
             list(compress(self.dates, each)),
         )
 
+    def of_rows(self, rows: Iterable[int]) -> dict[int, tuple[Origin, ...]]:
+        """The origins of some documents."""
+        ends = [0, *accumulate(self.numbers)]
+        spans = {row: slice(ends[row], ends[row + 1]) for row in rows}
+        return {
+            row: tuple(map(Origin, self.sources[span], self.parts[span], self.dates[span]))
+            for row, span in spans.items()
+        }
+
     def changed(self, rows: Mapping[int, Sequence[Origin]]) -> "Origins":
         """With other origins for some documents."""
-        return Origins.of(rows.get(row, several) for row, several in enumerate(self))
+        ends = [0, *accumulate(self.numbers)]
+        result, start = Origins(), 0
+        for row in sorted(rows):
+            result.extend(self._part(start, row, ends))
+            result.extend(Origins.of([rows[row]]))
+            start = row + 1
+        result.extend(self._part(start, len(self), ends))
+        return result
+
+    def _part(self, start: int, end: int, ends: Sequence[int]) -> "Origins":
+        span = slice(ends[start], ends[end])
+        return Origins(self.numbers[start:end], self.sources[span], self.parts[span], self.dates[span])
