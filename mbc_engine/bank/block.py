@@ -80,7 +80,7 @@ class Block:
 
     def filling(self, start: int, room: int) -> "Block":
         """The documents from `start` on, until `room` chunks are filled or overfilled by the last."""
-        ends = np.cumsum(self.lengths[start:])
+        ends = np.cumsum(self.lengths[start : start + room])  # a document has at least one chunk
         rows = slice(start, start + 1 + int(np.searchsorted(ends, room)))
         first = sum(self.lengths[:start])
         return Block(
