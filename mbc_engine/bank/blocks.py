@@ -4,7 +4,6 @@ import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +54,11 @@ class BlockTable:
             if not ((extents > 0) & (extents < [1 << 32, 1 << 40])).all():
                 raise ValueError("no block has such a number, or so many chunks")
         return extents
+
+    def numbers(self) -> list[int]:
+        """The blocks' numbers in stored order."""
+        numbers: list[int] = self.extents()[:, 0].tolist()
+        return numbers
 
     def row(self, block: int) -> Row:
         """A block's columns, its codes left out.
@@ -168,7 +172,7 @@ class BlockTable:
 
     def find_origins(self, names: Collection[Name]) -> dict[Name, Place]:
         """Where the documents are that were read from these sources and parts, if there are any."""
-        keys = [key(source, part) if part else crc32(source.encode()) for source, part in names]
+        keys = [key(*name) for name in names]
         holding = self._holding_origins(keys)
         wanted: defaultdict[int, set[Name]] = defaultdict(set)
         for name, number in zip(names, keys, strict=True) if holding else ():

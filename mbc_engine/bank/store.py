@@ -302,7 +302,7 @@ class MemoryBank:
     def origins(self) -> Iterator[Origin]:
         """All origins, in no certain order; quicker than `documents`. The bank may be changed meanwhile."""
         with self.snapshot():
-            blocks = self._blocks.extents()[:, 0].tolist()
+            blocks = self._blocks.numbers()
         for block in blocks:
             with self.snapshot():
                 origins = self._blocks.origins(block)
@@ -312,7 +312,7 @@ class MemoryBank:
     def items(self) -> Iterator[tuple[StoredDocument, Codes]]:
         """All documents in stored order with their codes. The bank may be changed meanwhile."""
         with self.snapshot():
-            blocks = self._blocks.extents()[:, 0].tolist()
+            blocks = self._blocks.numbers()
         for block in blocks:
             with self.snapshot():
                 content = self._blocks.find(block)

@@ -63,8 +63,10 @@ def open_bank(model: MBC, path: Path, *, keeps_origins: bool = True, half: bool 
         ModelMismatch: another model wrote it.
         BankError: it cannot be opened or made.
     """
+    book = model.codebook
+    shape = CodeShape(book.tokens, book.levels, book.num_codes, book.per_position)
     return MemoryBank.open_or_create(
-        path, signature(model), code_shape(model), _books(model), keeps_origins=keeps_origins, half=half
+        path, signature(model), shape, _books(model), keeps_origins=keeps_origins, half=half
     )
 
 
@@ -76,12 +78,6 @@ def upgrade_bank(model: MBC, path: Path) -> bool:
         BankError: it cannot be read or written; the old one stays as it was.
     """
     return upgrade(path, signature(model), _books(model))
-
-
-def code_shape(model: MBC) -> CodeShape:
-    """The shape of a model's codes."""
-    book = model.codebook
-    return CodeShape(book.tokens, book.levels, book.num_codes, book.per_position)
 
 
 def signature(model: MBC) -> ModelSignature:
