@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,22 @@ def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sql
         if read_only:
             connection.execute("PRAGMA query_only = ON")
         return connection
+
+
+def use_log(connection: sqlite3.Connection) -> None:
+    """Write to a log from now on (WAL), so that readers go on beside a writer.
+
+    The first time needs the file alone for a moment, for which SQLite, as for nothing else, does not wait by itself.
+    """
+    end = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.01)
 
 
 @contextmanager

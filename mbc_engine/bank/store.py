@@ -30,6 +30,7 @@ from mbc_engine.bank.database import (
     patience,
     refuse_folder,
     transaction,
+    use_log,
     wal_of,
 )
 from mbc_engine.bank.format import Codes, CodeShape
@@ -116,7 +117,7 @@ class MemoryBank:
                     raise _exists(path)
                 header = BankHeader(signature, shape, books.shape[-1], keeps_origins, now())
                 write_schema(connection, header, StoredCodebook.of(books, half=half))
-            connection.execute("PRAGMA journal_mode = WAL")
+            use_log(connection)
             return cls(connection, path)
 
     @classmethod
@@ -131,7 +132,7 @@ class MemoryBank:
         with closed_on_error(connection), explained(str(path)):
             require_format(connection, str(path))
             if not read_only:
-                connection.execute("PRAGMA journal_mode = WAL")  # stays on; said again in case `create` was interrupted
+                use_log(connection)  # stays on; said again in case `create` was interrupted
             return cls(connection, path)
 
     @classmethod
