@@ -81,8 +81,9 @@ class ModelSettings(_Settings):
     tokens: PositiveInt = Field(12, description="T, vectors of a document")
     centring: bool = False
     routing: bool = Field(False, description="a router, needed by the routed read")
-    read: Literal["flat", "routed"] = "flat"
+    read: Literal["flat", "hierarchical", "routed"] = "flat"
     routed_documents: PositiveInt = Field(2, description="documents a routed read aggregates")
+    group_documents: int = Field(256, ge=2, description="M, documents of a group in a hierarchical read")
     codebook: CodebookSettings = CodebookSettings()
     aggregator: AggregatorSettings = AggregatorSettings()
     prefix: PrefixSettings = PrefixSettings()
@@ -93,7 +94,7 @@ class ModelSettings(_Settings):
         if self.read == "routed" and not self.routing:
             raise ValueError("the routed read needs model.routing = true")
         if self.read == "flat" and self.codebook.levels > 1:
-            raise ValueError("residual codes (codebook.levels > 1) need read = 'routed'")
+            raise ValueError("residual codes (codebook.levels > 1) need read = 'routed' or 'hierarchical'")
         return self
 
 

@@ -72,8 +72,8 @@ def reply_json(reply: "Reply", bank: str, loading: float) -> dict[str, Any]:
         "timings": {"model": round(loading, 4), **{k: round(v, 4) for k, v in asdict(reply.timings).items()}},
         "bank": {
             "path": bank,
-            "documents": reply.documents,
-            "chunks": reply.chunks,
+            "documents": reply.totals.documents,
+            "chunks": reply.totals.chunks,
             "sizes": asdict(reply.sizes),
         },
     }

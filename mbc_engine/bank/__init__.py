@@ -19,6 +19,7 @@ from mbc_engine.bank.records import (
     StoredDocument,
 )
 from mbc_engine.bank.replace import replace_content
+from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.bank.upgrading import upgrade
 from mbc_engine.bank.verification import verify
@@ -35,6 +36,7 @@ __all__ = [
     "Origin",
     "Proof",
     "Record",
+    "Selection",
     "StoredChunk",
     "StoredDocument",
     "count",

@@ -173,14 +173,14 @@ def read_digests(row: Row, header: BankHeader) -> list[bytes]:
     return [row.digests[start : start + width] for start in range(0, len(row.digests), width)]
 
 
-def read_lengths(row: Row) -> NDArray[np.int64]:
+def read_lengths(data: bytes, documents: int, chunks: int) -> NDArray[np.int64]:
     """Chunks of each document.
 
     Raises:
         ValueError: they do not add up.
     """
-    lengths = np.frombuffer(_inflate(row.lengths, 4 * row.documents), "<u4").astype(np.int64)
-    if len(lengths) != row.documents or int(lengths.sum()) != row.chunks:
+    lengths = np.frombuffer(_inflate(data, 4 * documents), "<u4").astype(np.int64)
+    if len(lengths) != documents or int(lengths.sum()) != chunks:
         raise ValueError("chunks do not add up")
     return lengths
 
@@ -220,7 +220,7 @@ def read_block(row: Row, packed: bytes, header: BankHeader) -> Block:
         ValueError, TypeError, KeyError: they do not make sense.
     """
     digests = read_digests(row, header)  # first, as it bounds how many documents there may be
-    lengths = read_lengths(row).tolist()
+    lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
     sizes, origins = read_origins(row, header)
     return Block(
         digests=digests,

@@ -8,11 +8,22 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block, Row, checksum, key, keys_of, read_block, read_digests, read_keys, read_origins
+from mbc_engine.bank.block import (
+    Block,
+    Row,
+    checksum,
+    key,
+    keys_of,
+    read_block,
+    read_digests,
+    read_keys,
+    read_lengths,
+    read_origins,
+)
 from mbc_engine.bank.database import damaged, decoded
-from mbc_engine.bank.format import Codes, unpack
 from mbc_engine.bank.index import KeyIndex
 from mbc_engine.bank.origins import Origins
+from mbc_engine.bank.packed import PackedBlock
 from mbc_engine.bank.records import BankHeader
 
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described"
@@ -81,12 +92,12 @@ class BlockTable:
         row = self._connection.execute("SELECT crc FROM codes WHERE id = ?", (block,)).fetchone()
         return row[0] if row else 0
 
-    def codes(self) -> Iterator[Codes]:
+    def all_packed(self) -> Iterator[PackedBlock]:
         """The codes of each block in stored order, all from one state of the bank."""
-        query = "SELECT chunks, data FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"
-        for chunks, data in self._connection.execute(query):
+        query = "SELECT documents, chunks, lengths, data FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"
+        for documents, chunks, lengths, data in self._connection.execute(query):
             with decoded(self._name):
-                yield unpack(data or b"", self._header.shape, chunks)
+                yield PackedBlock(self._header.shape, data or b"", read_lengths(lengths, documents, chunks))
 
     def get(self, block: int) -> Block:
         """A whole block, which must be there. Who changes it has to `put` it.

@@ -96,16 +96,32 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
     unused = -chunks * shape.bits_per_chunk % 8
     if data and data[-1] & ((1 << unused) - 1):
         raise ValueError("the bits that fill the last byte are not zero")
-    group = _Group(shape.bits_per_code)
-    number = chunks * shape.tokens * shape.levels
-    rows = -(-number // group.codes)
-    packed = np.zeros((rows, group.bytes), np.uint8)
-    packed.reshape(-1)[: len(data)] = np.frombuffer(data, np.uint8)
-    values = np.zeros((rows, group.codes), np.uint16)
-    for code, byte, shift in group.places():
-        values[:, code] |= _shifted(packed[:, byte].astype(np.uint32), -shift).astype(np.uint16)
-    values &= (1 << shape.bits_per_code) - 1
-    return check(values.reshape(-1)[:number].reshape(chunks, shape.tokens, shape.levels), shape)
+    codes = np.empty((chunks, shape.tokens * shape.levels), np.uint16)
+    for rows, place, values in columns(data, shape, chunks):
+        codes[rows, place] = values
+    return check(codes.reshape(chunks, shape.tokens, shape.levels), shape)
+
+
+def columns(data: bytes, shape: CodeShape, chunks: int) -> Iterator[tuple[slice, int, NDArray[np.uint32]]]:
+    """The codes of packed chunks column by column, each read in one go: the quickest way through many chunks.
+
+    Yields:
+        the chunks, every one, second, fourth or eighth; the place, token · levels + level, that the codes have in
+        them; and the codes, which are not checked against `num_codes`.
+    """
+    bits = shape.bits_per_code
+    # After so many chunks a chunk starts with a byte again; each has its codes at fixed places in that many bytes.
+    period = 8 // math.gcd(shape.bits_per_chunk, 8)
+    stride = period * shape.bits_per_chunk // 8
+    padded = data + bytes(4)  # a code, at most 16 bits from a byte's last bit on, is read as four bytes
+    for first in range(min(period, chunks)):
+        for place in range(shape.tokens * shape.levels):
+            byte, bit = divmod(first * shape.bits_per_chunk + place * bits, 8)
+            words = np.ndarray((-(-(chunks - first) // period),), ">u4", padded, byte, (stride,))
+            codes = words.astype(np.uint32)
+            codes >>= 32 - bits - bit
+            codes &= (1 << bits) - 1
+            yield slice(first, None, period), place, codes
 
 
 def _num_bytes(chunks: int, shape: CodeShape) -> int:

@@ -34,6 +34,7 @@ from mbc_engine.bank.database import (
     wal_of,
 )
 from mbc_engine.bank.format import Codes, CodeShape
+from mbc_engine.bank.packed import CodeTables, PackedBlock, Worths
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
@@ -45,6 +46,7 @@ from mbc_engine.bank.records import (
     StoredDocument,
 )
 from mbc_engine.bank.schema import now, open_file, read_header, require_format, write_schema
+from mbc_engine.bank.selection import Selection
 from mbc_engine.errors import BankError, ModelMismatch
 
 
@@ -362,13 +364,48 @@ class MemoryBank:
             return StoredCodebook(*row).books(self.header.shape, self.header.dim)
 
     def codes(self) -> Iterator[Codes]:
-        """All codes in stored order, some thousand chunks [chunks, tokens, levels] at a time.
+        """All codes, as `blocks` has them."""
+        return (codes for codes, _ in self.blocks())
+
+    def blocks(self) -> Iterator[tuple[Codes, NDArray[np.int64]]]:
+        """All codes in stored order, some thousand chunks [chunks, tokens, levels] at a time, with documents' lengths.
 
         The bank as it was at the first is read to the end, whatever other processes write; this `MemoryBank` must not
         write meanwhile.
         """
+        for block in self._packed():
+            with decoded(self.name):
+                yield block.codes(), block.lengths
+
+    def sums(self, worths: Worths) -> Iterator[tuple[Worths, NDArray[np.int64]]]:
+        """What the codes of chunks are worth together, some thousand chunks in stored order at a time, as `blocks`.
+
+        Args:
+            worths: what each code is worth to some questions, [questions, tokens, levels, num_codes].
+
+        Yields:
+            sums [questions, chunks], and the chunks of each document they belong to, [documents].
+        """
+        tables = CodeTables(self.header.shape, worths)
+        for block in self._packed():
+            with decoded(self.name):
+                yield block.sums(tables), block.lengths
+
+    def weights(self, selection: Selection) -> Iterator[NDArray[np.float32]]:
+        """How much each chunk counts, in [0, 1], some thousand in stored order at a time, as `sums` has them.
+
+        Raises:
+            BankError: the bank keeps no origins, and has nothing to select by.
+        """
+        if not self.header.keeps_origins:
+            raise BankError(
+                f"{self.name} was made without sources: it knows no names or dates.",
+                hint="Ask all of it, or make a bank with them.",
+            )
         with self.snapshot():
-            yield from self._blocks.codes()
+            numbers = self._blocks.numbers()
+            for number, block in zip(numbers, self._packed(), strict=True):
+                yield np.repeat(selection.weights(self._blocks.origins(number)), block.lengths)
 
     def codes_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> Codes:
         """The codes of some chunks, by their index in stored order: [len(chunks), tokens, levels].
@@ -469,6 +506,10 @@ class MemoryBank:
         if row is None:
             raise damaged(self.name)
         return row
+
+    def _packed(self) -> Iterator[PackedBlock]:
+        with self.snapshot():
+            yield from self._blocks.all_packed()
 
     def _at(self, place: Place) -> tuple[StoredDocument, Codes]:
         content = self._blocks.get(place.block)

@@ -4,10 +4,19 @@ The bank has no positions, so the result does not depend on its order. A row may
 counts like n equal rows, exactly, since attention is a sum over rows (softmax weights ∝ n · exp(q·k/√d)).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class KeyValue:
+    """What one block attends to: keys and values of N rows, each [B or 1, N, heads, head_dim]."""
+
+    key: Tensor
+    value: Tensor
 
 
 @dataclass(frozen=True)
@@ -31,24 +40,27 @@ class CrossAttention(nn.Module):
         self.value = nn.Linear(dim, inner, bias=False)
         self.output = nn.Linear(inner, dim)
 
-    def forward(self, queries: Tensor, bank: Tensor, log_weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Queries [B, T, D] read bank [B or 1, N, D]; log_weights [B or 1, N]. Returns [B, T, D] and [B, N]."""
-        normed = self.bank_norm(bank)
+    def project(self, bank: Tensor) -> KeyValue:
+        """Keys and values of bank rows [B or 1, N, D]."""
+        normed, heads = self.bank_norm(bank), (self.heads, self.head_dim)
+        return KeyValue(self.key(normed).unflatten(-1, heads), self.value(normed).unflatten(-1, heads))
+
+    def forward(self, queries: Tensor, bank: KeyValue, log_weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Queries [B, T, D] read N rows; log_weights [B or 1, N]. Returns [B, T, D] and [B, N]."""
         query = self.query(self.norm(queries)).unflatten(-1, (self.heads, self.head_dim))
-        key = self.key(normed).unflatten(-1, (self.heads, self.head_dim))
-        value = self.value(normed).unflatten(-1, (self.heads, self.head_dim))
-        if len(bank) == 1:
-            scores = torch.einsum("bthd,nhd->bhtn", query, key[0])
+        is_shared = len(bank.key) == 1
+        if is_shared:
+            scores = torch.einsum("bthd,nhd->bhtn", query, bank.key[0])
         else:
-            scores = torch.einsum("bthd,bnhd->bhtn", query, key)
+            scores = torch.einsum("bthd,bnhd->bhtn", query, bank.key)
         scores = scores * self.head_dim**-0.5
         if log_weights is not None:
             scores = scores + log_weights[:, None, None, :]
         weights = scores.softmax(-1)
-        if len(bank) == 1:
-            read = torch.einsum("bhtn,nhd->bthd", weights, value[0])
+        if is_shared:
+            read = torch.einsum("bhtn,nhd->bthd", weights, bank.value[0])
         else:
-            read = torch.einsum("bhtn,bnhd->bthd", weights, value)
+            read = torch.einsum("bhtn,bnhd->bthd", weights, bank.value)
         return queries + self.output(read.flatten(-2)), weights.detach().mean((1, 2))
 
 
@@ -60,7 +72,7 @@ class Block(nn.Module):
         self.attention = CrossAttention(dim, heads, head_dim)
         self.feed_forward = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim))
 
-    def forward(self, queries: Tensor, bank: Tensor, log_weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(self, queries: Tensor, bank: KeyValue, log_weights: Tensor | None) -> tuple[Tensor, Tensor]:
         queries, weights = self.attention(queries, bank, log_weights)
         return queries + self.feed_forward(queries), weights
 
@@ -88,8 +100,16 @@ class Aggregator(nn.Module):
             bank: rows to read, [B, N, D], or [1, N, D] when all questions read the same.
             log_weights: log of each row's multiplicity, [B or 1, N]; None means one each.
         """
+        return self.read(question, self.project(bank), log_weights)
+
+    def project(self, bank: Tensor) -> list[KeyValue]:
+        """Each block's keys and values of rows [B, N, D] or [1, N, D]: all of a bank that a read depends on."""
+        return [block.attention.project(bank) for block in self.blocks]  # type: ignore[operator, union-attr]
+
+    def read(self, question: Tensor, bank: Sequence[KeyValue], log_weights: Tensor | None = None) -> Aggregated:
+        """Read a bank that is projected already; otherwise as `forward`."""
         queries, attention = question, []
-        for block in self.blocks:
-            queries, weights = block(queries, bank, log_weights)
+        for block, rows in zip(self.blocks, bank, strict=True):
+            queries, weights = block(queries, rows, log_weights)
             attention.append(weights)
         return Aggregated(queries, torch.stack(attention).mean(0))

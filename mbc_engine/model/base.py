@@ -3,18 +3,21 @@
 Positions start after the prefix: the first token of a text stands at position P, and padding does not count.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from mbc_engine.errors import ModelError
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.model.families import AttentionShape, attention_shape, family_of
+from mbc_engine.model.first_line import DECODING, FirstLineEnd, FirstLineStreamer, first_line
 from mbc_engine.model.prefix import KVPrefix
-from mbc_engine.model.token_loss import token_loss
+from mbc_engine.model.token_loss import ROWS, token_loss
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class Targets:
     ids: Tensor
     mask: Tensor
     target_mask: Tensor
+
+    @property
+    def targets(self) -> Tensor:
+        """The target tokens, row after row, [N]."""
+        return self.ids[:, -self.target_mask.shape[1] :][self.target_mask.bool()]
 
 
 class BaseLM(nn.Module):
@@ -54,13 +62,25 @@ class BaseLM(nn.Module):
         return attention_shape(self.model.config)
 
     @property
+    def context(self) -> int:
+        """How many columns, prefix and padding included, every layer sees.
+
+        A layer with a sliding window would lose sight of the prefix beyond it, in a padded row first.
+        """
+        config = self.model.config
+        longest: int = config.max_position_embeddings
+        return min(longest, getattr(config, "sliding_window", None) or longest)
+
+    @property
     def _end(self) -> int:
         end: int = self.tokenizer.eos_token_id
         return end
 
-    def asked(self, questions: list[str], answers: list[str], *, question_window: int, answer_window: int) -> Targets:
+    def asked(
+        self, questions: Sequence[str], answers: Sequence[str], *, question_window: int, answer_window: int
+    ) -> Targets:
         """Questions as given texts, answers as targets: capitalised, after a space, ended by EOS."""
-        given = self._tokens(questions, question_window)
+        given = self._given(questions, question_window)
         targets = [
             [*tokens, self._end]
             for tokens in self._tokens([_as_target(answer) for answer in answers], answer_window - 1)
@@ -73,17 +93,67 @@ class BaseLM(nn.Module):
 
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         """Mean negative log-likelihood of the target tokens under prefixes, a scalar in nats (paper, section 3.5)."""
-        width = texts.target_mask.shape[1]
-        before = self._states(prefix, texts)[:, -width - 1 : -1]  # each predicts the token after it
-        chosen = texts.target_mask.bool()
-        return token_loss(before[chosen], texts.ids[:, -width:][chosen], self._logits)
+        return token_loss(self._before(prefix, texts), texts.targets, self._logits)
+
+    @torch.no_grad()
+    def log_likelihood(
+        self,
+        prefix: KVPrefix,
+        questions: Sequence[str],
+        answers: Sequence[str],
+        *,
+        question_window: int = 128,
+        answer_window: int = 64,
+    ) -> Tensor:
+        """Mean log-probability of a target token of each answer under its prefix, [B] in nats.
+
+        The targets are those of `asked`, EOS included; an answer longer than its window is judged by its beginning.
+        """
+        texts = self.asked(questions, answers, question_window=question_window, answer_window=answer_window)
+        blocks = zip(self._before(prefix, texts).split(ROWS), texts.targets.split(ROWS), strict=True)
+        losses = [
+            functional.cross_entropy(self._logits(states).float(), ids, reduction="none") for states, ids in blocks
+        ]
+        by_token = torch.zeros(texts.target_mask.shape, device=texts.ids.device)
+        by_token[texts.target_mask.bool()] = -torch.cat(losses)
+        return by_token.sum(1) / texts.target_mask.sum(1)
 
     @torch.no_grad()
     def generate(
-        self, prefix: KVPrefix, questions: list[str], *, window: int = 128, max_new_tokens: int = 16, beams: int = 1
+        self,
+        prefix: KVPrefix,
+        questions: Sequence[str],
+        *,
+        passages: Sequence[str] | None = None,
+        window: int = 128,
+        max_new_tokens: int = 16,
+        beams: int = 1,
+        said: Callable[[str], None] | None = None,
     ) -> list[str]:
-        """Answers to questions under prefixes: greedy, or by beam search; they end at EOS or at a line's end."""
-        ids, mask = _pad_left(self._tokens(questions, window), self._end, self.model.device)
+        """Answers to questions under prefixes: greedy, or by beam search.
+
+        An answer is the first line with text (`first_line.py`). Each ends with its line, at EOS or after
+        `max_new_tokens`, whatever the others of the batch do.
+
+        Args:
+            prefix: of each question.
+            questions: those longer than the window are cut.
+            passages: a text for each question to stand on the line before it, cut where the context is full; an empty
+                one leaves the question alone.
+            window: longest question in tokens.
+            max_new_tokens: longest answer in tokens.
+            beams: beam search's width, 1 is greedy.
+            said: gets the answer's text in pieces as they become certain; joined and stripped they are the answer. For
+                one question, greedy.
+
+        Raises:
+            ConfigError: a question and its answer do not fit the context.
+            ValueError: `said` with several questions or beams.
+        """
+        if said is not None and (len(questions) != 1 or beams != 1):
+            raise ValueError("Only one greedy answer can be said as it is generated.")
+        prompts = self._prompts(questions, passages, window=window, room=self.context - prefix.length - max_new_tokens)
+        ids, mask = _pad_left(prompts, self._end, self.model.device)
         columns = mask.new_ones(len(ids), prefix.length)
         generated: Tensor = self.model.generate(  # type: ignore[operator]
             input_ids=ids,
@@ -96,12 +166,33 @@ class BaseLM(nn.Module):
                 eos_token_id=self._end,
                 pad_token_id=self._end,
             ),
+            stopping_criteria=[FirstLineEnd(self.tokenizer, ids.shape[1])],
+            streamer=None if said is None else FirstLineStreamer(self.tokenizer, said),
         )
-        texts = self.tokenizer.batch_decode(generated[:, ids.shape[1] :], skip_special_tokens=True)
-        return [text.strip().split("\n")[0].strip() for text in texts]
+        return [first_line(text) for text in self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)]
 
-    def _states(self, prefix: KVPrefix, texts: Targets) -> Tensor:
-        """Last hidden states under prefixes, [B, S, D]."""
+    def _prompts(
+        self, questions: Sequence[str], passages: Sequence[str] | None, *, window: int, room: int
+    ) -> list[list[int]]:
+        """Token ids of questions, each after its passage, at most `room` a prompt."""
+        asked = self._given(questions, window)
+        longest = max(map(len, asked))
+        if longest > room:
+            raise ConfigError(
+                f"A question of {longest} tokens, its prefix and its answer do not fit the base LM's {self.context}.",
+                hint="Ask for a shorter answer.",
+            )
+        if passages is None:
+            return asked
+        (line_end,) = self._tokens(["\n"], room)
+        prompts = []
+        for question, passage in zip(asked, self._tokens(passages, room), strict=True):
+            read = passage[: max(0, room - len(line_end) - len(question))]
+            prompts.append([*read, *line_end, *question] if read else question)
+        return prompts
+
+    def _before(self, prefix: KVPrefix, texts: Targets) -> Tensor:
+        """The last hidden states before the target tokens, each of which predicts its token, [N, D]."""
         mask = torch.cat([texts.mask.new_ones(len(texts.ids), prefix.length), texts.mask], dim=1)
         states: Tensor = self.model.get_decoder()(
             input_ids=texts.ids,
@@ -110,7 +201,7 @@ class BaseLM(nn.Module):
             past_key_values=prefix.cache(self.model.dtype),
             use_cache=True,
         ).last_hidden_state
-        return states
+        return states[:, -texts.target_mask.shape[1] - 1 : -1][texts.target_mask.bool()]
 
     def _logits(self, states: Tensor) -> Tensor:
         """Logits of hidden states, [N, D] -> [N, V], soft-capped where the family does so."""
@@ -118,9 +209,14 @@ class BaseLM(nn.Module):
         cap = getattr(self.model.config, "final_logit_softcapping", None)
         return logits if cap is None else torch.tanh(logits / cap) * cap
 
-    def _tokens(self, texts: list[str], window: int) -> list[list[int]]:
+    def _given(self, questions: Sequence[str], window: int) -> list[list[int]]:
+        """Token ids of questions; there is always one to predict from, as there is for `written`."""
+        return [ids or [self._end] for ids in self._tokens(questions, window)]
+
+    def _tokens(self, texts: Sequence[str], window: int) -> list[list[int]]:
         """Token ids of texts without special tokens, at most `window` each."""
-        tokens: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        # Not verbose: it would warn of texts longer than the context, which are cut here.
+        tokens: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
         return [ids[:window] for ids in tokens]
 
     def _targets(self, given: list[list[int]], targets: list[list[int]]) -> Targets:
@@ -162,7 +258,7 @@ def _as_target(answer: str) -> str:
 
 
 def _pad_left(rows: list[list[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    width = max(1, *map(len, rows))
+    width = max(map(len, rows))
     ids = torch.tensor([[pad] * (width - len(row)) + row for row in rows], device=device)
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
     return ids, mask

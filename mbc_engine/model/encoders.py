@@ -97,11 +97,16 @@ def locate(name: str) -> str:
 
 def _verify(path: Path, digest: str) -> None:
     """Raises ModelError unless the file at `path` has this SHA-256."""
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+    if not path.is_file() or _sha256(path) != digest:
         raise ModelError(
             f"{path} is not the official file; it will not be used.",
             hint="Reinstall the bundle, or let the model come from the hub.",
         )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _not_found(name: str, error: Exception) -> ModelError:

@@ -1,6 +1,6 @@
 """The whole model: memorise documents as codes, answer questions from them (paper, section 3 and algorithm 2)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -19,23 +19,18 @@ from mbc_engine.model.chunker import Chunker
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Memory
 from mbc_engine.model.prefix import PrefixNetwork
-from mbc_engine.model.reads import Reader, read
+from mbc_engine.model.projections import Projections
+from mbc_engine.model.ranking import Ranked
+from mbc_engine.model.reads import Reader, Reading, read
 from mbc_engine.model.router import Router
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer and the documents it came from.
-
-    Attributes:
-        text: what the base LM said.
-        documents: indices into the memory, best first.
-        shares: the documents' shares of the answer, in [0, 1].
-    """
+    """What the base LM said, and the documents it came from, best first."""
 
     text: str
-    documents: tuple[int, ...]
-    shares: tuple[float, ...]
+    sources: tuple[Ranked, ...]
 
 
 class TextEncoder(nn.Module):
@@ -115,6 +110,7 @@ class MBC(nn.Module):
         self.documents, self.questions = documents, questions
         self.codebook, self.aggregator, self.prefix, self.router = codebook, aggregator, prefix, router
         self.is_quantising = True
+        self._projections = Projections(aggregator, codebook)
 
     def train(self, mode: bool = True) -> Self:
         """Training mode for what trains; frozen parts stay deterministic, without their dropout."""
@@ -131,7 +127,10 @@ class MBC(nn.Module):
     @property
     def reader(self) -> Reader:
         """The parts that reads use."""
-        return Reader(self.aggregator, self.router, self.settings.routed_documents)
+        settings = self.settings
+        return Reader(
+            self.aggregator, self._projections, self.router, settings.routed_documents, settings.group_documents
+        )
 
     @torch.no_grad()
     def memorise(self, texts: Sequence[str], *, batch_size: int = 32) -> np.ndarray:
@@ -145,6 +144,50 @@ class MBC(nn.Module):
         return codes
 
     @torch.no_grad()
+    def read(self, questions: Sequence[str], memory: Memory, *, read_mode: str | None = None, top: int = 5) -> Reading:
+        """What questions take from a memory (paper, algorithm 2, line 7).
+
+        Args:
+            questions: one or more.
+            memory: what is remembered.
+            read_mode: NAME or NAME:NUMBER, see `reads.READS`; None takes the model's own.
+            top: how many documents to name, at least 1.
+
+        Raises:
+            MBCError: the read does not fit the model.
+        """
+        return read(read_mode or self.settings.read, self.reader, self.questions(questions), memory, top=top)
+
+    @torch.no_grad()
+    def say(
+        self,
+        reading: Reading,
+        questions: Sequence[str],
+        *,
+        passages: Sequence[str] | None = None,
+        max_new_tokens: int = 16,
+        beams: int = 1,
+        said: Callable[[str], None] | None = None,
+    ) -> list[str]:
+        """What the base LM answers under what was read (paper, algorithm 2, line 8); see `BaseLM.generate`."""
+        return self.base.generate(
+            self.prefix(reading.modulation),
+            questions,
+            passages=passages,
+            max_new_tokens=max_new_tokens,
+            beams=beams,
+            said=said,
+        )
+
+    @torch.no_grad()
+    def memory_gains(self, reading: Reading, questions: Sequence[str], answers: Sequence[str]) -> list[float]:
+        """What a memory adds, against an empty one, to the mean log-likelihood of a token of each answer, in nats."""
+        prefix = self.prefix(torch.cat([reading.modulation, reading.question]))
+        with_memory, without = self.base.log_likelihood(prefix, [*questions] * 2, [*answers] * 2).chunk(2)
+        gains: list[float] = (with_memory - without).tolist()
+        return gains
+
+    @torch.no_grad()
     def answer(
         self,
         questions: Sequence[str],
@@ -153,27 +196,8 @@ class MBC(nn.Module):
         read_mode: str | None = None,
         top: int = 5,
         max_new_tokens: int = 16,
-        beams: int = 1,
     ) -> list[Answer]:
-        """Answer questions from a memory (paper, algorithm 2, lines 7 and 8).
-
-        Args:
-            questions: one or more.
-            memory: what is remembered.
-            read_mode: `flat` or `routed`; None takes the model's own.
-            top: how many documents to name.
-            max_new_tokens: longest answer.
-            beams: beam search's width, 1 is greedy.
-
-        Raises:
-            MBCError: the read does not fit the model.
-        """
-        mode = read_mode or self.settings.read
-        reading = read(mode, self.reader, self.questions(questions), memory, top=top)
-        texts = self.base.generate(
-            self.prefix(reading.modulation), list(questions), max_new_tokens=max_new_tokens, beams=beams
-        )
-        return [
-            Answer(text, tuple(documents), tuple(shares))
-            for text, documents, shares in zip(texts, reading.documents.tolist(), reading.shares.tolist(), strict=True)
-        ]
+        """Answer questions from a memory, with sources; see `read` and `say`."""
+        reading = self.read(questions, memory, read_mode=read_mode, top=top)
+        texts = self.say(reading, questions, max_new_tokens=max_new_tokens)
+        return [Answer(text, tuple(sources)) for text, sources in zip(texts, reading.sources, strict=True)]

@@ -1,30 +1,23 @@
-"""How a question reads a memory: `flat` over everything, `routed` over the documents its vectors pick."""
+"""How a question reads a memory. A read is an entry of `READS`; whoever asks names it, and knows no more about it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
-import torch
+import numpy as np
 from torch import Tensor
 
-from mbc_engine.errors import ModelError
-from mbc_engine.model.aggregator import Aggregator
-from mbc_engine.model.memory import Memory
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.model.aggregator import Aggregated, Aggregator
+from mbc_engine.model.hierarchy import Hierarchy, Result, Share
+from mbc_engine.model.memory import Group, Memory, Rows
+from mbc_engine.model.projections import Projections
+from mbc_engine.model.ranking import Ranked, Ranking
 from mbc_engine.model.router import Router
 
-
-@dataclass(frozen=True)
-class Reading:
-    """What questions took from a memory.
-
-    Attributes:
-        modulation: phi*, [B, T, D].
-        documents: the best documents of each question, best first, [B, top].
-        shares: their shares of the answer, in [0, 1], over all documents summing to 1, [B, top].
-    """
-
-    modulation: Tensor
-    documents: Tensor
-    shares: Tensor
+# A group's document may be worth naming in the end though it is not among the group's first few.
+_REMEMBERED: Final = 50
 
 
 @dataclass(frozen=True)
@@ -33,44 +26,165 @@ class Reader:
 
     Attributes:
         aggregator: h_psi.
+        projections: of the codebook.
         router: None in a model trained without one.
-        routed_documents: how many documents a routed read aggregates.
+        routed_documents: how many chunks a routed read aggregates.
+        group_documents: how many chunks make a group of a hierarchical read (M in the paper).
     """
 
     aggregator: Aggregator
+    projections: Projections
     router: Router | None
     routed_documents: int
+    group_documents: int
+
+    def attend(self, question: Tensor, rows: Rows) -> Aggregated:
+        """Questions [B, T, D] read the same rows."""
+        bank = self.projections() if rows.are_codebook else self.aggregator.project(rows.vectors.unsqueeze(0))
+        weights = None if rows.log_weights is None else rows.log_weights.unsqueeze(0)
+        return self.aggregator.read(question, bank, weights)
 
 
-def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int) -> Reading:
-    """The paper's read: attention over the whole memory. Question vectors are [B, T, D]."""
-    rows, log_weights = memory.rows()
-    read = reader.aggregator(question, rows.unsqueeze(0), None if log_weights is None else log_weights.unsqueeze(0))
-    best = memory.shares(read.attention).topk(min(top, len(memory)), dim=-1)
-    return Reading(read.modulation, best.indices, best.values)
+Sources = list[list[Ranked]]
 
 
-def read_routed(reader: Reader, question: Tensor, memory: Memory, top: int) -> Reading:
-    """Score every document by its own codes, aggregate the best few. Question vectors are [B, T, D].
+@dataclass(frozen=True)
+class Reading:
+    """What questions took from a memory.
+
+    Attributes:
+        question: the questions' own vectors, which are the modulation that an empty memory gives, [B, T, D].
+        modulation: phi*, [B, T, D].
+        find_sources: see `sources`.
+    """
+
+    question: Tensor
+    modulation: Tensor
+    find_sources: Callable[[], Sources]
+
+    @cached_property
+    def sources(self) -> Sources:
+        """The best documents of each question, best first, with their shares of the answer.
+
+        Found when first asked for, which may take a look at every document; the memory must still be as it was.
+        """
+        return self.find_sources()
+
+
+Read = Callable[[Reader, Tensor, Memory, int, int | None], Reading]
+
+
+def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, number: int | None) -> Reading:
+    """The paper's read: attention over the whole memory.
+
+    A document's share is the attention to its rows, the mean over heads, blocks and the question's vectors.
+
+    Raises:
+        MBCError: the memory's codes are residual.
+    """
+    if number is not None:
+        raise ConfigError("The flat read has no number.", hint="Say --read flat.")
+    read = reader.attend(question, memory.rows())
+
+    def find_sources() -> Sources:
+        ranking = Ranking(len(question), top)
+        for masses in memory.shares(read.attention):
+            ranking.add(masses.values, masses.lengths)
+        return ranking.result()
+
+    return Reading(question, read.modulation, find_sources)
+
+
+def read_hierarchical(reader: Reader, question: Tensor, memory: Memory, top: int, number: int | None) -> Reading:
+    """The paper's divide and conquer over groups in stored order (section 3.1), in memory for one group.
+
+    A document's share is the product of its shares of each level, as in the flat read. `number` is the group's size.
+
+    Raises:
+        ConfigError: a group of one, which would never come to an end.
+    """
+    size = reader.group_documents if number is None else number
+    if size < 2:
+        raise ConfigError("A group needs at least two documents.", hint="For example --read hierarchical:256.")
+    hierarchy = Hierarchy(lambda rows: reader.aggregator(question, rows), size, max(top, _REMEMBERED))
+    for group in memory.groups(size):
+        hierarchy.add(_read_group(reader, question, group))
+    last = hierarchy.last()
+    return Reading(question, last.modulation, lambda: [_ranked(list(shares.values()), top) for shares in last.shares])
+
+
+def _read_group(reader: Reader, question: Tensor, group: Group) -> Result:
+    """The flat read of a group."""
+    reading = read_flat(reader, question, group.memory, _REMEMBERED, None)
+    shares = [
+        {int(group.documents[own.chunk]): Share(int(group.chunks[own.chunk]), own.share) for own in ranked}
+        for ranked in reading.sources
+    ]
+    return Result(reading.modulation, shares)
+
+
+def _ranked(shares: Sequence[Share], top: int) -> list[Ranked]:
+    equal = [sum(other.share == own.share for other in shares) - 1 for own in shares[:top]]
+    return [Ranked(own.chunk, own.share, ties) for own, ties in zip(shares, equal, strict=False)]
+
+
+def read_routed(reader: Reader, question: Tensor, memory: Memory, top: int, number: int | None) -> Reading:
+    """Score every chunk by its own codes, aggregate the best few; `number` says how many.
+
+    A document's share is the probability of its chunks under the softmax of all scores.
 
     Raises:
         ModelError: the model has no router.
+        ConfigError: nothing is to be aggregated.
     """
     if reader.router is None:
         raise ModelError("This model was trained without a router.", hint="Ask with --read flat.")
-    scores = memory.scores(reader.router, question)
-    best = scores.softmax(-1).topk(min(max(top, reader.routed_documents), len(memory)), dim=-1)
-    chosen = memory.vectors(best.indices[:, : reader.routed_documents]).flatten(1, 2)
-    read = reader.aggregator(question, chosen)
-    return Reading(read.modulation, best.indices[:, :top], best.values[:, :top])
+    count = reader.routed_documents if number is None else number
+    if count < 1:
+        raise ConfigError("A routed read needs at least one document.", hint="For example --read routed:2.")
+    chunks, documents = Ranking(len(question), count), Ranking(len(question), top)
+    for masses in memory.scores(reader.router, question):
+        chunks.add(masses.values)
+        documents.add(masses.values, masses.lengths)
+    best = np.array([[own.chunk for own in ranked] for ranked in chunks.result()])
+    chosen = memory.chosen(best)
+    weights = None if chosen.log_weights is None else chosen.log_weights.repeat_interleave(question.shape[1], 1)
+    read = reader.aggregator(question, chosen.vectors.flatten(1, 2), weights)
+    return Reading(question, read.modulation, documents.result)
 
 
-READS: dict[str, Callable[[Reader, Tensor, Memory, int], Reading]] = {"flat": read_flat, "routed": read_routed}
+READS: dict[str, Read] = {"flat": read_flat, "hierarchical": read_hierarchical, "routed": read_routed}
 
 
-def read(name: str, reader: Reader, question: Tensor, memory: Memory, *, top: int = 5) -> Reading:
-    """Read by the mode's name. An empty memory leaves the question as its own modulation, with no documents."""
+def read(mode: str, reader: Reader, question: Tensor, memory: Memory, *, top: int = 5) -> Reading:
+    """Read a memory, NAME or NAME:NUMBER. An empty one leaves the question as its own modulation, without sources.
+
+    Args:
+        mode: a name of `READS`; the number is what that read makes of it.
+        reader: the model's parts.
+        question: the questions' vectors, [B, T, D].
+        memory: what is read.
+        top: how many documents the sources are, at least 1.
+
+    Raises:
+        ConfigError: there is no such read, or it makes nothing of the number.
+        MBCError: the read does not fit the model.
+    """
+    chosen, number = parse_read(mode)
     if len(memory) == 0:
-        nothing = torch.zeros(len(question), 0, device=question.device)
-        return Reading(question, nothing.long(), nothing)
-    return READS[name](reader, question, memory, top)
+        return Reading(question, question, lambda: [[] for _ in question])
+    return chosen(reader, question, memory, top, number)
+
+
+def parse_read(mode: str) -> tuple[Read, int | None]:
+    """The read and the number that NAME or NAME:NUMBER stands for.
+
+    Raises:
+        ConfigError: there is no such read, or that is no number.
+    """
+    name, colon, number = mode.partition(":")
+    if name not in READS or (colon and not number.isdecimal()):
+        raise ConfigError(
+            f"There is no read {mode!r}.", hint=f"There are {', '.join(READS)}; a number may follow, as in routed:2."
+        )
+    return READS[name], int(number) if colon else None

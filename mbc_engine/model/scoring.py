@@ -3,12 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.metrics import Scores, exact_match, f1, lenient_match, shortest
+from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.mbc import MBC
-from mbc_engine.model.memory import CodeMemory, Memory, VectorMemory
+from mbc_engine.model.memory import Memory
+from mbc_engine.model.vector_memory import VectorMemory
 
 
 @dataclass(frozen=True)
@@ -31,27 +35,36 @@ def ask_all(
 ) -> Iterator[Outcome]:
     """Memorise the documents of the examples, each once, and answer every question from that memory."""
     texts = list(dict.fromkeys(example.text for example in examples))
-    pieces = [(piece, index) for index, text in enumerate(texts) for piece in model.documents.chunker(text)]
-    owner = [index for _, index in pieces]
+    pieces = [model.documents.chunker(text) for text in texts]
+    lengths = np.array(list(map(len, pieces)), np.int64)
+    document_of = np.repeat(np.arange(len(texts)), lengths)
     place = {text: index for index, text in enumerate(texts)}
-    memory = memorise(model, [piece for piece, _ in pieces], batch_size=batch_size)
+    memory = memorise(model, [piece for several in pieces for piece in several], lengths, batch_size=batch_size)
     for start in range(0, len(examples), batch_size):
         batch = examples[start : start + batch_size]
-        answers = model.answer([example.question for example in batch], memory, read_mode=read_mode, top=50)
+        answers = model.answer([example.question for example in batch], memory, read_mode=read_mode, top=5)
         for example, answer in zip(batch, answers, strict=True):
-            sources = list(dict.fromkeys(owner[piece] for piece in answer.documents))[:5]
+            sources = [int(document_of[source.chunk]) for source in answer.sources]
             own = place[example.text]
             yield Outcome(example, answer.text, sources.index(own) if own in sources else None)
 
 
 @torch.no_grad()
-def memorise(model: MBC, texts: Sequence[str], *, batch_size: int = 32) -> Memory:
-    """A memory of texts: codes, or continuous vectors while the model does not quantise yet."""
+def memorise(
+    model: MBC, chunks: Sequence[str], lengths: NDArray[np.int64] | None = None, *, batch_size: int = 32
+) -> Memory:
+    """A memory of chunks: codes, or continuous vectors while the model does not quantise yet.
+
+    Args:
+        model: what encodes them.
+        chunks: texts that fit the window.
+        lengths: chunks of each document; None if each has one.
+        batch_size: chunks encoded at a time.
+    """
     if model.is_quantising:
-        return CodeMemory(model.memorise(texts, batch_size=batch_size), model.codebook)
-    return VectorMemory(
-        torch.cat([model.documents(texts[start : start + batch_size]) for start in range(0, len(texts), batch_size)])
-    )
+        return CodeMemory(model.memorise(chunks, batch_size=batch_size), model.codebook, lengths)
+    vectors = [model.documents(chunks[start : start + batch_size]) for start in range(0, len(chunks), batch_size)]
+    return VectorMemory(torch.cat(vectors), lengths)
 
 
 def score(outcomes: Sequence[Outcome]) -> Scores:

@@ -1,47 +1,22 @@
-"""Answering questions from a bank, with the sources and the sentence in each that fits the question best."""
+"""Answering questions from a bank, with the sources of each answer and how sure it is to come from there."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from mbc_engine.bank import BankSizes, MemoryBank, StoredChunk
-from mbc_engine.documents import split_sentences
+from mbc_engine.bank import BankSizes, BankTotals, MemoryBank, Selection
 from mbc_engine.errors import BankError
 from mbc_engine.model.checkpoint import signature
-from mbc_engine.model.mbc import MBC, Answer
-from mbc_engine.model.memory import BankMemory
-from mbc_engine.serving.file_state import Files, State
+from mbc_engine.model.code_memory import BankMemory
+from mbc_engine.model.mbc import MBC
+from mbc_engine.serving.sources import Source, find_sources
 
-# Chunks looked at for each answer; the shares of a document's chunks add up.
-CHUNKS = 50
-
-
-@dataclass(frozen=True)
-class Source:
-    """A document an answer came from.
-
-    Attributes:
-        path: where it was read from; its digest in a bank without origins.
-        part: which part of that, "" for all of it.
-        share: routed, the probability the router gives it; flat, its share of the attention. In [0, 1].
-        state: whether the file is still what was memorised; `unknown` in a bank without origins.
-        sentence: the sentence that fits the question best; None where the text memorised is not to be had.
-        date: when it was written, ISO 8601, if known.
-    """
-
-    path: str
-    part: str
-    share: float
-    state: State
-    sentence: str | None
-    date: str | None
+__all__ = ["Recall", "Reply", "Source", "Timings"]
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds an answer took: reading the bank and generating, and finding the sentences."""
+    """Seconds an answer took: reading the bank and generating, and finding the sources."""
 
     answer: float
     sources: float
@@ -49,14 +24,25 @@ class Timings:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer with everything a person may want to know of it; sizes in bytes are the whole bank's."""
+    """An answer with everything a person may want to know of it.
+
+    Attributes:
+        question: what was asked.
+        answer: what the base LM says with the bank's codes alone.
+        read_answer: what it says when it also reads the passages of the sources; None if it was not to.
+        gain: what the bank adds to the log-likelihood of a token of the answer, in nats.
+        sources: the documents it came from, best first.
+        timings: of the whole batch.
+        totals, sizes: of the whole bank.
+    """
 
     question: str
     answer: str
+    read_answer: str | None
+    gain: float
     sources: tuple[Source, ...]
     timings: Timings
-    documents: int
-    chunks: int
+    totals: BankTotals
     sizes: BankSizes
 
 
@@ -80,75 +66,56 @@ class Recall:
         questions: Sequence[str],
         *,
         read_mode: str | None = None,
+        selection: Selection | None = None,
         sources: int = 3,
+        read_sources: bool = False,
         max_new_tokens: int = 16,
         beams: int = 1,
+        said: Callable[[str], None] | None = None,
     ) -> list[Reply]:
         """Answer questions, all in one batch.
 
         Args:
             questions: one or more.
-            read_mode: `flat` or `routed`; None takes the model's own.
-            sources: how many documents to name for each answer.
+            read_mode: NAME or NAME:NUMBER of `model.reads.READS`; None takes the model's own.
+            selection: which documents count, and how much; None for all.
+            sources: how many documents to name for each answer, at least 1.
+            read_sources: also answer with the passages of the sources in the prompt.
             max_new_tokens: longest answer.
             beams: beam search's width, 1 is greedy.
+            said: gets the answer in pieces as they become certain; for one question, greedy.
 
         Raises:
-            BankError: the bank is empty.
+            BankError: there is nothing to read.
             MBCError: the read does not fit the model.
         """
-        began = time.perf_counter()
+        model, began = self._model, time.perf_counter()
         with self._bank.snapshot():
-            totals = self._bank.totals()
-            if not totals.chunks:
-                raise BankError(f"{self._bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
-            memory = BankMemory(self._bank, self._model.codebook)
-            answers = self._model.answer(
-                questions, memory, read_mode=read_mode, top=CHUNKS, max_new_tokens=max_new_tokens, beams=beams
-            )
+            memory = BankMemory(self._bank, model.codebook, selection)
+            if not len(memory):
+                raise self._nothing_to_read()
+            reading = model.read(questions, memory, read_mode=read_mode, top=sources)
+            answers = model.say(reading, questions, max_new_tokens=max_new_tokens, beams=beams, said=said)
             answered = time.perf_counter()
-            found = [
-                self._sources(question, answer, sources) for question, answer in zip(questions, answers, strict=True)
-            ]
-            sizes = self._bank.sizes()
+            gains = model.memory_gains(reading, questions, answers)
+            named = find_sources(self._bank, model.documents, questions, reading.sources)
+            totals, sizes = self._bank.totals(), self._bank.sizes()
+        read_answers: Sequence[str | None] = [None] * len(questions)
+        if read_sources:
+            passages = ["\n".join(source.passage for source in own if source.passage) for own in named]
+            read_answers = model.say(reading, questions, passages=passages, max_new_tokens=max_new_tokens, beams=beams)
         timings = Timings(answered - began, time.perf_counter() - answered)
         return [
-            Reply(question, answer.text, named, timings, totals.documents, totals.chunks, sizes)
-            for question, answer, named in zip(questions, answers, found, strict=True)
+            Reply(question, answer, read_answer, gain, own, timings, totals, sizes)
+            for question, answer, read_answer, gain, own in zip(
+                questions, answers, read_answers, gains, named, strict=True
+            )
         ]
 
-    def _sources(self, question: str, answer: Answer, most: int) -> tuple[Source, ...]:
-        """The best documents, each with the shares of its named chunks added up and its best chunk's sentence."""
-        best: dict[str, StoredChunk] = {}
-        shares: dict[str, float] = {}
-        for place, share in zip(self._bank.chunks_at(answer.documents), answer.shares, strict=True):
-            best.setdefault(place.document.digest, place)
-            shares[place.document.digest] = shares.get(place.document.digest, 0.0) + share
-        ranked = sorted(shares, key=lambda digest: -shares[digest])[:most]
-        wanted = self._model.documents.sentence_vectors([question])[0]
-        files = Files()
-        return tuple(self._source(files, wanted, best[digest], shares[digest]) for digest in ranked)
-
-    def _source(self, files: Files, wanted: Tensor, place: StoredChunk, share: float) -> Source:
-        """A source with the sentence whose vector is closest to `wanted` [E]."""
-        origins, digest = place.document.origins, place.document.digest
-        if not origins:
-            return Source(digest, "", share, "unknown", None, None)
-        origin, look = origins[0], files.look(origins[0], digest)
-        for other in origins[1:] if look.document is None else ():
-            if (found := files.look(other, digest)).document:
-                origin, look = other, found
-                break
-        sentence = self._sentence(wanted, look.document.text, place.ordinal) if look.document else None
-        return Source(origin.source, origin.part, share, look.state, sentence, origin.date)
-
-    def _sentence(self, wanted: Tensor, text: str, ordinal: int) -> str | None:
-        """The best sentence of a text's chunk; None if chunks are made by other rules since."""
-        encoder = self._model.documents
-        passages = encoder.chunker(text)
-        if ordinal >= len(passages):
-            return None
-        passage = passages[ordinal]
-        sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
-        fit = encoder.sentence_vectors(sentences) @ wanted
-        return sentences[int(fit.argmax())]
+    def _nothing_to_read(self) -> BankError:
+        if self._bank.totals().chunks:
+            return BankError(
+                f"No document of {self._bank.name} fits what was asked for.",
+                hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
+            )
+        return BankError(f"{self._bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")

@@ -1,22 +1,51 @@
 """The base LM under a prefix, against forward passes without cache, padding or batch."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from mbc_engine.errors import ModelError
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.model import base as module
 from mbc_engine.model.base import BaseLM, load_base
+from mbc_engine.model.families import FAMILIES
 from mbc_engine.model.prefix import KVPrefix
 
 QUESTIONS = ["Ada?", "Where did the old painter move to in the winter?", "x", "Who moved?"]
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 12,
+    "max_position_embeddings": 96,
+    "sliding_window": 60,
+    "initializer_range": 0.3,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+}
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
 def base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
     return load_base(str(tiny.bases[request.param]))
+
+
+@pytest.fixture(scope="module", params=sorted(FAMILIES))
+def every_base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
+    """A base LM of each family; those that can slide see 60 columns."""
+    if request.param in tiny.bases:
+        return load_base(str(tiny.bases[request.param]))
+    tokenizer = AutoTokenizer.from_pretrained(tiny.bases["llama"])
+    config = AutoConfig.for_model(request.param, vocab_size=len(tokenizer), **SIZES)
+    torch.manual_seed(0)
+    return BaseLM(AutoModelForCausalLM.from_config(config).eval(), tokenizer)
 
 
 def prefix_for(base: BaseLM, batch: int, *, seed: int = 0, size: float = 2.0) -> KVPrefix:
@@ -60,6 +89,27 @@ def text_of(base: BaseLM, ids: list[int]) -> str:
     return base.tokenizer.decode(ids, skip_special_tokens=True).strip().split("\n")[0].strip()
 
 
+@pytest.fixture
+def prompts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[int]]]:
+    """The token ids that `generate` gives the model, padding left out."""
+
+    def prompts(base: BaseLM, prefix: KVPrefix, questions: list[str], **options: Any) -> list[list[int]]:
+        seen: list[list[int]] = []
+        generate = base.model.generate
+
+        def watched(*, input_ids: Tensor, attention_mask: Tensor, **rest: Any) -> Tensor:
+            for ids, mask in zip(input_ids, attention_mask[:, prefix.length :], strict=True):
+                seen.append(ids[mask.bool()].tolist())
+            return generate(input_ids=input_ids, attention_mask=attention_mask, **rest)
+
+        monkeypatch.setattr(base.model, "generate", watched)
+        base.generate(prefix, questions, **options)
+        monkeypatch.undo()
+        return seen
+
+    return prompts
+
+
 def test_greedy_answers_equal_a_loop_of_whole_forward_passes(base: BaseLM) -> None:
     prefix = prefix_for(base, len(QUESTIONS))
     answers = base.generate(prefix, QUESTIONS, max_new_tokens=8)
@@ -70,11 +120,21 @@ def test_greedy_answers_equal_a_loop_of_whole_forward_passes(base: BaseLM) -> No
     assert len(set(answers)) == len(answers)
 
 
-def test_an_answer_does_not_depend_on_the_other_questions(base: BaseLM) -> None:
-    prefix = prefix_for(base, len(QUESTIONS))
-    together = base.generate(prefix, QUESTIONS, max_new_tokens=6)
+def test_an_answer_does_not_depend_on_the_other_questions(every_base: BaseLM) -> None:
+    prefix = prefix_for(every_base, len(QUESTIONS))
+    together = every_base.generate(prefix, QUESTIONS, max_new_tokens=6)
     for index, question in enumerate(QUESTIONS):
-        assert base.generate(alone(prefix, index), [question], max_new_tokens=6) == [together[index]]
+        assert every_base.generate(alone(prefix, index), [question], max_new_tokens=6) == [together[index]]
+    assert len(set(together)) > 1
+
+
+def test_nor_on_the_passages_of_others_when_the_context_is_full(every_base: BaseLM) -> None:
+    prefix = prefix_for(every_base, len(QUESTIONS))
+    passages = ["Ada moved. " * 40, "", "The river rose.", "Hugo moved to Haifa. " * 2]
+    together = every_base.generate(prefix, QUESTIONS, passages=passages, max_new_tokens=6)
+    for index, question in enumerate(QUESTIONS):
+        answer = every_base.generate(alone(prefix, index), [question], passages=[passages[index]], max_new_tokens=6)
+        assert answer == [together[index]]
 
 
 def test_the_prefix_changes_the_answers(base: BaseLM) -> None:
@@ -89,7 +149,7 @@ def test_generating_twice_with_one_prefix_gives_the_same(base: BaseLM) -> None:
     assert torch.equal(prefix.keys, before)
 
 
-def test_one_beam_is_greedy_and_two_find_a_likelier_answer(base: BaseLM) -> None:
+def test_one_beam_is_greedy_and_two_find_a_likelier_answer(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = prefix_for(base, 4, size=1.0)
 
     def likelihood(index: int, answer: list[int]) -> float:
@@ -98,18 +158,16 @@ def test_one_beam_is_greedy_and_two_find_a_likelier_answer(base: BaseLM) -> None
         return float(logits.log_softmax(-1)[range(len(answer)), answer].sum())
 
     said: dict[int, list[list[int]]] = {}
-    decode = base.tokenizer.batch_decode
+    generate = base.model.generate
     for beams in (1, 2):
-        ids: list[Any] = []
-        base.tokenizer.batch_decode = lambda generated, ids=ids, **rest: (
-            ids.extend(generated.tolist()) or decode(generated, **rest)
-        )
-        try:
-            texts = base.generate(prefix, QUESTIONS, max_new_tokens=2, beams=beams)
-        finally:
-            del base.tokenizer.batch_decode
-        assert len(texts) == 4
-        said[beams] = ids
+
+        def watched(*, input_ids: Tensor, beams: int = beams, **rest: Any) -> Tensor:
+            ids: Tensor = generate(input_ids=input_ids, **rest)
+            said[beams] = ids[:, input_ids.shape[1] :].tolist()
+            return ids
+
+        monkeypatch.setattr(base.model, "generate", watched)
+        assert len(base.generate(prefix, QUESTIONS, max_new_tokens=2, beams=beams)) == 4
     greedy = [plain_greedy(base, alone(prefix, index), question, 2) for index, question in enumerate(QUESTIONS)]
     end = base.tokenizer.eos_token_id
     assert [[token for token in row if token != end] for row in said[1]] == [
@@ -133,28 +191,67 @@ class Scripted(torch.nn.Module):
         return logits
 
 
-def said(base: BaseLM, monkeypatch: pytest.MonkeyPatch, tokens: list[int], most: int = 16) -> tuple[str, int]:
+def said(base: BaseLM, monkeypatch: pytest.MonkeyPatch, tokens: list[int], **options: Any) -> tuple[str, int]:
     """The answer when the base LM says `tokens`, and how many steps it took."""
     head = Scripted(tokens, base.model.config.vocab_size)
     monkeypatch.setitem(base.model._modules, "lm_head", head)
-    (answer,) = base.generate(prefix_for(base, 1), ["Who?"], max_new_tokens=most)
+    (answer,) = base.generate(prefix_for(base, 1), ["Who?"], **{"max_new_tokens": 40, **options})
     return answer, head.step
 
 
 def test_an_answer_stops_at_the_end_token(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = [*ids_of(base, " Ada"), base.tokenizer.eos_token_id, *ids_of(base, " Hugo")]
-    answer, steps = said(base, monkeypatch, tokens)
-    assert answer == "Ada"
-    assert steps == len(ids_of(base, " Ada")) + 1
+    assert said(base, monkeypatch, tokens) == ("Ada", len(ids_of(base, " Ada")) + 1)
 
 
-def test_an_answer_ends_at_the_first_line_with_text(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    end = base.tokenizer.eos_token_id
-    assert said(base, monkeypatch, [*ids_of(base, "\n Ada \nHugo"), end], most=40)[0] == "Ada"
+@pytest.mark.parametrize(("text", "answer"), [(" Ada \n", "Ada"), ("\n \n Ada B.\n", "Ada B."), ("\r\nAda\r\n", "Ada")])
+def test_an_answer_stops_where_the_first_line_with_text_ends(
+    base: BaseLM, monkeypatch: pytest.MonkeyPatch, text: str, answer: str
+) -> None:
+    tokens = ids_of(base, text)
+    assert said(base, monkeypatch, tokens + ids_of(base, "Hugo")) == (answer, len(tokens))
+    assert said(base, monkeypatch, tokens + ids_of(base, "Hugo"), beams=2)[0] == answer
+
+
+def test_rows_stop_at_their_own_ends(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row ends its line at once, one says EOS, one goes on to the end of the length."""
+    line, end, letter = *ids_of(base, "\n"), base.tokenizer.eos_token_id, *ids_of(base, "a")
+    script = torch.tensor([[letter, line, letter, letter], [letter, end, letter, letter], [letter] * 4])
+
+    class Rows(Scripted):
+        def forward(self, states: Tensor) -> Tensor:
+            self.step += 1
+            return torch.nn.functional.one_hot(script[:, self.step - 1 : self.step], self.vocabulary).float()
+
+    monkeypatch.setitem(base.model._modules, "lm_head", Rows([], base.model.config.vocab_size))
+    assert base.generate(prefix_for(base, 3), QUESTIONS[:3], max_new_tokens=4) == ["a", "a", "aaaa"]
+
+
+def test_an_answer_is_said_in_pieces_that_stay(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[str] = []
+    tokens = ids_of(base, "\n Zoë met 東京 § Hugo.\nAda")
+    assert said(base, monkeypatch, tokens, said=pieces.append)[0] == "Zoë met 東京 § Hugo."
+    assert pieces == ["Zoë ", "met ", "東", "京", " ", "§ ", "Hugo."]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_pieces_are_the_answer(base: BaseLM, seed: int) -> None:
+    pieces: list[str] = []
+    prefix = prefix_for(base, 1, seed=seed)
+    (answer,) = base.generate(prefix, ["Who moved?"], max_new_tokens=30, said=pieces.append)
+    assert "".join(pieces).strip() == answer
+    assert [answer] == base.generate(prefix, ["Who moved?"], max_new_tokens=30)
+    assert all(pieces)
+
+
+def test_only_one_greedy_answer_can_be_said(base: BaseLM) -> None:
+    for questions, beams in ((["Who?"], 2), (["Who?", "Ada?"], 1), ([], 1)):
+        with pytest.raises(ValueError, match="one greedy answer"):
+            base.generate(prefix_for(base, 1), questions, beams=beams, said=print)
 
 
 def test_an_answer_has_at_most_the_tokens_asked_for(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert said(base, monkeypatch, ids_of(base, "a"), most=5) == ("aaaaa", 5)
+    assert said(base, monkeypatch, ids_of(base, "a"), max_new_tokens=5) == ("aaaaa", 5)
 
 
 def test_a_models_own_generation_settings_do_not_change_answers(tiny: Any, tmp_path: Path) -> None:
@@ -172,8 +269,85 @@ def test_a_question_is_cut_after_its_window(base: BaseLM) -> None:
     assert base.generate(prefix, ["Who moved to Bergen?"], window=window) == base.generate(prefix, ["Who moved"])
 
 
-def test_an_empty_question_still_gets_an_answer(base: BaseLM) -> None:
-    assert len(base.generate(prefix_for(base, 2), ["", "Who?"], max_new_tokens=3)) == 2
+def test_an_empty_question_is_one_end_token(base: BaseLM, prompts: Any) -> None:
+    end = base.tokenizer.eos_token_id
+    assert prompts(base, prefix_for(base, 2), ["", "Who?"], max_new_tokens=3) == [[end], ids_of(base, "Who?")]
+    assert base.asked(["", "Who?"], ["x", "x"], question_window=9, answer_window=2).mask.sum(1).tolist() == [
+        3,
+        len(ids_of(base, "Who?")) + 2,
+    ]
+
+
+def test_a_passage_stands_on_the_line_before_its_question(base: BaseLM, prompts: Any) -> None:
+    passages = ["Ada moved to Bergen.", "", "x"]
+    seen = prompts(base, prefix_for(base, 3), QUESTIONS[:3], passages=passages)
+    line_end = ids_of(base, "\n")
+    assert seen == [
+        ids_of(base, passages[0]) + line_end + ids_of(base, QUESTIONS[0]),
+        ids_of(base, QUESTIONS[1]),
+        ids_of(base, "x") + line_end + ids_of(base, "x"),
+    ]
+
+
+def test_a_passage_is_cut_where_the_context_is_full_and_its_question_is_not(every_base: BaseLM, prompts: Any) -> None:
+    base, passage = every_base, "Ada moved to Bergen in the spring. " * 9
+    most, slides = 5, getattr(every_base.model.config, "sliding_window", None)
+    assert base.context == (slides or base.model.config.max_position_embeddings)
+    (seen,) = prompts(base, prefix_for(base, 1), QUESTIONS[1:2], passages=[passage * 9], max_new_tokens=most)
+    question = ids_of(base, "\n") + ids_of(base, QUESTIONS[1])
+    room = base.context - 3 - most - len(question)
+    assert seen == ids_of(base, passage * 9)[:room] + question
+
+
+def test_a_full_context_can_be_used_to_the_last_token(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GPT-2 has no position after its last: one token more would be an index error."""
+    letter = ids_of(base, "a")
+    assert said(base, monkeypatch, letter, max_new_tokens=9, passages=["Ada moved. " * 99]) == ("a" * 9, 9)
+    room = base.context - 3 - len(ids_of(base, "Who?"))
+    assert said(base, monkeypatch, letter, max_new_tokens=room, passages=["Ada moved."]) == ("a" * room, room)
+
+
+def test_a_question_that_leaves_no_room_for_its_answer_is_refused(base: BaseLM) -> None:
+    with pytest.raises(ConfigError, match=r"do not fit the base LM's 160") as caught:
+        base.generate(prefix_for(base, 1), ["Who?"], max_new_tokens=158 - len(ids_of(base, "Who?")))
+    assert caught.value.hint
+
+
+def test_each_question_has_a_passage_or_none(base: BaseLM) -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        base.generate(prefix_for(base, 2), QUESTIONS[:2], passages=["x"])
+
+
+def test_the_likelihood_of_answers_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROWS", 4)  # the targets go through the head in several blocks
+    base, prefix, expected = every_base, prefix_for(every_base, 3), []
+    questions, answers = [QUESTIONS[1], "Ada?", ""], ["bergen", "Cadiz in the spring", "élan"]
+    for index, target in enumerate([" Bergen", " Cadiz in the spring", " Élan"]):
+        given = ids_of(base, questions[index]) or [base.tokenizer.eos_token_id]
+        wanted = [*ids_of(base, target), base.tokenizer.eos_token_id]
+        chances = plain_logits(base, alone(prefix, index), given + wanted).log_softmax(-1)
+        places = range(len(given) - 1, len(given) + len(wanted) - 1)
+        expected.append(
+            sum(chances[place, token].item() for place, token in zip(places, wanted, strict=True)) / len(wanted)
+        )
+    likelihood = base.log_likelihood(prefix, questions, answers)
+    assert likelihood.tolist() == pytest.approx(expected, rel=1e-4)
+    assert not likelihood.requires_grad
+
+
+def test_one_forward_pass_judges_a_batch(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[int] = []
+    handle = base.model.get_decoder().register_forward_pre_hook(lambda *_: passes.append(1))
+    base.log_likelihood(prefix_for(base, 4), QUESTIONS, ["Ada", "Hugo", "x", "Bergen"])
+    handle.remove()
+    assert passes == [1]
+
+
+def test_the_loss_of_one_answer_is_its_unlikelihood(base: BaseLM) -> None:
+    prefix = prefix_for(base, 1)
+    texts = base.asked(["Ada?"], ["Bergen in the spring"], question_window=3, answer_window=4)
+    judged = base.log_likelihood(prefix, ["Ada?"], ["Bergen in the spring"], question_window=3, answer_window=4)
+    assert judged.item() == pytest.approx(-base.loss(prefix, texts).item(), rel=1e-5)
 
 
 def test_the_loss_is_the_mean_over_answer_tokens_by_hand(base: BaseLM) -> None:

@@ -18,8 +18,8 @@ from mbc_engine.model.checkpoint import (
     signature,
     trained_state,
 )
+from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.mbc import MBC
-from mbc_engine.model.memory import CodeMemory
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]

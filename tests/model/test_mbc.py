@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mbc_engine.errors import MBCError
-from mbc_engine.model.memory import CodeMemory
+from mbc_engine.model.code_memory import CodeMemory
 
 TEXTS = [
     "The river rose, the bridge held, and nobody was hurt.",
@@ -54,7 +54,7 @@ def test_answering_reads_the_memory_and_prefixes_the_base(tiny: Any, base: str, 
     memory = CodeMemory(model.memorise(TEXTS), model.codebook)
     answers = model.answer(QUESTIONS, memory, read_mode=mode, top=3)
     with torch.no_grad():
-        question, bank = model.questions(QUESTIONS), memory.vectors(torch.arange(5))
+        question, bank = model.questions(QUESTIONS), memory.chosen(np.arange(5)).vectors
         scores = model.router.scores(question, bank)
         for index, answer in enumerate(answers):
             best = scores[index].topk(2).indices if mode == "routed" else torch.arange(5)
@@ -62,8 +62,9 @@ def test_answering_reads_the_memory_and_prefixes_the_base(tiny: Any, base: str, 
             read = model.aggregator(question[index : index + 1], rows)
             assert [answer.text] == model.base.generate(model.prefix(read.modulation), [QUESTIONS[index]])
             shares = scores[index].softmax(-1) if mode == "routed" else read.attention[0].view(5, 4).sum(-1)
-            assert list(answer.documents) == shares.topk(3).indices.tolist()
-            assert list(answer.shares) == pytest.approx(shares.topk(3).values.tolist(), rel=1e-4)
+            assert [source.chunk for source in answer.sources] == shares.topk(3).indices.tolist()
+            found = [source.share for source in answer.sources]
+            assert found == pytest.approx(shares.topk(3).values.tolist(), rel=1e-4)
 
 
 def test_the_models_own_read_is_the_default(tiny: Any) -> None:
@@ -82,14 +83,14 @@ def test_the_order_of_the_memory_does_not_change_an_answer(tiny: Any) -> None:
     there = model.answer(QUESTIONS, CodeMemory(codes[order], model.codebook), top=5)
     for one, other in zip(here, there, strict=True):
         assert one.text == other.text
-        shares = dict(zip((order[place] for place in other.documents), other.shares, strict=True))
-        assert shares == pytest.approx(dict(zip(one.documents, one.shares, strict=True)), rel=1e-4)
+        shares = {order[source.chunk]: source.share for source in other.sources}
+        assert shares == pytest.approx({source.chunk: source.share for source in one.sources}, rel=1e-4)
 
 
 def test_an_empty_memory_still_answers(tiny: Any) -> None:
     model = tiny.model()
     answers = model.answer(QUESTIONS, CodeMemory(model.memorise([]), model.codebook))
-    assert [(answer.documents, answer.shares) for answer in answers] == [((), ()), ((), ())]
+    assert [answer.sources for answer in answers] == [(), ()]
 
 
 def test_residual_codes_answer_routed_and_refuse_flat(tiny: Any) -> None:

@@ -35,7 +35,7 @@ from mbc_engine.events import (
 from mbc_engine.model.base import load_base
 from mbc_engine.model.builder import build, load_pretrained
 from mbc_engine.model.checkpoint import load_model, trained_state
-from mbc_engine.model.memory import CodeMemory
+from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.scoring import ask_all, score
 from mbc_engine.training import trainer
 from mbc_engine.training.data import TrainingSet

@@ -1,0 +1,117 @@
+"""Which documents of a bank a question is about, and how much each of them counts: by its date and by its name.
+
+Nothing is encoded anew: a read takes the weights as if the bank held just these documents, each so many times.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank.origins import Origins
+from mbc_engine.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a question asks of the documents; the default is all of them alike.
+
+    A document that was read in several places counts as the best of these does. Where a date is asked for, documents
+    that bear none are left out.
+
+    Attributes:
+        since: the first day.
+        as_of: the last day; ages count back from it, or from today.
+        half_life: days in which a document comes to count half.
+        only: patterns in the syntax of .gitignore, one of which the path, or path#part, has to match. Those without a
+            leading slash match at any depth.
+        exclude: patterns of which none may match.
+    """
+
+    since: date | None = None
+    as_of: date | None = None
+    half_life: float | None = None
+    only: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.half_life is not None and not self.half_life > 0:
+            raise ConfigError("A half-life must be longer than nothing.", hint="For example --half-life 30d.")
+        if self.since and self.as_of and self.since > self.as_of:
+            raise ConfigError(f"No day is since {self.since} and as of {self.as_of}.", hint="Exchange the two.")
+        _ = self._only, self._exclude  # refused here, not at the first document
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every document counts once."""
+        return self == Selection()
+
+    @property
+    def needs_dates(self) -> bool:
+        """Whether it asks for dates."""
+        return any(value is not None for value in (self.since, self.as_of, self.half_life))
+
+    def weights(self, origins: Origins) -> NDArray[np.float32]:
+        """How much each document counts, in [0, 1]."""
+        numbers = np.array(origins.numbers, np.int64)
+        best = np.zeros(len(numbers), np.float32)
+        if len(origins.sources):
+            by_day = {day: self._of_day(day) for day in set(origins.dates)}
+            each = np.array([by_day[day] for day in origins.dates], np.float32)
+            if self.only or self.exclude:
+                each *= [
+                    self._is_named(source, part) for source, part in zip(origins.sources, origins.parts, strict=True)
+                ]
+            has_some = numbers > 0
+            starts = np.cumsum(numbers) - numbers
+            best[has_some] = np.maximum.reduceat(each, starts[has_some])
+        return best
+
+    @cached_property
+    def _only(self) -> Sequence[re.Pattern[str]]:
+        return [_compiled(pattern) for pattern in self.only]
+
+    @cached_property
+    def _exclude(self) -> Sequence[re.Pattern[str]]:
+        return [_compiled(pattern) for pattern in self.exclude]
+
+    def _of_day(self, day: str | None) -> float:
+        if not self.needs_dates:
+            return 1.0
+        try:
+            written = date.fromisoformat(day or "")
+        except ValueError:
+            return 0.0
+        if (self.since and written < self.since) or (self.as_of and written > self.as_of):
+            return 0.0
+        age = ((self.as_of or date.today()) - written).days
+        return 1.0 if self.half_life is None else float(0.5 ** (max(age, 0) / self.half_life))
+
+    def _is_named(self, source: str, part: str) -> bool:
+        path = source.lstrip("/")
+        names = (path, f"{path}#{part}") if part else (path,)
+
+        def matches(patterns: Sequence[re.Pattern[str]]) -> bool:
+            return any(pattern.search(name) for pattern in patterns for name in names)
+
+        return not matches(self._exclude) and (not self._only or matches(self._only))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern of .gitignore as a regular expression over paths without their leading slash."""
+    from pathspec import GitIgnoreSpec
+
+    anchored = pattern if pattern.startswith(("/", "**/")) else f"**/{pattern}"
+    try:
+        (parsed,) = GitIgnoreSpec.from_lines([anchored]).patterns
+        if parsed.regex is None or pattern.startswith("!"):
+            raise ValueError(pattern)
+    except (ValueError, re.error) as error:
+        raise ConfigError(
+            f"The pattern {pattern!r} cannot be used.", hint="For example --only 'sport/**' or --exclude '*.csv'."
+        ) from error
+    return re.compile(parsed.regex)

@@ -1,0 +1,209 @@
+"""A memory of codes: at hand, or in a bank, which is gone through block by block and never held as a whole."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mbc_engine.bank import Codes, CodeShape, MemoryBank, Selection, count, pack
+from mbc_engine.bank.packed import CodeTables, PackedBlock, Worths
+from mbc_engine.errors import MBCError
+from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.memory import Chosen, Group, Lengths, Masses, Memory, Rows, Weights, log_of
+from mbc_engine.model.parts import parts_of
+from mbc_engine.model.router import Router
+from mbc_engine.model.vector_memory import VectorMemory
+
+
+class CodedMemory(ABC):
+    """Codes and the codebook they index; subclasses say where the codes are.
+
+    The flat read goes over the codebook's rows with their counts, not over the documents: rows with the same code are
+    the same row, n times. That needs single codes; residual codes are sums.
+
+    Args:
+        codebook: what the codes are indices into.
+        weights: how much each chunk counts, [N]; None for once.
+    """
+
+    def __init__(self, codebook: Codebook, weights: Weights | None) -> None:
+        self._codebook, self._weights = codebook, weights
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def _blocks(self) -> Iterator[tuple[Codes, Lengths]]:
+        """All codes in stored order, some chunks at a time, and the chunks of each document."""
+
+    @abstractmethod
+    def _sums(self, worths: Worths) -> Iterator[tuple[Worths, Lengths]]:
+        """As `MemoryBank.sums`."""
+
+    @abstractmethod
+    def _counts(self) -> NDArray[np.int64]:
+        """How often each code occurs, [levels, positions, num_codes]."""
+
+    @abstractmethod
+    def _codes_at(self, chunks: NDArray[np.int64]) -> Codes:
+        """The codes of chunks by their indices [n]: [n, T, levels]."""
+
+    def rows(self) -> Rows:
+        """The codebook's rows and the logarithms of how often each occurs; -inf for those that do not.
+
+        Raises:
+            MBCError: the codes are residual.
+        """
+        if self._codebook.levels > 1:
+            raise MBCError(
+                "Residual codes cannot be read flat: a chunk's vectors are sums of codes.",
+                hint="Use --read routed, or --read hierarchical.",
+            )
+        counts = torch.from_numpy(self._row_counts()).to(self._codebook.books.device)
+        return Rows(self._codebook.books[0].flatten(0, 1), counts.double().log().float(), are_codebook=True)
+
+    def shares(self, attention: Tensor) -> Iterator[Masses]:
+        """See `Memory`. What a row gets of the attention is divided among its occurrences."""
+        counts = self._row_counts()
+        each = attention.double().cpu().numpy() / np.maximum(counts, np.finfo(np.float64).tiny)
+        books = each.reshape(len(each), -1, 1, self._codebook.num_codes)
+        shape = (len(each), self._codebook.tokens, 1, self._codebook.num_codes)
+        for start, (sums, lengths) in self._placed(np.broadcast_to(books, shape).astype(np.float32)):
+            yield Masses(self._weighted(log_of(sums), start), lengths)
+
+    def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:
+        """See `Memory`. A score is the sum of table entries, one for each code."""
+        tables = router.tables(question, self._codebook)
+        for start, (sums, lengths) in self._placed(tables.float().cpu().numpy()):
+            yield Masses(self._weighted(sums, start), lengths)
+
+    def chosen(self, chunks: NDArray[np.int64]) -> Chosen:
+        """See `Memory`."""
+        codes = as_indices(self._codes_at(chunks.ravel()), self._codebook).unflatten(0, chunks.shape)
+        weights = None
+        if self._weights is not None:
+            weights = torch.from_numpy(log_of(self._weights[chunks])).to(codes.device)
+        return Chosen(self._codebook.lookup(codes), weights)
+
+    def groups(self, size: int) -> Iterator[Group]:
+        """See `Memory`. Groups of residual codes are read as the vectors they stand for."""
+        for part in parts_of(self._blocks(), self._weights, size):
+            memory: Memory
+            if self._codebook.levels > 1:
+                vectors = self._codebook.lookup(as_indices(part.items, self._codebook))
+                memory = VectorMemory(vectors, part.lengths, part.weights)
+            else:
+                memory = CodeMemory(part.items, self._codebook, part.lengths, part.weights)
+            yield Group(memory, part.chunks, part.documents)
+
+    def _placed(self, worths: Worths) -> Iterator[tuple[int, tuple[Worths, Lengths]]]:
+        """The sums with the index of their first chunk."""
+        start = 0
+        for sums, lengths in self._sums(worths):
+            yield start, (sums, lengths)
+            start += sums.shape[1]
+
+    def _weighted(self, values: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+        if self._weights is None:
+            return values
+        return values + log_of(self._weights[start : start + values.shape[1]])
+
+    def _row_counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """How often each row of the books of single codes counts, [rows]."""
+        if self._weights is None:
+            whole: NDArray[np.int64] = self._counts()[0].ravel()
+            return whole
+        counts, start = np.zeros(self._codebook.books[0].flatten(0, 1).shape[0]), 0
+        for codes, _ in self._blocks():
+            rows = codes[..., 0].astype(np.int64)
+            if self._codebook.per_position:
+                rows += np.arange(self._codebook.tokens) * self._codebook.num_codes
+            weights = np.repeat(self._weights[start : start + len(codes)], self._codebook.tokens)
+            counts += np.bincount(rows.ravel(), weights, minlength=len(counts))
+            start += len(codes)
+        return counts
+
+
+class CodeMemory(CodedMemory):
+    """Codes at hand.
+
+    Args:
+        codes: [N, T, levels].
+        codebook: what they are indices into.
+        lengths: chunks of each document; None if each has one.
+        weights: how much each chunk counts, [N]; None for once.
+    """
+
+    def __init__(
+        self, codes: Codes, codebook: Codebook, lengths: Lengths | None = None, weights: Weights | None = None
+    ) -> None:
+        super().__init__(codebook, weights)
+        self._codes = codes
+        self._lengths = np.ones(len(codes), np.int64) if lengths is None else lengths
+
+    def __len__(self) -> int:
+        return len(self._codes) if self._weights is None else int((self._weights > 0).sum())
+
+    def _blocks(self) -> Iterator[tuple[Codes, Lengths]]:
+        yield self._codes, self._lengths
+
+    def _sums(self, worths: Worths) -> Iterator[tuple[Worths, Lengths]]:
+        shape = shape_of(self._codebook)
+        block = PackedBlock(shape, pack(self._codes, shape), self._lengths)
+        yield block.sums(CodeTables(shape, worths)), self._lengths
+
+    def _counts(self) -> NDArray[np.int64]:
+        return count(self._codes, shape_of(self._codebook))
+
+    def _codes_at(self, chunks: NDArray[np.int64]) -> Codes:
+        return self._codes[chunks]
+
+
+class BankMemory(CodedMemory):
+    """A bank's codes, gone through block by block: however large the bank, one block is looked at a time.
+
+    The flat read takes its rows from the bank's running counts. Use it inside one of the bank's snapshots.
+
+    Args:
+        bank: what is remembered.
+        codebook: of the bank's model.
+        selection: what of it counts; None for all. Weights take four bytes a chunk.
+
+    Raises:
+        BankError: the bank has nothing to select by.
+    """
+
+    def __init__(self, bank: MemoryBank, codebook: Codebook, selection: Selection | None = None) -> None:
+        weights = None
+        if selection is not None and not selection.is_everything:
+            weights = np.concatenate([np.empty(0, np.float32), *bank.weights(selection)])
+        super().__init__(codebook, weights)
+        self._bank = bank
+
+    def __len__(self) -> int:
+        return self._bank.totals().chunks if self._weights is None else int((self._weights > 0).sum())
+
+    def _blocks(self) -> Iterator[tuple[Codes, Lengths]]:
+        return self._bank.blocks()
+
+    def _sums(self, worths: Worths) -> Iterator[tuple[Worths, Lengths]]:
+        return self._bank.sums(worths)
+
+    def _counts(self) -> NDArray[np.int64]:
+        return self._bank.counts()
+
+    def _codes_at(self, chunks: NDArray[np.int64]) -> Codes:
+        return self._bank.codes_at(chunks)
+
+
+def shape_of(codebook: Codebook) -> CodeShape:
+    """The shape of the codes that a codebook gives."""
+    return CodeShape(codebook.tokens, codebook.levels, codebook.num_codes, codebook.per_position)
+
+
+def as_indices(codes: Codes, codebook: Codebook) -> Tensor:
+    """Stored codes as what indexes a tensor beside the codebook."""
+    return torch.from_numpy(codes.astype(np.int64)).to(codebook.books.device)

@@ -1,0 +1,107 @@
+"""From the documents a read names to what a person can look up: files, and the sentences that fit the question."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from mbc_engine.bank import MemoryBank, StoredChunk
+from mbc_engine.documents import split_sentences
+from mbc_engine.model.mbc import TextEncoder
+from mbc_engine.model.ranking import Ranked
+from mbc_engine.serving.file_state import Files, State
+
+
+@dataclass(frozen=True)
+class Source:
+    """A document an answer came from.
+
+    Attributes:
+        path: where it was read from; its digest in a bank without origins.
+        part: which part of that, "" for all of it.
+        share: routed, the probability the router gives it; otherwise its share of the attention. In [0, 1].
+        ties: how many other documents of the bank have the same share.
+        state: whether the file is still what was memorised; `unknown` in a bank without origins.
+        sentence: the sentence that fits the question best; None where the text memorised is not to be had.
+        passage: the chunk that this is from; None likewise.
+        date: when it was written, ISO 8601, if known.
+    """
+
+    path: str
+    part: str
+    share: float
+    ties: int
+    state: State
+    sentence: str | None
+    passage: str | None
+    date: str | None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a chunk is to be found now; `passage` is its text, None where that is not to be had."""
+
+    path: str
+    part: str
+    state: State
+    passage: str | None
+    date: str | None
+
+
+def find_sources(
+    bank: MemoryBank, encoder: TextEncoder, questions: Sequence[str], ranked: Sequence[Sequence[Ranked]]
+) -> list[tuple[Source, ...]]:
+    """The sources of each question.
+
+    Args:
+        bank: the bank that was read, in the snapshot it was read in.
+        encoder: the document side of its model.
+        questions: one or more.
+        ranked: the documents that were named for each.
+    """
+    chunks = sorted({own.chunk for several in ranked for own in several})
+    files = Files()
+    places = {
+        chunk: _place(files, encoder, stored) for chunk, stored in zip(chunks, bank.chunks_at(chunks), strict=True)
+    }
+    sentences = {chunk: _sentences(place.passage) for chunk, place in places.items() if place.passage}
+    # Everything in one batch: many small ones would take several times as long.
+    texts = [*questions, *dict.fromkeys(sentence for several in sentences.values() for sentence in several)]
+    vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True))
+
+    def source(question: str, own: Ranked) -> Source:
+        place = places[own.chunk]
+        fitting = _closest(sentences.get(own.chunk, []), vectors, vectors[question])
+        return Source(place.path, place.part, own.share, own.ties, place.state, fitting, place.passage, place.date)
+
+    return [
+        tuple(source(question, own) for own in several) for question, several in zip(questions, ranked, strict=True)
+    ]
+
+
+def _place(files: Files, encoder: TextEncoder, chunk: StoredChunk) -> _Place:
+    """The first origin of a chunk's document that is still what was memorised, or else the first."""
+    origins, digest = chunk.document.origins, chunk.document.digest
+    if not origins:
+        return _Place(digest, "", "unknown", None, None)
+    looks = []
+    for origin in origins:
+        looks.append((origin, files.look(origin, digest)))
+        if looks[-1][1].document:
+            break
+    origin, look = next((found for found in looks if found[1].document), looks[0])
+    passage = None
+    if look.document:
+        passages = encoder.chunker(look.document.text)
+        # None if chunks are made by other rules since.
+        passage = passages[chunk.ordinal] if chunk.ordinal < len(passages) else None
+    return _Place(origin.source, origin.part, look.state, passage, origin.date)
+
+
+def _sentences(passage: str) -> list[str]:
+    return [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
+
+
+def _closest(sentences: Sequence[str], vectors: dict[str, Tensor], wanted: Tensor) -> str | None:
+    """The sentence whose vector is closest to `wanted` [E]."""
+    return max(sentences, key=lambda sentence: float(vectors[sentence] @ wanted), default=None)
