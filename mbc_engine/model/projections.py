@@ -21,7 +21,7 @@ class Projections:
             return self._aggregator.project(rows)
         # Anything that writes to a tensor counts up its version; moving it to a device gives it new memory.
         tensors = [self._codebook.books, *self._aggregator.parameters()]
-        state = [(tensor.data_ptr(), tensor._version) for tensor in tensors]
+        state = [(tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
         if state != self._state:
             self._kept, self._state = self._aggregator.project(rows), state
         return self._kept
