@@ -40,13 +40,15 @@ def _no_collection() -> Iterator[None]:
     The libraries are a million objects that stay to the end. Looking through them again and again took 1 of the 6 s to
     a first answer, and looking once more at the end of the process another.
     """
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if not gc.get_freeze_count():  # a model loaded later may be dropped again
             gc.freeze()
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def load_model(name: str) -> "MBC":

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mbc_engine.datasets.example import QAExample
     from mbc_engine.datasets.files import load_examples
     from mbc_engine.errors import MBCError
+    from mbc_engine.evaluation.calibrate import calibrate
     from mbc_engine.evaluation.evaluate import evaluate
     from mbc_engine.model.checkpoint import load_model, open_bank
     from mbc_engine.model.mbc import MBC
@@ -30,6 +31,7 @@ _HOMES = {
     "MemoryBank": "mbc_engine.bank",
     "QAExample": "mbc_engine.datasets.example",
     "Recall": "mbc_engine.serving.ask",
+    "calibrate": "mbc_engine.evaluation.calibrate",
     "evaluate": "mbc_engine.evaluation.evaluate",
     "ingest": "mbc_engine.serving.ingest",
     "load_examples": "mbc_engine.datasets.files",
@@ -49,6 +51,7 @@ __all__ = [
     "QAExample",
     "Recall",
     "__version__",
+    "calibrate",
     "evaluate",
     "ingest",
     "load_examples",

@@ -72,8 +72,25 @@ class LoraSettings(_Settings):
     layers: PositiveInt = Field(6, description="n_lora, the last layers")
 
 
+class ConfidenceSettings(_Settings):
+    """How the gain of an answer is read: a line under a sigmoid, and two thresholds; `mbc calibrate` finds them."""
+
+    slope: NonNegativeFloat = Field(
+        allow_inf_nan=False, description="of the log-odds over the gain, 1 / (nats per token)"
+    )
+    intercept: float = Field(allow_inf_nan=False, description="of the log-odds, where the bank adds nothing")
+    from_memory: float = Field(ge=0, le=1, description="confidence from which on an answer is called from memory")
+    from_model: float = Field(ge=0, le=1, description="confidence up to which it is called from the model alone")
+
+    @model_validator(mode="after")
+    def _thresholds_are_in_order(self) -> Self:
+        if self.from_model > self.from_memory:
+            raise ValueError("from_model must not be above from_memory")
+        return self
+
+
 class ModelSettings(_Settings):
-    """What a model is made of."""
+    """What a model is made of, and how its answers are judged."""
 
     base: str = Field(description="the frozen base LM: hub id, path, or embedded:NAME for one in this package")
     documents: EncoderSettings
@@ -88,6 +105,7 @@ class ModelSettings(_Settings):
     aggregator: AggregatorSettings = AggregatorSettings()
     prefix: PrefixSettings = PrefixSettings()
     lora: LoraSettings = LoraSettings()
+    confidence: ConfidenceSettings | None = Field(None, description="None as long as the model is not calibrated")
 
     @model_validator(mode="after")
     def _read_fits(self) -> Self:
@@ -142,8 +160,8 @@ class Config(_Settings):
     training: TrainingSettings = TrainingSettings()
 
     def to_toml(self) -> str:
-        """The config as TOML, every value written out."""
-        return tomli_w.dumps(self.model_dump())
+        """The config as TOML, every value written out; TOML has no null, so what is None is left out."""
+        return tomli_w.dumps(self.model_dump(exclude_none=True))
 
 
 def preset_names() -> list[str]:
@@ -154,6 +172,8 @@ def preset_names() -> list[str]:
 
 def load_preset(name: str, overrides: list[str] | None = None) -> Config:
     """A built-in preset or a TOML file, with `section.key=value` overrides.
+
+    A calibration belongs to a model's weights; where the file is the config of a calibrated model, it is left out.
 
     Raises:
         ConfigError: there is no such preset, or a value cannot be used.
@@ -169,7 +189,8 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
         raise ConfigError(
             f"There is no preset {name!r}.", hint=f"Presets: {', '.join(preset_names())}; or a TOML file."
         )
-    return parse_config(text, name, overrides)
+    config = parse_config(text, name, overrides)
+    return config.model_copy(update={"model": config.model.model_copy(update={"confidence": None})})
 
 
 def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:

@@ -238,6 +238,32 @@ class Evaluated(Event):
     in_five: float
 
 
+@dataclass(frozen=True)
+class Calibrated(Event):
+    """How the gains of a model's answers are to be read, and how well that does on questions it was not fitted to.
+
+    `questions` were asked twice, of a bank with their document and of one without it, of `bank_documents` documents
+    each. The four settings, as in `ConfidenceSettings`, are fitted to some of the questions. The rest is of the
+    `held_out` others: `auc` is how often an informed answer gains more than an uninformed one, in [0, 1]; the rates, in
+    percent, are how often informed and uninformed answers are called from memory, unsure, from the model alone.
+    """
+
+    questions: int
+    held_out: int
+    bank_documents: int
+    slope: float
+    intercept: float
+    from_memory: float
+    from_model: float
+    auc: float
+    informed_memory: float
+    informed_unsure: float
+    informed_model: float
+    uninformed_memory: float
+    uninformed_unsure: float
+    uninformed_model: float
+
+
 class EventLog:
     """An append-only JSON Lines file of events."""
 

@@ -144,3 +144,34 @@ def test_settings_cannot_be_changed_afterwards() -> None:
     with pytest.raises(ValueError, match="frozen"):
         config.model.tokens = 3  # type: ignore[misc]
     assert isinstance(config, Config)
+
+
+CONFIDENCE = "{ slope = 1.5, intercept = -0.5, from_memory = 0.75, from_model = 0.25 }"
+
+
+def test_a_model_is_not_calibrated_at_first() -> None:
+    config = parse_config(SMALLEST, "here")
+    assert config.model.confidence is None
+    assert "confidence" not in config.to_toml()
+
+
+def test_a_calibration_survives_being_written_out() -> None:
+    config = parse_config(SMALLEST, "here", [f"model.confidence={CONFIDENCE}"])
+    made = config.model.confidence
+    assert made is not None
+    assert (made.slope, made.intercept, made.from_memory, made.from_model) == (1.5, -0.5, 0.75, 0.25)
+    assert parse_config(config.to_toml(), "here") == config
+
+
+@pytest.mark.parametrize(
+    "wrong", ["slope=-0.1", "slope=inf", "intercept=nan", "from_memory=1.1", "from_model=-0.1", "from_model=0.8"]
+)
+def test_a_calibration_that_makes_no_sense_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=r"model\.confidence"):
+        parse_config(SMALLEST, "here", [f"model.confidence={CONFIDENCE}", f"model.confidence.{wrong}"])
+
+
+def test_a_preset_takes_no_calibration_over(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(parse_config(SMALLEST, "here", [f"model.confidence={CONFIDENCE}"]).to_toml())
+    assert load_preset(str(path)) == parse_config(SMALLEST, "here")

@@ -179,7 +179,8 @@ class BaseLM(nn.Module):
         longest = max(map(len, asked))
         if longest > room:
             raise ConfigError(
-                f"A question of {longest} tokens, its prefix and its answer do not fit the base LM's {self.context}.",
+                f"A question of {longest} tokens, its prefix and its answer do not fit the base LM's context of "
+                f"{self.context}.",
                 hint="Ask for a shorter answer.",
             )
         if passages is None:

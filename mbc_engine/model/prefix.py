@@ -1,8 +1,6 @@
 """The modulation becomes key/value prefixes of every layer (paper, section 3.1; P-tuning v2)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +23,6 @@ class KVPrefix:
     def repeat(self, times: int) -> "KVPrefix":
         """Each example `times` times in a row, as beam search wants it."""
         return KVPrefix(self.keys.repeat_interleave(times, 0), self.values.repeat_interleave(times, 0))
-
-    @classmethod
-    def joined(cls, prefixes: Sequence[Self]) -> Self:
-        """The examples of several batches as one batch."""
-        return cls(torch.cat([prefix.keys for prefix in prefixes]), torch.cat([prefix.values for prefix in prefixes]))
 
     def cache(self, dtype: torch.dtype) -> DynamicCache:
         """A fresh cache that holds the prefix. A forward pass grows it, so that each call needs its own."""

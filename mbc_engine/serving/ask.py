@@ -8,6 +8,7 @@ from mbc_engine.bank import BankSizes, BankTotals, MemoryBank, Selection
 from mbc_engine.errors import BankError
 from mbc_engine.model.checkpoint import signature
 from mbc_engine.model.code_memory import BankMemory
+from mbc_engine.model.confidence import Judgement, judge
 from mbc_engine.model.mbc import MBC
 from mbc_engine.serving.sources import Source, find_sources
 
@@ -31,6 +32,7 @@ class Reply:
         answer: what the base LM says with the bank's codes alone.
         read_answer: what it says when it also reads the passages of the sources; None if it was not to.
         gain: what the bank adds to the log-likelihood of a token of the answer, in nats.
+        judgement: what the gain says of where the answer comes from; None if the model is not calibrated.
         sources: the documents it came from, best first.
         timings: of the whole batch.
         totals, sizes: of the whole bank.
@@ -40,6 +42,7 @@ class Reply:
     answer: str
     read_answer: str | None
     gain: float
+    judgement: Judgement | None
     sources: tuple[Source, ...]
     timings: Timings
     totals: BankTotals
@@ -104,11 +107,13 @@ class Recall:
         if read_sources:
             passages = ["\n".join(source.passage for source in own if source.passage) for own in named]
             read_answers = model.say(reading, questions, passages=passages, max_new_tokens=max_new_tokens, beams=beams)
+        settings = model.settings.confidence
+        judgements = [judge(settings, gain) if settings else None for gain in gains]
         timings = Timings(answered - began, time.perf_counter() - answered)
         return [
-            Reply(question, answer, read_answer, gain, own, timings, totals, sizes)
-            for question, answer, read_answer, gain, own in zip(
-                questions, answers, read_answers, gains, named, strict=True
+            Reply(question, answer, read_answer, gain, judgement, own, timings, totals, sizes)
+            for question, answer, read_answer, gain, judgement, own in zip(
+                questions, answers, read_answers, gains, judgements, named, strict=True
             )
         ]
 

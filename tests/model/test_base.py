@@ -102,9 +102,9 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[int]]]:
                 seen.append(ids[mask.bool()].tolist())
             return generate(input_ids=input_ids, attention_mask=attention_mask, **rest)
 
-        monkeypatch.setattr(base.model, "generate", watched)
-        base.generate(prefix, questions, **options)
-        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            patch.setattr(base.model, "generate", watched)
+            base.generate(prefix, questions, **options)
         return seen
 
     return prompts
@@ -308,7 +308,7 @@ def test_a_full_context_can_be_used_to_the_last_token(base: BaseLM, monkeypatch:
 
 
 def test_a_question_that_leaves_no_room_for_its_answer_is_refused(base: BaseLM) -> None:
-    with pytest.raises(ConfigError, match=r"do not fit the base LM's 160") as caught:
+    with pytest.raises(ConfigError, match=r"do not fit the base LM's context of 160\.") as caught:
         base.generate(prefix_for(base, 1), ["Who?"], max_new_tokens=158 - len(ids_of(base, "Who?")))
     assert caught.value.hint
 
@@ -335,7 +335,7 @@ def test_the_likelihood_of_answers_by_hand(every_base: BaseLM, monkeypatch: pyte
     assert not likelihood.requires_grad
 
 
-def test_one_forward_pass_judges_a_batch(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_forward_pass_judges_a_batch(base: BaseLM) -> None:
     passes: list[int] = []
     handle = base.model.get_decoder().register_forward_pre_hook(lambda *_: passes.append(1))
     base.log_likelihood(prefix_for(base, 4), QUESTIONS, ["Ada", "Hugo", "x", "Bergen"])

@@ -72,13 +72,6 @@ def test_repeating_keeps_an_examples_copies_together() -> None:
     assert repeated.values.flatten().tolist() == [10, 10, 10, 11, 11, 11]
 
 
-def test_joined_batches_keep_their_order() -> None:
-    keys = torch.arange(3.0).view(3, 1, 1, 1, 1)
-    joined = KVPrefix.joined([KVPrefix(keys[:2], keys[:2] + 10), KVPrefix(keys[2:], keys[2:] + 10)])
-    assert joined.keys.flatten().tolist() == [0, 1, 2]
-    assert joined.values.flatten().tolist() == [10, 11, 12]
-
-
 def test_every_cache_is_fresh() -> None:
     prefix = network(6, 2, 3)(torch.randn(1, 4, 6))
     first = prefix.cache(torch.float32)

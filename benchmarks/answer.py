@@ -1,0 +1,244 @@
+"""How fast whole answers are, with a key/value cache and without one.
+
+    python benchmarks/answer.py [--threads 1] [--repeats 3] [--llama]
+
+A whole answer is what lies between a question's text and its answer's: encoding, the read, the prefix, 16 tokens. The
+way without a cache is that of the published code, which puts the whole sequence through the base LM for each token; it
+is spared the logits of all but the last position. Both read the same memory and must say the same texts. The tokens
+that end an answer are forbidden to both, so that each says exactly 16.
+
+`mini` is itself; the others have the paper's shapes, float32 and random weights, whose speed is that of trained ones.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    T5Config,
+    T5Model,
+)
+
+from mbc_engine import load_examples, load_model, load_preset
+from mbc_engine.model.base import BaseLM, load_base
+from mbc_engine.model.builder import Pretrained, build
+from mbc_engine.model.code_memory import CodeMemory
+from mbc_engine.model.encoders import Encoder
+from mbc_engine.model.first_line import DECODING, first_line
+from mbc_engine.model.mbc import MBC
+from mbc_engine.model.prefix import KVPrefix
+
+TOKENS = 16
+DOCUMENTS = 1000
+BATCHES = 1, 16
+# Wide enough that random models say something else for each question.
+SPREAD = 0.1
+
+
+@dataclass(frozen=True)
+class Answering:
+    """How fast a model answers.
+
+    Attributes:
+        model: its name.
+        device: where it ran.
+        batch: questions at once.
+        cached: seconds an answer with a key/value cache.
+        uncached: seconds an answer without.
+    """
+
+    model: str
+    device: str
+    batch: int
+    cached: float
+    uncached: float
+
+    @property
+    def cached_rate(self) -> float:
+        """Tokens a second with a cache."""
+        return TOKENS / self.cached
+
+    @property
+    def uncached_rate(self) -> float:
+        """Tokens a second without."""
+        return TOKENS / self.uncached
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster an answer is with a cache."""
+        return self.uncached / self.cached
+
+
+class UncachedLM(BaseLM):
+    """A base LM that generates as the published code does."""
+
+    @torch.no_grad()
+    def generate(
+        self, prefix: KVPrefix, questions: Sequence[str], *, max_new_tokens: int = TOKENS, **options: Any
+    ) -> list[str]:
+        """Greedy answers; each token takes a forward pass over everything before it."""
+        given = self.tokenizer(
+            list(questions), add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt"
+        ).to(self.model.device)
+        ids, mask = given["input_ids"], given["attention_mask"]
+        mask = torch.cat([mask.new_ones(len(ids), prefix.length), mask], dim=1)
+        for _ in range(max_new_tokens):
+            logits = self.model(
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=(mask.cumsum(1) - 1).clamp_min(0)[:, prefix.length :],
+                past_key_values=prefix.cache(self.model.dtype),
+                logits_to_keep=1,
+            ).logits
+            ids = torch.cat([ids, logits[:, -1].argmax(-1, keepdim=True)], dim=1)
+            mask = torch.cat([mask, mask.new_ones(len(ids), 1)], dim=1)
+        texts = self.tokenizer.batch_decode(ids[:, -max_new_tokens:], **DECODING)
+        return [first_line(text) for text in texts]
+
+
+class EndlessHead(nn.Module):
+    """An output head that never says some tokens."""
+
+    def __init__(self, head: nn.Module, forbidden: list[int]) -> None:
+        super().__init__()
+        self.head, self.forbidden = head, forbidden
+
+    def forward(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.head(states)
+        logits[..., self.forbidden] = -torch.inf
+        return logits
+
+
+def make_endless(base: BaseLM) -> None:
+    """Forbid the tokens that end an answer."""
+    tokenizer, size = base.tokenizer, base.model.config.vocab_size
+    texts = tokenizer.batch_decode([[token] for token in range(size)])
+    ends = [token for token, text in enumerate(texts) if "\n" in text or token == tokenizer.eos_token_id]
+    base.model.set_output_embeddings(EndlessHead(base.model.get_output_embeddings(), ends))
+
+
+def tokenizer_of(size: int) -> PreTrainedTokenizerBase:
+    """The tokenizer of `mini` with made-up tokens up to a size."""
+    tokenizer = load_base("embedded:mini/base").tokenizer
+    tokenizer.add_tokens([f" word{number}" for number in range(size - len(tokenizer))])
+    tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def random_t5(size: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> Encoder:
+    """A T5 with random weights."""
+    return Encoder(T5Model(T5Config(vocab_size=32128, d_kv=64, **size)), tokenizer, is_encoder_decoder=True)
+
+
+T5_SMALL: dict[str, Any] = {"d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8}
+T5_BASE: dict[str, Any] = {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
+T5_LARGE: dict[str, Any] = {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16}
+
+
+def random_model(preset: str, base: PreTrainedModel, documents: dict[str, Any], questions: dict[str, Any]) -> MBC:
+    """A model of a preset's shape around a base LM."""
+    words, encoder_words = tokenizer_of(base.config.vocab_size), tokenizer_of(0)
+    encoders = random_t5(documents, encoder_words), random_t5(questions, encoder_words)
+    return build(load_preset(preset).model, Pretrained(BaseLM(base, words), *encoders)).eval()
+
+
+def mini() -> MBC:
+    """The embedded model."""
+    return load_model("mini")
+
+
+def distilgpt2() -> MBC:
+    """DistilGPT2 with T5-small on both sides."""
+    base = GPT2LMHeadModel(GPT2Config(n_layer=6, initializer_range=SPREAD))
+    return random_model("distilgpt2", base, T5_SMALL, T5_SMALL)
+
+
+def llama2_7b() -> MBC:
+    """LLaMA-2-7B with T5-large and T5-base."""
+    base = LlamaForCausalLM(LlamaConfig(max_position_embeddings=4096, initializer_range=SPREAD))
+    return random_model("llama2-7b", base, T5_LARGE, T5_BASE)
+
+
+def timed(model: MBC, base: BaseLM, questions: list[str], memory: CodeMemory) -> tuple[float, list[str]]:
+    """Seconds for a batch of answers through a base LM, and the answers."""
+    model.base = base
+    began = time.perf_counter()
+    answers = model.answer(questions, memory, max_new_tokens=TOKENS)
+    return time.perf_counter() - began, [answer.text for answer in answers]
+
+
+def measure_model(name: str, make: Callable[[], MBC], device: str, repeats: int) -> list[Answering]:
+    """Both ways on one model, in turns; the fastest run of each counts, since other programs only add to it."""
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = make().to(device)
+    make_endless(model.base)
+    base = model.base
+    base.tokenizer.pad_token = base.tokenizer.eos_token
+    uncached = UncachedLM(base.model, base.tokenizer)
+    shape = (DOCUMENTS, model.settings.tokens, model.codebook.levels)
+    codes = np.random.default_rng(0).integers(0, model.codebook.num_codes, shape, dtype=np.uint16)
+    memory = CodeMemory(codes, model.codebook)
+    questions = [example.question for example in load_examples("newswire:train:8")]
+    found = []
+    for batch in BATCHES:
+        turns = []
+        for _ in range(1 + repeats):  # the first warms up
+            ours = timed(model, base, questions[:batch], memory)
+            theirs = timed(model, uncached, questions[:batch], memory)
+            assert ours[1] == theirs[1], (ours[1], theirs[1])
+            assert len(set(ours[1])) > batch // 2, "The answers are too much alike to compare."
+            turns.append((ours[0] / batch, theirs[0] / batch))
+        cached, plain = (min(times) for times in zip(*turns[1:], strict=True))
+        found.append(Answering(name, device, batch, cached, plain))
+    return found
+
+
+def measure(*, threads: int = 1, repeats: int = 3, llama: bool = False) -> list[Answering]:
+    """All figures.
+
+    Args:
+        threads: torch's, for what runs on the CPU.
+        repeats: runs of each, after one that does not count.
+        llama: LLaMA-2-7B's shape as well, on the GPU.
+    """
+    torch.set_num_threads(threads)
+    found = [
+        *measure_model("mini", mini, "cpu", repeats),
+        *measure_model("DistilGPT2's shape", distilgpt2, "cpu", repeats),
+    ]
+    return [*found, *measure_model("LLaMA-2-7B's shape", llama2_7b, "cuda", repeats)] if llama else found
+
+
+def main() -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1, help="torch's threads on the CPU")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each, of which the fastest counts")
+    parser.add_argument("--llama", action="store_true", help="LLaMA-2-7B's shape as well; needs a GPU with 40 GB")
+    args = parser.parse_args()
+    if args.llama and not torch.cuda.is_available():
+        parser.error("--llama needs a GPU, and torch finds none.")
+    print(f"Whole answers of {TOKENS} tokens, {DOCUMENTS:,} documents, float32, torch threads on a CPU: {args.threads}")
+    print(f"  {'':19} {'':5} {'':5} {'with cache':>22} {'without cache':>22}")
+    print(f"  {'':19} {'':5} {'batch':>5}" + 2 * f" {'ms/answer':>11} {'tokens/s':>10}" + f" {'times':>6}")
+    for row in measure(threads=args.threads, repeats=args.repeats, llama=args.llama):
+        print(
+            f"  {row.model:19} {row.device:5} {row.batch:>5} {1000 * row.cached:>11.1f} {row.cached_rate:>10.1f} "
+            f"{1000 * row.uncached:>11.1f} {row.uncached_rate:>10.1f} {row.ratio:>6.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Where the time to the first answer of a new process goes, with `mini`.
+
+    python benchmarks/startup.py [--runs 5]
+
+Every run is a process of its own, in which each part of `mbc ask` is timed where it happens; the whole command is timed
+beside it. Files are in the page cache. Other programs that use the cores at the same time spoil the figures.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+DOCUMENTS = 64
+MODEL = "mini"
+
+
+def in_a_new_process(function: Callable[..., None], *arguments: object) -> str:
+    """What a function of this file prints, called in a process of its own."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import startup; "
+        f"startup.{function.__name__}(*{arguments!r})"
+    )
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+
+
+def make_bank(folder: str) -> None:
+    """Memorise generated stories; prints a question about each."""
+    from mbc_engine import ingest, load_model, open_bank
+    from mbc_engine.datasets.newswire import stories
+
+    told = list(islice(stories("test", DOCUMENTS, seed=3), DOCUMENTS))
+    for story in told:
+        Path(folder, f"{story.id}.txt").write_text(f"{story.title}. {story.text}")
+    model = load_model(MODEL)
+    with open_bank(model, Path(folder, "bank.mbc")) as bank:
+        list(ingest(model, bank, sorted(Path(folder).glob("*.txt"))))
+    print(json.dumps([story.questions[0][0] for story in told]))
+
+
+class Stages:
+    """Seconds by part; a part that runs inside another is not counted twice.
+
+    Args:
+        began: when the process was started, in seconds since the epoch.
+    """
+
+    def __init__(self, began: float) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = began
+
+    def end(self, stage: str) -> None:
+        """Everything since the last stage ended was `stage`."""
+        now = time.time()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+    def within(self, stage: str, around: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, timed as `stage` where it is called; what came before it was part of `around`."""
+
+        def timed(*arguments: Any, **options: Any) -> Any:
+            self.end(around)
+            result = function(*arguments, **options)
+            self.end(stage)
+            return result
+
+        return timed
+
+
+def ask_in_stages(began: float, bank: str, questions: list[str]) -> None:
+    """Do what `mbc ask` does; prints the seconds of its parts, those of each later answer, and when it was done."""
+    stages, rest = Stages(began), "rest of the model"
+    import_module("mbc_cli.app")
+    from mbc_cli.engine import load_model, loading
+    from mbc_engine.bank import MemoryBank
+
+    stages.end("python and command line")
+    with MemoryBank.open(Path(bank), read_only=True) as memory:
+        stages.end("bank")
+        with loading("the libraries"):
+            stages.end("transformers")
+            for library, module in (
+                ("torch", "torch"),
+                ("transformers", "transformers.modeling_utils"),
+                ("peft", "peft"),
+            ):
+                import_module(module)
+                stages.end(library)
+            from mbc_engine.model import builder
+            from mbc_engine.serving.ask import Recall
+
+            stages.end("our modules")
+            builder.load_base = stages.within("base LM", rest, builder.load_base)
+            builder.load_encoder = stages.within("encoder", rest, builder.load_encoder)
+            model = load_model(MODEL)
+            stages.end(rest)
+        recall = Recall(model, memory)
+        stages.end("bank")
+        recall.ask(questions[:1])
+        stages.end("answer")
+        later = []
+        for question in questions[1:]:
+            start = time.perf_counter()
+            recall.ask([question])
+            later.append(time.perf_counter() - start)
+    print(json.dumps([stages.seconds, later, time.time()]))
+
+
+def ask_by_command(bank: Path, question: str) -> float:
+    """Seconds of a whole `mbc ask`."""
+    began = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "mbc_cli", "ask", question, "--bank", str(bank), "--model", MODEL],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    return time.perf_counter() - began
+
+
+def spread(seconds: list[float]) -> dict[str, float]:
+    """The least and the median of some runs."""
+    return {"min": min(seconds), "median": statistics.median(seconds)}
+
+
+def measure(runs: int = 5, later: int = 20) -> dict[str, Any]:
+    """Time the first answer in new processes, and later answers in the same ones.
+
+    Args:
+        runs: how many processes.
+        later: how many other questions each is asked afterwards, one at a time.
+
+    Returns:
+        `command`: the whole of `mbc ask`; `stages`: its parts by name, in order; `later_answer`: an answer when all is
+        loaded. All in seconds, each with `min` and `median`.
+    """
+    commands, stages, answers = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        bank = Path(folder, "bank.mbc")
+        questions = json.loads(in_a_new_process(make_bank, folder))
+        ask_by_command(bank, questions[0])  # reads the files into the page cache
+        for _ in range(runs):
+            commands.append(ask_by_command(bank, questions[0]))
+            printed = in_a_new_process(ask_in_stages, time.time(), str(bank), questions[: 1 + later])
+            ended = time.time()
+            seconds, several, done = json.loads(printed)
+            stages.append(seconds | {"end of the process": ended - done})
+            answers.extend(several)
+    return {
+        "command": spread(commands),
+        "stages": {stage: spread([run[stage] for run in stages]) for stage in stages[0]},
+        "later_answer": spread(answers),
+    }
+
+
+def main() -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="processes to time")
+    parser.add_argument("--json", action="store_true", help="print what `measure` returns")
+    args = parser.parse_args()
+    measured = measure(args.runs)
+    if args.json:
+        print(json.dumps(measured))
+        return
+    load = f", load {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
+    print(f"Seconds, {args.runs} processes on {os.cpu_count()} cores{load}:")
+    print(f"  {'':26} {'least':>7} {'median':>7}")
+    rows = measured["stages"] | {"mbc ask, all of it": measured["command"], "a later answer": measured["later_answer"]}
+    for name, seconds in rows.items():
+        print(f"  {name:26} {seconds['min']:>7.2f} {seconds['median']:>7.2f}")
+
+
+if __name__ == "__main__":
+    main()

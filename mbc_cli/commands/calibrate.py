@@ -1,0 +1,56 @@
+"""`mbc calibrate`: learn when an answer of a model comes from its memory."""
+
+from typing import Annotated
+
+import typer
+
+from mbc_cli.options import JsonOption, ModelOption
+
+
+def calibrate(
+    *,
+    model: ModelOption,
+    data: Annotated[
+        str, typer.Option(metavar="SPEC", help="Questions it was not trained on: .jsonl, .csv, or newswire:test:200.")
+    ],
+    bank_size: Annotated[int, typer.Option(min=1, help="Documents in the banks that are asked.")] = 64,
+    questions: Annotated[
+        int | None, typer.Option(min=1, show_default="all", help="Most questions to ask, evenly spaced.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure; leave the model as it is.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Learn from held-out questions when an answer comes from the memory, and keep that in the model's config.
+
+    Each question is asked of a bank with its document and of one without; what the bank
+    adds to the answer's likelihood tells the two apart, more or less. Banks and codes of
+    the model stay valid. Ctrl-C leaves everything as it was.
+
+    \b
+    Examples:
+      mbc calibrate --model runs/mine --data questions.jsonl
+      mbc calibrate --data newswire:test:200 --bank-size 16 --questions 400 --dry-run
+    """
+    from mbc_cli.engine import load_model
+    from mbc_cli.render.calibration import CalibrationView
+    from mbc_cli.render.consoles import print_json
+    from mbc_engine.datasets.files import load_examples
+
+    examples = load_examples(data)
+    loaded = load_model(model)
+    from mbc_engine.evaluation.calibrate import calibrate as measure
+    from mbc_engine.evaluation.calibrate import require_writable, settings_of, store
+    from mbc_engine.model.checkpoint import find_model
+
+    folder = find_model(model)
+    if not dry_run:
+        require_writable(folder)
+    with CalibrationView() as view:
+        for event in measure(loaded, examples, bank_documents=bank_size, questions=questions):
+            view.show(event)
+    if not dry_run:
+        store(settings_of(view.result), folder)
+    if json:
+        print_json({"model": model, "data": data, "folder": str(folder), "is_kept": not dry_run, **view.figures})
+    else:
+        view.show_figures(None if dry_run else folder)

@@ -1,0 +1,181 @@
+"""Learn what the gains of a model's answers say, from questions whose document is, and is not, in the bank."""
+
+import os
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+
+from mbc_engine.config import ConfidenceSettings
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.errors import DataError, ModelError
+from mbc_engine.events import Calibrated, Event, QuestionsAnswered
+from mbc_engine.model.checkpoint import CONFIG
+from mbc_engine.model.confidence import ORIGINS, fit, judge
+from mbc_engine.model.mbc import MBC
+from mbc_engine.model.memory import Memory
+from mbc_engine.model.scoring import memorise
+
+Gains = NDArray[np.float64]
+
+# The thresholds pass over one answer in twenty; of fewer they could pass over none.
+_FEWEST: Final = 20
+_BATCH: Final = 32
+
+
+def calibrate(
+    model: MBC,
+    examples: Sequence[QAExample],
+    *,
+    bank_documents: int = 64,
+    questions: int | None = None,
+    read_mode: str | None = None,
+) -> Iterator[Event]:
+    """Ask every question twice, informed and uninformed, and fit `ConfidenceSettings`; last comes `Calibrated`.
+
+    The documents are dealt out to banks in turn, so that neighbours, which often are about one thing, come into
+    different ones; those that fill no bank are left out. A question is asked of the bank with its document, and of the
+    next. The settings are fitted to the questions on the first documents, about half of them; the rates are of the
+    others.
+
+    Args:
+        model: what is calibrated; it is not changed.
+        examples: questions that it was not trained on.
+        bank_documents: how many documents a bank holds.
+        questions: most questions to ask, evenly spaced; None asks all.
+        read_mode: NAME or NAME:NUMBER of `model.reads.READS`; None takes the model's own.
+
+    Raises:
+        DataError: there are too few documents or questions.
+        MBCError: the read does not fit the model.
+    """
+    texts = list(dict.fromkeys(example.text for example in examples))
+    banks = len(texts) // bank_documents
+    if banks < 2:
+        raise DataError(
+            f"{len(texts):,} documents do not fill two banks of {bank_documents:,}, one with a question's document and "
+            "one without.",
+            hint="Give --data more documents, or make the banks smaller with --bank-size.",
+        )
+    place = {text: index for index, text in enumerate(texts[: banks * bank_documents])}
+    asked = _evenly_spaced([example for example in examples if example.text in place], questions)
+    places = np.array([place[example.text] for example in asked])
+    is_fitted = places < np.median(places)
+    if min(is_fitted.sum(), (~is_fitted).sum()) < _FEWEST:
+        raise DataError(
+            f"{len(asked):,} questions are too few: it takes {_FEWEST} to fit to, and {_FEWEST} on other documents.",
+            hint="Give --data more questions.",
+        )
+    informed, uninformed = np.zeros(len(asked)), np.zeros(len(asked))
+    done = 0
+    for bank in range(banks):
+        memory = _memory(model, texts[bank : len(place) : banks])
+        for gains, asking in ((informed, bank), (uninformed, (bank - 1) % banks)):
+            indices = np.flatnonzero(places % banks == asking)
+            for start in range(0, len(indices), _BATCH):
+                batch = indices[start : start + _BATCH]
+                gains[batch] = _gains(model, memory, [asked[index].question for index in batch], read_mode)
+                done += len(batch)
+                yield QuestionsAnswered(done, 2 * len(asked))
+    settings = fit(informed[is_fitted].tolist(), uninformed[is_fitted].tolist())
+    yield _calibrated(settings, informed[~is_fitted], uninformed[~is_fitted], len(asked), bank_documents)
+
+
+def settings_of(event: Calibrated) -> ConfidenceSettings:
+    """What a calibration found."""
+    return ConfidenceSettings(
+        slope=event.slope, intercept=event.intercept, from_memory=event.from_memory, from_model=event.from_model
+    )
+
+
+def separation(informed: Gains, uninformed: Gains) -> float:
+    """The area under the ROC curve: how often one of the first exceeds one of the second, a tie being half."""
+    below, up_to = (np.searchsorted(np.sort(uninformed), informed, side) for side in ("left", "right"))
+    return float((below + up_to).mean() / (2 * len(uninformed)))
+
+
+def require_writable(folder: Path) -> None:
+    """Make sure, before the work, that `store` can write.
+
+    Raises:
+        ModelError: it cannot.
+    """
+    if not os.access(_config_of(folder).parent, os.W_OK):
+        raise _not_writable(folder, "permission denied")
+
+
+def store(settings: ConfidenceSettings, folder: Path) -> None:
+    """Put settings into the config of a model folder; all else in it stays, and it is never there in part.
+
+    Raises:
+        ModelError: it cannot be written.
+    """
+    path = _config_of(folder)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table["model"]["confidence"] = settings.model_dump()
+        with partial.open("x", encoding="utf-8") as file:
+            file.write(tomli_w.dumps(table))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise _not_writable(folder, (error.strerror or str(error)).lower()) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _memory(model: MBC, texts: Sequence[str]) -> Memory:
+    pieces = [model.documents.chunker(text) for text in texts]
+    return memorise(model, [piece for several in pieces for piece in several], np.array(list(map(len, pieces))))
+
+
+def _gains(model: MBC, memory: Memory, questions: Sequence[str], read_mode: str | None) -> list[float]:
+    """What the memory adds to the answers that the model gives from it."""
+    reading = model.read(questions, memory, read_mode=read_mode, top=1)
+    return model.memory_gains(reading, questions, model.say(reading, questions))
+
+
+def _calibrated(
+    settings: ConfidenceSettings, informed: Gains, uninformed: Gains, questions: int, bank_documents: int
+) -> Calibrated:
+    """The event, with figures of held-out gains."""
+
+    def percents(gains: Gains) -> list[float]:
+        found = [judge(settings, gain).origin for gain in gains]
+        return [round(100 * found.count(origin) / len(found), 2) for origin in ORIGINS]
+
+    return Calibrated(
+        questions,
+        len(informed),
+        bank_documents,
+        **settings.model_dump(),
+        auc=round(separation(informed, uninformed), 4),
+        **dict(zip([f"informed_{origin}" for origin in ORIGINS], percents(informed), strict=True)),
+        **dict(zip([f"uninformed_{origin}" for origin in ORIGINS], percents(uninformed), strict=True)),
+    )
+
+
+def _evenly_spaced(examples: Sequence[QAExample], count: int | None) -> list[QAExample]:
+    if count is None or count >= len(examples):
+        return list(examples)
+    return [examples[index * len(examples) // count] for index in range(count)]
+
+
+def _config_of(folder: Path) -> Path:
+    """The config itself, where the folder has a link to it."""
+    return Path(os.path.realpath(folder / CONFIG))
+
+
+def _not_writable(folder: Path, reason: str) -> ModelError:
+    return ModelError(
+        f"The config of the model in {folder} cannot be written: {reason}.",
+        hint="Copy the folder to where you may write and name the copy with --model, or see the rates with --dry-run.",
+    )

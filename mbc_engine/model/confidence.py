@@ -1,0 +1,105 @@
+"""Did the memory help? The gain of an answer as a probability that the bank held what was asked, and as a label.
+
+The gain is what the bank adds to the log-likelihood of the answer (`MBC.memory_gains`). How much of it tells a memory
+from a lucky guess differs from model to model; held-out questions, asked with and without their document in the bank,
+tell (`evaluation/calibrate.py`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from mbc_engine.config import ConfidenceSettings
+
+Origin = Literal["memory", "model", "unsure"]
+ORIGINS: Final[tuple[Origin, ...]] = get_args(Origin)
+
+# One answer in so many may get the wrong label of the two.
+_ONE_IN: Final = 20
+# Gains are differences of single-precision log-likelihoods; less than this, in nats, is rounding.
+_ROUNDING: Final = 1e-6
+
+ALWAYS_UNSURE: Final = ConfidenceSettings(slope=0, intercept=0, from_memory=1, from_model=0)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the gain of an answer says.
+
+    Attributes:
+        confidence: the probability, judged by held-out questions, that the bank held what was asked.
+        origin: where the answer comes from: the memory, the model alone, or one cannot be sure.
+    """
+
+    confidence: float
+    origin: Origin
+
+
+def judge(settings: ConfidenceSettings, gain: float) -> Judgement:
+    """Judge an answer by its gain, in nats per token. Where both thresholds are reached, the memory has it."""
+    confidence = _confidence(settings.slope, settings.intercept, gain)
+    if confidence >= settings.from_memory:
+        return Judgement(confidence, "memory")
+    return Judgement(confidence, "model" if confidence <= settings.from_model else "unsure")
+
+
+def fit(informed: Sequence[float], uninformed: Sequence[float]) -> ConfidenceSettings:
+    """The settings that tell the gains of two kinds of answers apart; as likely beforehand as they are many here.
+
+    The line is a logistic regression of one feature towards targets a little off 1 and 0 (Platt 1999, section 2.2),
+    which keeps it finite where the gains separate perfectly. `from_memory` is the smallest confidence that at most
+    5 % of the uninformed answers reach, `from_model` the largest that at most 5 % of the informed ones do not exceed.
+    Where these cross, as they do when the gains separate well, both become their midpoint.
+
+    Args:
+        informed: gains of answers from banks that held what was asked, at least one, in nats per token.
+        uninformed: gains of answers from banks that did not, at least one.
+
+    Returns:
+        `ALWAYS_UNSURE` if the gains of informed answers are not the greater ones.
+    """
+    slope, intercept = _line(informed, uninformed)
+    if slope <= 0:
+        return ALWAYS_UNSURE
+    known = sorted(_confidence(slope, intercept, gain) for gain in informed)
+    unknown = sorted((_confidence(slope, intercept, gain) for gain in uninformed), reverse=True)
+    from_memory = min(1.0, math.nextafter(unknown[len(unknown) // _ONE_IN], math.inf))
+    from_model = max(0.0, math.nextafter(known[len(known) // _ONE_IN], -math.inf))
+    if from_model > from_memory:
+        from_memory = from_model = (from_memory + from_model) / 2
+    return ConfidenceSettings(slope=slope, intercept=intercept, from_memory=from_memory, from_model=from_model)
+
+
+def _line(informed: Sequence[float], uninformed: Sequence[float]) -> tuple[float, float]:
+    """Slope and intercept of the log-odds; a flat line if all gains are the same."""
+    gains = torch.tensor([*informed, *uninformed], dtype=torch.float64)
+    middle, spread = gains.mean(), gains.std(correction=0)
+    if spread < _ROUNDING:
+        return 0.0, 0.0
+    scaled = (gains - middle) / spread
+    targets = torch.full_like(gains, (len(informed) + 1) / (len(informed) + 2))
+    targets[len(informed) :] = 1 / (len(uninformed) + 2)
+    line = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [line], max_iter=200, tolerance_grad=1e-10, tolerance_change=1e-14, line_search_fn="strong_wolfe"
+    )
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = binary_cross_entropy_with_logits(line[0] * scaled + line[1], targets)
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    slope, intercept = line.detach().tolist()
+    slope /= float(spread)
+    return slope, intercept - slope * float(middle)
+
+
+def _confidence(slope: float, intercept: float, gain: float) -> float:
+    """The sigmoid of the line; by the hyperbolic tangent, which does not overflow."""
+    return 0.5 + 0.5 * math.tanh(0.5 * (slope * gain + intercept))

@@ -1,0 +1,119 @@
+import json
+import os
+import shutil
+import tomllib
+
+import pytest
+
+from mbc_engine.events import Calibrated, QuestionsAnswered
+
+FOUND = Calibrated(100, 50, 16, 2.0, -1.0, 0.75, 0.25, 0.875, 60.0, 30.0, 10.0, 4.0, 36.0, 60.0)
+
+
+@pytest.fixture
+def own(model, home):
+    """A model of one's own, to be changed."""
+    return shutil.copytree(model, home / "own")
+
+
+@pytest.fixture
+def questions(home, examples):
+    path = home / "questions.jsonl"
+    rows = ({"text": own.text, "question": own.question, "answers": [*own.answers]} for own in examples(44))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """Makes calibrations find `FOUND`, or what is given, at once."""
+
+    def find(result=FOUND):
+        events = iter([QuestionsAnswered(1, 2), result])
+        monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", lambda *_, **__: events)
+
+    find()
+    return find
+
+
+def config(folder):
+    return tomllib.loads((folder / "config.toml").read_text())
+
+
+def test_a_calibration_is_measured_and_kept(mbc, own, model, questions):
+    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--json")
+    assert result.exit_code == 0
+    told = json.loads(result.stdout)
+    assert (told["questions"], told["held_out"], told["bank_documents"], told["is_kept"]) == (40, 20, 20, True)
+    for kind in ("informed", "uninformed"):
+        assert sum(told[f"{kind}_{label}"] for label in ("memory", "unsure", "model")) == pytest.approx(100)
+    table = config(own)
+    kept = table["model"].pop("confidence")
+    assert kept == {name: told[name] for name in ("slope", "intercept", "from_memory", "from_model")}
+    assert table == config(model)
+
+
+def test_a_bank_stays_valid(mbc, own, questions, notes, home):
+    bank = home / "own.mbc"
+    assert mbc("ingest", notes, "--bank", bank, "--model", own, "--workers", 0).exit_code == 0
+    before = bank.read_bytes()
+    assert mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20).exit_code == 0
+    assert bank.read_bytes() == before
+    assert mbc("ask", "Who moved?", "--bank", bank, "--model", own).exit_code == 0
+
+
+def test_the_rates_are_shown(mbc, own, questions, found):
+    result = mbc("calibrate", "--model", own, "--data", questions)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "with its document  60.0 % from memory, 30.0 % unsure, 10.0 % from the model alone",
+        "without            4.0 % from memory, 36.0 % unsure, 60.0 % from the model alone",
+        "told apart         0.875 of all pairs (AUC; 0.5 is chance), 50 held-out questions, 16 documents in the bank",
+        "kept in            own/config.toml",
+    ]
+    assert config(own)["model"]["confidence"]["from_memory"] == 0.75
+
+
+def test_a_dry_run_changes_nothing(mbc, own, model, questions, found):
+    result = mbc("calibrate", "--model", own, "--data", questions, "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "kept in            nothing (--dry-run)"
+    assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
+
+
+def test_a_memory_that_does_not_help_is_called_that(mbc, own, questions, found):
+    found(Calibrated(100, 50, 16, 0.0, 0.0, 1.0, 0.0, 0.5, 0.0, 100.0, 0.0, 0.0, 100.0, 0.0))
+    result = mbc("calibrate", "--model", own, "--data", questions)
+    assert "every answer will be called unsure" in result.stderr
+    assert config(own)["model"]["confidence"]["slope"] == 0
+
+
+def test_ctrl_c_leaves_the_model_as_it_was(mbc, own, model, questions, monkeypatch):
+    def interrupted(*_, **__):
+        yield QuestionsAnswered(1, 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", interrupted)
+    result = mbc("calibrate", "--model", own, "--data", questions)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted.\n")
+    assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
+
+
+def test_a_model_that_cannot_be_written_is_an_error_before_the_work(mbc, own, questions, found, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    result = mbc("calibrate", "--model", own, "--data", questions)
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "cannot be written" in result.stderr
+    assert "Copy the folder" in result.stderr
+    assert mbc("calibrate", "--model", own, "--data", questions, "--dry-run").exit_code == 0
+
+
+def test_too_few_documents_are_an_error(mbc, own, questions):
+    result = mbc("calibrate", "--model", own, "--data", questions)
+    assert result.exit_code == 3
+    assert "44 documents do not fill two banks of 64" in result.stderr
+    assert "--bank-size" in result.stderr
+
+
+def test_missing_data_is_an_error_before_any_model_is_loaded(mbc):
+    assert mbc("calibrate", "--model", "no-such-model", "--data", "none.csv").exit_code == 3

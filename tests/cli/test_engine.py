@@ -1,0 +1,33 @@
+"""Loading in the command line: what it changes in the process, and what it leaves as it was."""
+
+import gc
+import os
+
+import pytest
+
+from mbc_cli.engine import loading
+
+
+def test_no_garbage_is_collected_while_loading() -> None:
+    with loading("a model"):
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count()
+
+
+def test_collection_goes_on_after_a_failure_and_not_before_the_outermost_end() -> None:
+    with pytest.raises(KeyError), loading("a model"):
+        with loading("its parts"):
+            pass
+        assert not gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()
+
+
+def test_threads_wait_without_keeping_a_core_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    with loading("a model"):
+        assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    with loading("a model"):
+        assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"

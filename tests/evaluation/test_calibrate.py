@@ -1,0 +1,226 @@
+"""Calibration: who is asked what of which bank, what comes of it, and where it is kept."""
+
+import os
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine import QAExample, Recall, calibrate, ingest, load_model, open_bank
+from mbc_engine.config import ConfidenceSettings
+from mbc_engine.errors import DataError, ModelError
+from mbc_engine.evaluation.calibrate import require_writable, separation, settings_of, store
+from mbc_engine.events import Calibrated, QuestionsAnswered
+from mbc_engine.model.checkpoint import fingerprints, save_model
+from mbc_engine.model.confidence import Judgement, judge
+
+SETTINGS = ConfidenceSettings(slope=1.25, intercept=-0.5, from_memory=0.75, from_model=0.125)
+
+
+class Oracle:
+    """A model whose memory is the texts themselves; it gains 1 where one is about the name in the question, else 0.
+
+    It errs in the questions about some names, which it takes for each other's opposite.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, errs: Sequence[str] = ()) -> None:
+        self.errs = errs
+        self.documents = SimpleNamespace(chunker=lambda text: text.split("|"))
+        self.banks: list[list[str]] = []
+        self.asked: list[tuple[str, bool]] = []
+        monkeypatch.setattr("mbc_engine.evaluation.calibrate.memorise", self.memorise)
+
+    def memorise(self, model: "Oracle", chunks: list[str], lengths: np.ndarray) -> list[str]:
+        assert lengths.sum() == len(chunks)
+        self.banks.append(chunks)
+        return chunks
+
+    def read(self, questions: Sequence[str], memory: list[str], *, read_mode: str | None, top: int) -> list[str]:
+        return memory
+
+    def say(self, reading: list[str], questions: Sequence[str]) -> list[str]:
+        return [f"about {question}" for question in questions]
+
+    def memory_gains(self, reading: list[str], questions: Sequence[str], answers: Sequence[str]) -> list[float]:
+        assert answers == self.say(reading, questions)
+        gains = []
+        for name in (question.split()[2] for question in questions):
+            is_there = any(text.startswith(f"{name} ") for text in reading)
+            self.asked.append((name, is_there))
+            gains.append(float(is_there != (name in self.errs)))
+        return gains
+
+
+Examples = Callable[[int], list[QAExample]]
+
+
+def calibrated(model: Any, examples: list[QAExample], **options: Any) -> Calibrated:
+    *_, last = calibrate(model, examples, **options)
+    assert isinstance(last, Calibrated)
+    return last
+
+
+def test_each_question_is_asked_with_and_without_its_document(
+    monkeypatch: pytest.MonkeyPatch, examples: Examples
+) -> None:
+    model, some = Oracle(monkeypatch), examples(44)
+    made = calibrated(model, some, bank_documents=10)
+    names = [example.question.split()[2] for example in some]
+    assert Counter(model.asked) == Counter((name, there) for name in names[:40] for there in (True, False))
+    # The four that fill no bank are nowhere; neighbours lie in different banks.
+    assert model.banks == [[example.text for example in some[bank:40:4]] for bank in range(4)]
+    assert (made.questions, made.held_out, made.bank_documents, made.auc) == (40, 20, 10, 1.0)
+    assert (made.informed_memory, made.informed_unsure, made.informed_model) == (100, 0, 0)
+    assert (made.uninformed_memory, made.uninformed_unsure, made.uninformed_model) == (0, 0, 100)
+    # Twenty were fitted to: Platt's targets are 21/22 and 1/22, and the line meets both.
+    assert (made.slope, made.intercept) == pytest.approx((2 * np.log(21), -np.log(21)))
+    assert made.from_memory == made.from_model == pytest.approx(0.5)
+
+
+def test_rates_are_of_questions_that_were_not_fitted_to(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+    some = examples(50)
+    names = [example.question.split()[2] for example in some]
+    made = calibrated(Oracle(monkeypatch, errs=names[45:]), some, bank_documents=25)
+    assert made.held_out == 25
+    assert (made.informed_memory, made.informed_model, made.uninformed_memory) == (80, 20, 20)
+    # Right pairs: 20 of 25 above 20 of 25; ties where one of both errs.
+    assert made.auc == pytest.approx(0.8 * 0.8 + 2 * 0.8 * 0.2 / 2)
+
+
+def test_a_fit_to_errors_alone_leaves_all_unsure(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+    some = examples(50)
+    names = [example.question.split()[2] for example in some]
+    made = calibrated(Oracle(monkeypatch, errs=names[:25]), some, bank_documents=25)
+    assert (made.slope, made.informed_unsure, made.uninformed_unsure, made.auc) == (0, 100, 100, 1.0)
+
+
+def test_questions_about_one_document_stay_on_one_side(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+    twice = [replace(example, id=f"{example.id}{again}") for example in examples(30) for again in "ab"]
+    made = calibrated(Oracle(monkeypatch), twice[::-1], bank_documents=3)
+    assert (made.questions, made.held_out) == (60, 30)
+
+
+def test_a_limit_spaces_the_questions_evenly(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+    some = [replace(example, id=f"{example.id}{again}") for example in examples(50) for again in "ab"]
+    model = Oracle(monkeypatch)
+    assert calibrated(model, some, bank_documents=5, questions=50).questions == 50
+    assert sum(map(len, model.banks)) == 50
+    assert {name for name, _ in model.asked} == {example.question.split()[2] for example in some}
+
+
+def test_a_long_document_has_all_its_chunks_in_the_bank(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+    some = [replace(example, text=f"{example.text}|More of it.") for example in examples(40)]
+    model = Oracle(monkeypatch)
+    calibrated(model, some, bank_documents=20)
+    assert [len(bank) for bank in model.banks] == [40, 40]
+
+
+def test_progress_ends_at_two_answers_a_question(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+    *events, _ = calibrate(Oracle(monkeypatch), examples(50), bank_documents=25)  # type: ignore[arg-type]
+    assert [event.done for event in events if isinstance(event, QuestionsAnswered)] == [25, 50, 75, 100]
+    assert {event.total for event in events if isinstance(event, QuestionsAnswered)} == {100}
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "said"),
+    [
+        (0, {}, "0 documents do not fill two banks of 64"),
+        (50, {"bank_documents": 26}, "50 documents do not fill two banks of 26"),
+        (39, {"bank_documents": 1}, "39 questions are too few"),
+        (50, {"bank_documents": 1, "questions": 20}, "20 questions are too few"),
+    ],
+)
+def test_too_little_data_is_refused_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, examples: Examples, count: int, options: dict[str, int], said: str
+) -> None:
+    model = Oracle(monkeypatch)
+    with pytest.raises(DataError, match=said) as caught:
+        next(calibrate(model, examples(count), **options))  # type: ignore[arg-type]
+    assert caught.value.hint
+    assert not model.banks
+
+
+@pytest.mark.parametrize(
+    ("informed", "uninformed", "expected"),
+    [([2, 3], [0, 1], 1), ([0], [1], 0), ([1, 1], [1], 0.5), ([1, 3], [0, 1, 2, 4], (1.5 + 3) / 8)],
+)
+def test_separation_counts_pairs(informed: list[int], uninformed: list[int], expected: float) -> None:
+    assert separation(np.array(informed, float), np.array(uninformed, float)) == pytest.approx(expected)
+
+
+@pytest.fixture
+def folder(tiny: Any, tmp_path: Path) -> Path:
+    save_model(tiny.model(), tiny.config(), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_calibrating_changes_neither_the_model_nor_its_banks(
+    tiny: Any, folder: Path, tmp_path: Path, examples: Examples
+) -> None:
+    model = load_model(folder)
+    note = tmp_path / "ada.txt"
+    note.write_text("Ada moved to Aalen in the spring.")
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [note]))
+        assert Recall(model, bank).ask(["Who moved?"])[0].judgement is None
+    before = fingerprints(model)
+    weights = (folder / "model.safetensors").read_bytes()
+    first, second = (calibrated(model, examples(40), bank_documents=20) for _ in range(2))
+    assert first == second
+    assert fingerprints(model) == before
+    store(settings_of(first), folder)
+    assert (folder / "model.safetensors").read_bytes() == weights
+    again = load_model(folder)
+    assert again.settings.confidence == settings_of(first)
+    assert fingerprints(again) == before
+    with open_bank(again, tmp_path / "b.mbc") as bank:
+        reply = Recall(again, bank).ask(["Who moved?"])[0]
+    assert reply.judgement == judge(settings_of(first), reply.gain)
+    assert isinstance(reply.judgement, Judgement)
+
+
+def test_storing_changes_the_confidence_and_nothing_else(folder: Path) -> None:
+    path = folder / "config.toml"
+    before = tomllib.loads(path.read_text())
+    for settings in (SETTINGS.model_copy(update={"slope": 2.5}), SETTINGS):
+        store(settings, folder)
+        table = tomllib.loads(path.read_text())
+        assert ConfidenceSettings(**table["model"].pop("confidence")) == settings
+        assert table == before
+    assert sorted(entry.name for entry in folder.iterdir()) == ["adapter", "config.toml", "model.safetensors"]
+
+
+def test_a_linked_config_is_written_where_it_lies(folder: Path, tmp_path: Path) -> None:
+    (folder / "config.toml").rename(tmp_path / "real.toml")
+    (folder / "config.toml").symlink_to(tmp_path / "real.toml")
+    store(SETTINGS, folder)
+    assert (folder / "config.toml").is_symlink()
+    assert load_model(folder).settings.confidence == SETTINGS
+
+
+def test_a_failed_write_leaves_the_config_as_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = (folder / "config.toml").read_text()
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(ModelError, match="no space left") as caught:
+        store(SETTINGS, folder)
+    assert "--dry-run" in (caught.value.hint or "")
+    assert (folder / "config.toml").read_text() == before
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_a_folder_that_cannot_be_written_is_told_beforehand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_writable(folder)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ModelError, match=r"config of the model in .* cannot be written: permission denied") as caught:
+        require_writable(folder)
+    assert "Copy the folder" in (caught.value.hint or "")
