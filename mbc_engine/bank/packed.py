@@ -37,11 +37,18 @@ class PackedBlock:
         shape: the shape of the codes.
         data: their bits.
         lengths: chunks of each document.
+
+    Raises:
+        ValueError: a document has no chunks.
     """
 
     shape: CodeShape
     data: bytes
     lengths: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if not (self.lengths > 0).all():
+            raise ValueError("a document has no chunks")
 
     @property
     def chunks(self) -> int:

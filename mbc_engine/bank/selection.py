@@ -3,6 +3,7 @@
 Nothing is encoded anew: a read takes the weights as if the bank held just these documents, each so many times.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,17 +56,16 @@ class Selection:
         """Whether it asks for dates."""
         return any(value is not None for value in (self.since, self.as_of, self.half_life))
 
-    def weights(self, origins: Origins) -> NDArray[np.float32]:
-        """How much each document counts, in [0, 1]."""
+    def log_weights(self, origins: Origins) -> NDArray[np.float64]:
+        """Logarithms of how much each document counts: at most 0, which is once, and -inf for those left out."""
         numbers = np.array(origins.numbers, np.int64)
-        best = np.zeros(len(numbers), np.float32)
+        best = np.full(len(numbers), -np.inf)
         if len(origins.sources):
             by_day = {day: self._of_day(day) for day in set(origins.dates)}
-            each = np.array([by_day[day] for day in origins.dates], np.float32)
+            each = np.array([by_day[day] for day in origins.dates])
             if self.only or self.exclude:
-                each *= [
-                    self._is_named(source, part) for source, part in zip(origins.sources, origins.parts, strict=True)
-                ]
+                named = map(self._is_named, origins.sources, origins.parts)
+                each[~np.fromiter(named, np.bool_, len(each))] = -np.inf
             has_some = numbers > 0
             starts = np.cumsum(numbers) - numbers
             best[has_some] = np.maximum.reduceat(each, starts[has_some])
@@ -81,15 +81,15 @@ class Selection:
 
     def _of_day(self, day: str | None) -> float:
         if not self.needs_dates:
-            return 1.0
+            return 0.0
         try:
             written = date.fromisoformat(day or "")
         except ValueError:
-            return 0.0
+            return -math.inf
         if (self.since and written < self.since) or (self.as_of and written > self.as_of):
-            return 0.0
+            return -math.inf
         age = ((self.as_of or date.today()) - written).days
-        return 1.0 if self.half_life is None else float(0.5 ** (max(age, 0) / self.half_life))
+        return 0.0 if self.half_life is None else -math.log(2) * max(age, 0) / self.half_life
 
     def _is_named(self, source: str, part: str) -> bool:
         path = source.lstrip("/")
@@ -108,7 +108,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     anchored = pattern if pattern.startswith(("/", "**/")) else f"**/{pattern}"
     try:
         (parsed,) = GitIgnoreSpec.from_lines([anchored]).patterns
-        if parsed.regex is None or pattern.startswith("!"):
+        if parsed.regex is None or pattern.startswith("!") or not pattern.strip():
             raise ValueError(pattern)
     except (ValueError, re.error) as error:
         raise ConfigError(

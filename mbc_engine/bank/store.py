@@ -391,8 +391,8 @@ class MemoryBank:
             with decoded(self.name):
                 yield block.sums(tables), block.lengths
 
-    def weights(self, selection: Selection) -> Iterator[NDArray[np.float32]]:
-        """How much each chunk counts, in [0, 1], some thousand in stored order at a time, as `sums` has them.
+    def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
+        """Logarithms of how much each chunk counts, as `Selection.log_weights`, block by block as `sums` has them.
 
         Raises:
             BankError: the bank keeps no origins, and has nothing to select by.
@@ -405,7 +405,7 @@ class MemoryBank:
         with self.snapshot():
             numbers = self._blocks.numbers()
             for number, block in zip(numbers, self._packed(), strict=True):
-                yield np.repeat(selection.weights(self._blocks.origins(number)), block.lengths)
+                yield np.repeat(selection.log_weights(self._blocks.origins(number)), block.lengths)
 
     def codes_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> Codes:
         """The codes of some chunks, by their index in stored order: [len(chunks), tokens, levels].

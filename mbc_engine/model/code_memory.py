@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from mbc_engine.bank import Codes, CodeShape, MemoryBank, Selection, count, pack
 from mbc_engine.bank.packed import CodeTables, PackedBlock, Worths
-from mbc_engine.errors import MBCError
+from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Chosen, Group, Lengths, Masses, Memory, Rows, Weights, log_of
 from mbc_engine.model.parts import parts_of
@@ -62,12 +63,12 @@ class CodedMemory(ABC):
                 "Residual codes cannot be read flat: a chunk's vectors are sums of codes.",
                 hint="Use --read routed, or --read hierarchical.",
             )
-        counts = torch.from_numpy(self._row_counts()).to(self._codebook.books.device)
+        counts = torch.from_numpy(self._row_counts).to(self._codebook.books.device)
         return Rows(self._codebook.books[0].flatten(0, 1), counts.double().log().float(), are_codebook=True)
 
     def shares(self, attention: Tensor) -> Iterator[Masses]:
         """See `Memory`. What a row gets of the attention is divided among its occurrences."""
-        counts = self._row_counts()
+        counts = self._row_counts
         each = attention.double().cpu().numpy() / np.maximum(counts, np.finfo(np.float64).tiny)
         books = each.reshape(len(each), -1, 1, self._codebook.num_codes)
         shape = (len(each), self._codebook.tokens, 1, self._codebook.num_codes)
@@ -77,7 +78,7 @@ class CodedMemory(ABC):
     def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:
         """See `Memory`. A score is the sum of table entries, one for each code."""
         tables = router.tables(question, self._codebook)
-        for start, (sums, lengths) in self._placed(tables.float().cpu().numpy()):
+        for start, (sums, lengths) in self._placed(tables.detach().float().cpu().numpy()):
             yield Masses(self._weighted(sums, start), lengths)
 
     def chosen(self, chunks: NDArray[np.int64]) -> Chosen:
@@ -97,10 +98,19 @@ class CodedMemory(ABC):
                 memory = VectorMemory(vectors, part.lengths, part.weights)
             else:
                 memory = CodeMemory(part.items, self._codebook, part.lengths, part.weights)
-            yield Group(memory, part.chunks, part.documents)
+            yield Group(memory, part.chunks, part.documents, part.weight)
 
     def _placed(self, worths: Worths) -> Iterator[tuple[int, tuple[Worths, Lengths]]]:
-        """The sums with the index of their first chunk."""
+        """The sums with the index of their first chunk.
+
+        Raises:
+            ModelError: what codes are worth are no numbers.
+        """
+        if not np.isfinite(worths).all():  # which would look like damage to the bank
+            raise ModelError(
+                "This model computes values that are no numbers; its training must have diverged.",
+                hint="Ask with another model.",
+            )
         start = 0
         for sums, lengths in self._sums(worths):
             yield start, (sums, lengths)
@@ -111,6 +121,7 @@ class CodedMemory(ABC):
             return values
         return values + log_of(self._weights[start : start + values.shape[1]])
 
+    @cached_property
     def _row_counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """How often each row of the books of single codes counts, [rows]."""
         if self._weights is None:
@@ -179,7 +190,9 @@ class BankMemory(CodedMemory):
     def __init__(self, bank: MemoryBank, codebook: Codebook, selection: Selection | None = None) -> None:
         weights = None
         if selection is not None and not selection.is_everything:
-            weights = np.concatenate([np.empty(0, np.float32), *bank.weights(selection)])
+            logs = np.concatenate([np.empty(0), *bank.log_weights(selection)])
+            # Reads go by ratios alone; all documents may be so old that none would count beside one of today.
+            weights = np.exp(logs - logs.max(initial=np.finfo(np.float64).min)).astype(np.float32)
         super().__init__(codebook, weights)
         self._bank = bank
 

@@ -6,6 +6,7 @@ Results are combined as soon as a group of them is full, so that no more than a 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,10 +15,17 @@ from mbc_engine.model.aggregator import Aggregated
 
 @dataclass(frozen=True)
 class Share:
-    """A document's share of a result; `chunk` is the index of its best chunk."""
+    """A document's share of a result.
+
+    Attributes:
+        chunk: the index of its best chunk in the group that has most of it.
+        share: of the result, in [0, 1].
+        most: what that group has of it.
+    """
 
     chunk: int
     share: float
+    most: float
 
 
 Shares = dict[int, Share]  # by the number of the document
@@ -25,22 +33,29 @@ Shares = dict[int, Share]  # by the number of the document
 
 @dataclass(frozen=True)
 class Result:
-    """What a group became: a modulation [B, T, D], and for each question the documents with the largest shares."""
+    """What a group became.
+
+    Attributes:
+        modulation: [B, T, D].
+        shares: for each question the documents with the largest shares.
+        weight: how much a document of it counts on average.
+    """
 
     modulation: Tensor
     shares: Sequence[Shares]
+    weight: float
 
 
 class Hierarchy:
     """Results of equal groups on their way up.
 
     Args:
-        aggregate: reads rows of each question's own, [B, R, D].
+        aggregate: reads rows of each question's own, [B, R, D], with log weights [1, R] or None.
         size: results to a group, at least 2.
         top: how many documents a result remembers for each question.
     """
 
-    def __init__(self, aggregate: Callable[[Tensor], Aggregated], size: int, top: int) -> None:
+    def __init__(self, aggregate: Callable[[Tensor, Tensor | None], Aggregated], size: int, top: int) -> None:
         self._aggregate, self._size, self._top = aggregate, size, top
         self._pending: list[list[Result]] = []
         self._seen: list[int] = []
@@ -68,18 +83,21 @@ class Hierarchy:
         """A group becomes one result of the next level."""
         group = self._pending[level]
         self._pending[level] = []
-        read = self._aggregate(torch.cat([result.modulation for result in group], dim=1))
+        rows, weights = torch.cat([result.modulation for result in group], dim=1), [result.weight for result in group]
+        logs = None
+        if len(set(weights)) > 1:
+            logs = rows.new_tensor(np.log(weights)).repeat_interleave(rows.shape[1] // len(group)).unsqueeze(0)
+        read = self._aggregate(rows, logs)
         parts = read.attention.unflatten(1, (len(group), -1)).sum(-1).tolist()
         shares = [self._best([result.shares[question] for result in group], own) for question, own in enumerate(parts)]
-        self.add(Result(read.modulation, shares), level + 1)
+        self.add(Result(read.modulation, shares, sum(weights) / len(weights)), level + 1)
 
     def _best(self, groups: Sequence[Shares], parts: Sequence[float]) -> Shares:
         """The largest shares of the whole, when each group has its part of it; a document may lie in several groups."""
         total: Shares = {}
         for shares, part in zip(groups, parts, strict=True):
             for number, own in shares.items():
-                before = total.get(number, Share(own.chunk, 0.0))
-                share = own.share * part
-                chunk = own.chunk if share > before.share else before.chunk
-                total[number] = Share(chunk, before.share + share)
+                before = total.get(number, Share(own.chunk, 0.0, 0.0))
+                most, chunk = max((before.most, before.chunk), (own.most * part, own.chunk), key=lambda pair: pair[0])
+                total[number] = Share(chunk, before.share + own.share * part, most)
         return dict(sorted(total.items(), key=lambda item: -item[1].share)[: self._top])

@@ -19,7 +19,6 @@ from mbc_engine.model.chunker import Chunker
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Memory
 from mbc_engine.model.prefix import PrefixNetwork
-from mbc_engine.model.projections import Projections
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reader, Reading, read
 from mbc_engine.model.router import Router
@@ -65,7 +64,7 @@ class TextEncoder(nn.Module):
     def chunker(self) -> Chunker:
         """What cuts texts to the window."""
         capacity = self.window - self.tokenizer.num_special_tokens_to_add()
-        return Chunker(self.tokenizer.backend_tokenizer.to_str(), capacity)
+        return Chunker(self.tokenizer.backend_tokenizer, capacity)
 
     def forward(self, texts: Sequence[str]) -> Tensor:
         """Phi of texts, [B, T, D]."""
@@ -110,7 +109,6 @@ class MBC(nn.Module):
         self.documents, self.questions = documents, questions
         self.codebook, self.aggregator, self.prefix, self.router = codebook, aggregator, prefix, router
         self.is_quantising = True
-        self._projections = Projections(aggregator, codebook)
 
     def train(self, mode: bool = True) -> Self:
         """Training mode for what trains; frozen parts stay deterministic, without their dropout."""
@@ -124,13 +122,10 @@ class MBC(nn.Module):
                 side.amortizer.pretrained.eval()
         return self
 
-    @property
     def reader(self) -> Reader:
-        """The parts that reads use."""
+        """The parts that reads use; keep it, for as long as the model stays as it is, and further reads are faster."""
         settings = self.settings
-        return Reader(
-            self.aggregator, self._projections, self.router, settings.routed_documents, settings.group_documents
-        )
+        return Reader(self.aggregator, self.codebook, self.router, settings.routed_documents, settings.group_documents)
 
     @torch.no_grad()
     def memorise(self, texts: Sequence[str], *, batch_size: int = 32) -> np.ndarray:
@@ -144,7 +139,15 @@ class MBC(nn.Module):
         return codes
 
     @torch.no_grad()
-    def read(self, questions: Sequence[str], memory: Memory, *, read_mode: str | None = None, top: int = 5) -> Reading:
+    def read(
+        self,
+        questions: Sequence[str],
+        memory: Memory,
+        *,
+        read_mode: str | None = None,
+        top: int = 5,
+        reader: Reader | None = None,
+    ) -> Reading:
         """What questions take from a memory (paper, algorithm 2, line 7).
 
         Args:
@@ -152,11 +155,14 @@ class MBC(nn.Module):
             memory: what is remembered.
             read_mode: NAME or NAME:NUMBER, see `reads.READS`; None takes the model's own.
             top: how many documents to name, at least 1.
+            reader: this model's, kept from before.
 
         Raises:
             MBCError: the read does not fit the model.
         """
-        return read(read_mode or self.settings.read, self.reader, self.questions(questions), memory, top=top)
+        return read(
+            read_mode or self.settings.read, reader or self.reader(), self.questions(questions), memory, top=top
+        )
 
     @torch.no_grad()
     def say(

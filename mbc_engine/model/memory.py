@@ -51,11 +51,19 @@ class Masses:
 
 @dataclass(frozen=True)
 class Group:
-    """Some chunks of a memory as a memory, their indices in it [n], and the numbers of their documents [n]."""
+    """Some chunks of a memory as a memory.
+
+    Attributes:
+        memory: the chunks.
+        chunks: their indices in the whole, [n].
+        documents: the numbers of their documents in the whole, [n].
+        weight: how much they count on average.
+    """
 
     memory: "Memory"
     chunks: NDArray[np.int64]
     documents: NDArray[np.int64]
+    weight: float
 
 
 class Memory(Protocol):

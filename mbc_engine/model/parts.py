@@ -22,7 +22,12 @@ class Part:
     @property
     def lengths(self) -> Lengths:
         """How many chunks of each document are in the part."""
-        return np.unique_counts(self.documents).counts
+        return np.unique(self.documents, return_counts=True)[1]
+
+    @property
+    def weight(self) -> float:
+        """How much a chunk of the part counts on average."""
+        return 1.0 if self.weights is None else float(self.weights.mean(dtype=np.float64))
 
     def joined(self, other: "Part") -> "Part":
         weights = None if self.weights is None or other.weights is None else np.append(self.weights, other.weights)

@@ -9,10 +9,10 @@ import numpy as np
 from torch import Tensor
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.model.aggregator import Aggregated, Aggregator
+from mbc_engine.model.aggregator import Aggregated, Aggregator, KeyValue
+from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.hierarchy import Hierarchy, Result, Share
 from mbc_engine.model.memory import Group, Memory, Rows
-from mbc_engine.model.projections import Projections
 from mbc_engine.model.ranking import Ranked, Ranking
 from mbc_engine.model.router import Router
 
@@ -22,27 +22,32 @@ _REMEMBERED: Final = 50
 
 @dataclass(frozen=True)
 class Reader:
-    """What a read needs of a model.
+    """What a read needs of a model, for as long as its weights stay as they are; after that, make another.
 
     Attributes:
         aggregator: h_psi.
-        projections: of the codebook.
+        codebook: what the codes of memories are indices into.
         router: None in a model trained without one.
         routed_documents: how many chunks a routed read aggregates.
         group_documents: how many chunks make a group of a hierarchical read (M in the paper).
     """
 
     aggregator: Aggregator
-    projections: Projections
+    codebook: Codebook
     router: Router | None
     routed_documents: int
     group_documents: int
 
     def attend(self, question: Tensor, rows: Rows) -> Aggregated:
         """Questions [B, T, D] read the same rows."""
-        bank = self.projections() if rows.are_codebook else self.aggregator.project(rows.vectors.unsqueeze(0))
+        bank = self._projected if rows.are_codebook else self.aggregator.project(rows.vectors.unsqueeze(0))
         weights = None if rows.log_weights is None else rows.log_weights.unsqueeze(0)
         return self.aggregator.read(question, bank, weights)
+
+    @cached_property
+    def _projected(self) -> list[KeyValue]:
+        """Keys and values of the codebook for each block, computed once: ten times the work of a read with them."""
+        return self.aggregator.project(self.codebook.books[:1].flatten(1, 2))
 
 
 Sources = list[list[Ranked]]
@@ -106,21 +111,22 @@ def read_hierarchical(reader: Reader, question: Tensor, memory: Memory, top: int
     size = reader.group_documents if number is None else number
     if size < 2:
         raise ConfigError("A group needs at least two documents.", hint="For example --read hierarchical:256.")
-    hierarchy = Hierarchy(lambda rows: reader.aggregator(question, rows), size, max(top, _REMEMBERED))
+    remembered = max(top, _REMEMBERED)
+    hierarchy = Hierarchy(lambda rows, logs: reader.aggregator(question, rows, logs), size, remembered)
     for group in memory.groups(size):
-        hierarchy.add(_read_group(reader, question, group))
+        hierarchy.add(_read_group(reader, question, group, remembered))
     last = hierarchy.last()
     return Reading(question, last.modulation, lambda: [_ranked(list(shares.values()), top) for shares in last.shares])
 
 
-def _read_group(reader: Reader, question: Tensor, group: Group) -> Result:
+def _read_group(reader: Reader, question: Tensor, group: Group, top: int) -> Result:
     """The flat read of a group."""
-    reading = read_flat(reader, question, group.memory, _REMEMBERED, None)
+    reading = read_flat(reader, question, group.memory, top, None)
     shares = [
-        {int(group.documents[own.chunk]): Share(int(group.chunks[own.chunk]), own.share) for own in ranked}
+        {int(group.documents[own.chunk]): Share(int(group.chunks[own.chunk]), own.share, own.share) for own in ranked}
         for ranked in reading.sources
     ]
-    return Result(reading.modulation, shares)
+    return Result(reading.modulation, shares, group.weight)
 
 
 def _ranked(shares: Sequence[Share], top: int) -> list[Ranked]:

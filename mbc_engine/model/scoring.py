@@ -39,7 +39,8 @@ def ask_all(
     lengths = np.array(list(map(len, pieces)), np.int64)
     document_of = np.repeat(np.arange(len(texts)), lengths)
     place = {text: index for index, text in enumerate(texts)}
-    memory = memorise(model, [piece for several in pieces for piece in several], lengths, batch_size=batch_size)
+    chunks = [piece for several in pieces for piece in several]
+    memory = memorise(model, chunks, lengths[lengths > 0], batch_size=batch_size)  # nothing but white space has none
     for start in range(0, len(examples), batch_size):
         batch = examples[start : start + batch_size]
         answers = model.answer([example.question for example in batch], memory, read_mode=read_mode, top=5)

@@ -52,7 +52,8 @@ class VectorMemory:
         stream = iter([(np.arange(len(self._vectors)), self._lengths)])
         for part in parts_of(stream, self._weights, size):
             vectors = self._vectors[torch.from_numpy(part.chunks).to(self._vectors.device)]
-            yield Group(VectorMemory(vectors, part.lengths, part.weights), part.chunks, part.documents)
+            memory = VectorMemory(vectors, part.lengths, part.weights)
+            yield Group(memory, part.chunks, part.documents, part.weight)
 
     def _logs(self) -> Tensor | None:
         return None if self._weights is None else torch.from_numpy(log_of(self._weights)).to(self._vectors.device)

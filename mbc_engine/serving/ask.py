@@ -53,7 +53,7 @@ class Recall:
     """A model and a bank, ready to be asked. Each call reads the bank as it is then.
 
     Args:
-        model: the bank's own model.
+        model: the bank's own model; it has to stay as it is.
         bank: what is remembered.
 
     Raises:
@@ -62,7 +62,7 @@ class Recall:
 
     def __init__(self, model: MBC, bank: MemoryBank) -> None:
         bank.require(signature(model))
-        self._model, self._bank = model, bank
+        self._model, self._bank, self._reader = model, bank, model.reader()
 
     def ask(
         self,
@@ -97,7 +97,7 @@ class Recall:
             memory = BankMemory(self._bank, model.codebook, selection)
             if not len(memory):
                 raise self._nothing_to_read()
-            reading = model.read(questions, memory, read_mode=read_mode, top=sources)
+            reading = model.read(questions, memory, read_mode=read_mode, top=sources, reader=self._reader)
             answers = model.say(reading, questions, max_new_tokens=max_new_tokens, beams=beams, said=said)
             answered = time.perf_counter()
             gains = model.memory_gains(reading, questions, answers)

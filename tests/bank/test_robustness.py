@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, MemoryBank, merge, remove_with_proof, verify
+from mbc_engine.bank import BankHeader, MemoryBank, Selection, merge, remove_with_proof, verify
 from mbc_engine.errors import MBCError
 from mbc_engine.events import BankVerified
 
@@ -40,6 +40,11 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
         bank.codes_at(range(0, total, 7))
         bank.chunks_at(range(0, total, 7))
 
+    def weights(bank: MemoryBank) -> None:
+        if bank.header.keeps_origins:
+            chunks = sum(map(len, bank.log_weights(Selection(half_life=3.0, exclude=("/1*",)))))
+            assert chunks == bank.totals().chunks
+
     def merged(bank: MemoryBank) -> None:
         with made.bank(keeps_origins=bank.header.keeps_origins) as good:
             good.add([made.item("/good", 1)])
@@ -58,6 +63,8 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
         "counts": opened(lambda bank: (bank.counts(), bank.books())),
         "documents": opened(lambda bank: collections.deque(bank.documents(), 0)),
         "codes": opened(lambda bank: collections.deque(bank.codes(), 0)),
+        "sums": opened(lambda bank: collections.deque(bank.sums(np.ones((2, 3, 2, 5), np.float32)), 0)),
+        "weights": opened(weights),
         "lookups": opened(lookups),
         "known": opened(known),
         "like": opened(lambda bank: bank.documents_like(made.digest(3))),
@@ -256,6 +263,7 @@ def described(**changes: Any) -> bytes:
         ("described", zlib.compress(b" " * (1 << 24))),
         ("lengths", zlib.compress(bytes(1 << 24))),
         ("lengths", zlib.compress(b"\xff\xff\xff\xff")),
+        ("lengths", zlib.compress(bytes(4))),
     ],
 )
 def test_columns_made_to_do_harm_end_in_errors_of_ours(

@@ -1,97 +1,138 @@
 """Every read against its dense reference: attention, or products, over all vectors of all documents."""
 
+import copy
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from mbc_engine.errors import MBCError, ModelError
-from mbc_engine.model.aggregator import Aggregator
-from mbc_engine.model.code_memory import CodeMemory
+from mbc_engine.bank import Codes
+from mbc_engine.errors import ConfigError, MBCError, ModelError
+from mbc_engine.model.code_memory import BankMemory, CodeMemory
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Memory
-from mbc_engine.model.projections import Projections
-from mbc_engine.model.reads import Reader, Reading, read
+from mbc_engine.model.reads import Reading, read
 from mbc_engine.model.router import Router
 from mbc_engine.model.vector_memory import VectorMemory
-
-TOKENS, DIM, CODES = 3, 6, 5
-
-
-def codebook_of(*, levels: int = 1, per_position: bool = False, seed: int = 0) -> Codebook:
-    torch.manual_seed(seed)
-    codebook = Codebook(CODES, DIM, TOKENS, levels=levels, per_position=per_position)
-    with torch.no_grad():
-        codebook.books.normal_()
-    return codebook.requires_grad_(False)
-
-
-def codes_of(documents: int, levels: int = 1, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, CODES, (documents, TOKENS, levels)).astype(np.uint16)
-
-
-def reader_of(codebook: Codebook | None = None, *, routed: bool = False, documents: int = 2) -> Reader:
-    torch.manual_seed(7)
-    aggregator = Aggregator(DIM, blocks=2, heads=2, head_dim=4, hidden=8).requires_grad_(False)
-    router = Router(DIM).requires_grad_(False)
-    torch.nn.init.normal_(router.weight)
-    projections = Projections(aggregator, codebook or codebook_of())
-    return Reader(aggregator, projections, router if routed else None, documents, 4)
 
 
 def sources(reading: Reading) -> list[list[tuple[int, float]]]:
     return [[(own.chunk, own.share) for own in ranked] for ranked in reading.sources]
 
 
-def all_scores(memory: Memory, router: Router, question: torch.Tensor) -> np.ndarray:
+def all_scores(memory: Memory, router: Router, question: Tensor) -> np.ndarray:
     return np.concatenate([masses.values for masses in memory.scores(router, question)], axis=-1)
 
 
-def dense(codebook: Codebook, codes: np.ndarray) -> torch.Tensor:
-    """All documents' vectors by one look-up each, [N, T, D]."""
-    result = torch.zeros(len(codes), TOKENS, DIM)
-    for document, token, level in np.ndindex(*codes.shape):
-        position = token if codebook.per_position else 0
-        result[document, token] += codebook.books[level, position, int(codes[document, token, level])]
-    return result
+def by_document(chunks: Tensor, lengths: list[int]) -> Tensor:
+    """Sums over the chunks of each document, [B, N] -> [B, documents]."""
+    return torch.stack([own.sum(-1) for own in chunks.split(lengths, dim=-1)], dim=-1)
 
 
-@given(documents=st.integers(1, 12), per_position=st.booleans(), seed=st.integers(0, 100))
-@settings(max_examples=25, deadline=None)
+LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=10)
+
+
+@given(lengths=LENGTHS, per_position=st.booleans(), seed=st.integers(0, 100))
+@settings(max_examples=40, deadline=None)
 def test_the_flat_read_by_counts_equals_attention_over_all_vectors(
-    documents: int, per_position: bool, seed: int
+    small: Any, lengths: list[int], per_position: bool, seed: int
 ) -> None:
-    codebook = codebook_of(per_position=per_position, seed=seed)
-    reader = reader_of(codebook)
-    codes = codes_of(documents, seed=seed)
-    question = torch.randn(2, TOKENS, DIM)
-    by_counts = read("flat", reader, question, CodeMemory(codes, codebook), top=documents)
-    vectors = dense(codebook, codes)
-    expected = reader.aggregator(question, vectors.flatten(0, 1).expand(2, -1, -1))
-    torch.testing.assert_close(by_counts.modulation, expected.modulation, rtol=1e-4, atol=1e-5)
+    codebook = small.codebook(per_position=per_position, seed=seed)
+    reader, question = small.reader(codebook), small.question(seed=seed)
+    codes = small.codes(sum(lengths), seed=seed)
+    by_counts = read("flat", reader, question, CodeMemory(codes, codebook, np.array(lengths)), top=len(lengths))
+    expected = reader.aggregator(question, small.dense(codebook, codes).flatten(0, 1).expand(2, -1, -1))
+    scale = float(expected.modulation.abs().max())
+    torch.testing.assert_close(by_counts.modulation, expected.modulation, rtol=0, atol=1e-4 * scale)
 
-    shares = expected.attention.unflatten(-1, (documents, TOKENS)).sum(-1)
-    for own, found in zip(shares.tolist(), sources(by_counts), strict=True):
-        assert [share for _, share in found] == pytest.approx(sorted(own, reverse=True), rel=1e-4)
-        assert [own[chunk] for chunk, _ in found] == pytest.approx(sorted(own, reverse=True), rel=1e-4)
-        assert sorted(chunk for chunk, _ in found) == list(range(documents))
-        assert sum(share for _, share in found) == pytest.approx(1)
+    document_of = small.documents(np.array(lengths))
+    chunks = expected.attention.unflatten(-1, (len(codes), 3)).sum(-1)
+    for own, parts, found in zip(
+        by_document(chunks, lengths).tolist(), chunks.tolist(), by_counts.sources, strict=True
+    ):
+        assert [each.share for each in found] == pytest.approx(sorted(own, reverse=True), rel=1e-4)
+        assert sorted(document_of[each.chunk] for each in found) == list(range(len(lengths)))
+        assert sum(each.share for each in found) == pytest.approx(1, abs=1e-5)
+        for each in found:
+            number = document_of[each.chunk]
+            assert each.share == pytest.approx(own[number], rel=1e-4)
+            best = max(share for chunk, share in enumerate(parts) if document_of[chunk] == number)
+            assert parts[each.chunk] == pytest.approx(best, rel=1e-4)
 
 
-def test_codes_that_do_not_occur_weigh_nothing() -> None:
+class Counted(CodeMemory):
+    """Some codes out of a memory that has each so many times."""
+
+    def __init__(self, codes: Codes, codebook: Codebook, counts: np.ndarray) -> None:
+        super().__init__(codes, codebook)
+        self._given = counts
+
+    def _counts(self) -> np.ndarray:
+        return self._given
+
+
+@given(
+    exponents=st.lists(st.floats(0, 15), min_size=5, max_size=5),
+    unused=st.sets(st.integers(0, 4), max_size=4),
+    per_position=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_huge_counts_read_as_attention_in_double_precision(
+    small: Any, exponents: list[float], unused: set[int], per_position: bool
+) -> None:
+    codebook = small.codebook(per_position=per_position)
+    each = np.array([0 if code in unused else int(10**exponent) for code, exponent in enumerate(exponents)])
+    used = [code for code in range(5) if code not in unused]
+    codes = np.array([[[code]] * 3 for code in used], np.uint16)
+    # Positions differ as well: the second has the codes half as often, and at least once.
+    counts = np.stack([each, np.maximum(each // 2, np.minimum(each, 1)), each]) if per_position else each[None]
+    memory, question = Counted(codes, codebook, counts[None]), small.question()
+    reader = small.reader(codebook)
+    exact = copy.deepcopy(reader.aggregator).double()
+    with np.errstate(divide="ignore"):
+        logs = torch.from_numpy(np.log(counts.astype(np.float64))).reshape(1, -1)
+    expected = exact(question.double(), codebook.books[0].flatten(0, 1).double().expand(2, -1, -1), logs)
+
+    reading = read("flat", reader, question, memory, top=5)
+    scale = float(expected.modulation.abs().max())
+    torch.testing.assert_close(reading.modulation.double(), expected.modulation, rtol=0, atol=1e-4 * scale)
+    # A document of this memory is one of the many that have the same codes.
+    parts = (expected.attention / torch.from_numpy(np.maximum(counts, 1)).reshape(1, -1)).reshape(2, -1, 5)
+    shares = parts.expand(2, 3, 5).sum(1)[:, used]
+    shares = shares / shares.sum(-1, keepdim=True)
+    for own, found in zip(shares.tolist(), sources(reading), strict=True):
+        assert [share for _, share in found] == pytest.approx(sorted(own, reverse=True), rel=2e-4)
+        assert [own[chunk] for chunk, _ in found] == pytest.approx(sorted(own, reverse=True), rel=2e-4)
+
+
+def test_equal_documents_tie_whatever_their_order(small: Any) -> None:
+    codebook = small.codebook()
+    one, other = small.codes(1), small.codes(1, seed=5)
+    memory = CodeMemory(np.concatenate([one, other, one, one]), codebook)
+    for mode in ("flat", "routed"):
+        found = read(mode, small.reader(codebook, routed=True), small.question(), memory, top=4).sources
+        for own in found:
+            assert {each.chunk: each.ties for each in own} == {0: 2, 1: 0, 2: 2, 3: 2}
+            assert [each.chunk for each in own if each.ties] == [0, 2, 3]
+
+
+def test_codes_that_do_not_occur_weigh_nothing(small: Any) -> None:
     codes = np.array([[[1], [1], [4]], [[1], [4], [4]]], dtype=np.uint16)
-    rows = CodeMemory(codes, codebook := codebook_of()).rows()
+    rows = CodeMemory(codes, codebook := small.codebook()).rows()
     assert torch.equal(rows.vectors, codebook.books[0, 0])
     assert rows.log_weights is not None
     assert rows.log_weights.exp().tolist() == pytest.approx([0, 3, 0, 0, 3])
 
 
-def test_continuous_vectors_read_like_codes_of_the_same_values() -> None:
-    codebook, codes = codebook_of(), codes_of(6)
-    reader = reader_of(codebook, routed=True)
-    question = torch.randn(2, TOKENS, DIM)
-    memories = CodeMemory(codes, codebook), VectorMemory(dense(codebook, codes))
+def test_continuous_vectors_read_like_codes_of_the_same_values(small: Any) -> None:
+    codebook, codes = small.codebook(), small.codes(6)
+    reader = small.reader(codebook, routed=True)
+    question = small.question(2)
+    memories = CodeMemory(codes, codebook), VectorMemory(small.dense(codebook, codes))
     for mode in ("flat", "routed", "hierarchical:4"):
         by_codes, by_vectors = (read(mode, reader, question, memory, top=3) for memory in memories)
         torch.testing.assert_close(by_codes.modulation, by_vectors.modulation, rtol=1e-4, atol=1e-5)
@@ -100,70 +141,154 @@ def test_continuous_vectors_read_like_codes_of_the_same_values() -> None:
             assert [share for _, share in one] == pytest.approx([share for _, share in other], rel=1e-4)
 
 
-def test_residual_codes_cannot_be_read_flat() -> None:
-    memory = CodeMemory(codes_of(2, levels=2), codebook_of(levels=2))
+def test_residual_codes_cannot_be_read_flat(small: Any) -> None:
+    memory = CodeMemory(small.codes(2, levels=2), small.codebook(levels=2))
     with pytest.raises(MBCError, match="cannot be read flat"):
-        read("flat", reader_of(), torch.randn(1, TOKENS, DIM), memory)
+        read("flat", small.reader(), small.question(1), memory)
 
 
-@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("levels", [1, 2, 3])
 @pytest.mark.parametrize("per_position", [False, True])
-def test_routing_scores_by_tables_equal_the_dense_products(levels: int, per_position: bool) -> None:
-    codebook, router = codebook_of(levels=levels, per_position=per_position), reader_of(routed=True).router
+def test_routing_scores_by_tables_equal_the_dense_products(small: Any, levels: int, per_position: bool) -> None:
+    codebook, router = small.codebook(levels=levels, per_position=per_position), small.reader(routed=True).router
     assert router is not None
-    codes, question = codes_of(7, levels), torch.randn(2, TOKENS, DIM)
-    vectors = dense(codebook, codes)
+    codes, question = small.codes(7, levels), small.question(2)
+    vectors = small.dense(codebook, codes)
     by_hand = torch.zeros(2, 7)
-    for asked, document, token in np.ndindex(2, 7, TOKENS):
+    for asked, document, token in np.ndindex(2, 7, 3):
         by_hand[asked, document] += question[asked, token] @ router.weight @ vectors[document, token]
-    by_hand *= 10 / (TOKENS * DIM)  # the first temperature
+    by_hand *= 10 / (3 * 6)  # the first temperature
     np.testing.assert_allclose(all_scores(CodeMemory(codes, codebook), router, question), by_hand, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(all_scores(VectorMemory(vectors), router, question), by_hand, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("levels", [1, 2])
-def test_the_routed_read_aggregates_the_best_documents(levels: int) -> None:
-    codebook, reader = codebook_of(levels=levels, per_position=True), reader_of(routed=True, documents=2)
+@given(lengths=LENGTHS, levels=st.integers(1, 3), per_position=st.booleans(), count=st.integers(1, 5))
+@settings(max_examples=40, deadline=None)
+def test_the_routed_read_equals_a_loop_over_all_chunks(
+    small: Any, lengths: list[int], levels: int, per_position: bool, count: int
+) -> None:
+    codebook = small.codebook(levels=levels, per_position=per_position)
+    reader, question = small.reader(codebook, routed=True, documents=count), small.question(3)
     assert reader.router is not None
-    codes, question = codes_of(8, levels), torch.randn(3, TOKENS, DIM)
-    reading = read("routed", reader, question, CodeMemory(codes, codebook), top=4)
-    vectors = dense(codebook, codes)
-    scores = reader.router.scores(question, vectors)
-    for index, found in enumerate(sources(reading)):
-        best = sorted(range(8), key=lambda document: -scores[index, document].item())
-        assert [chunk for chunk, _ in found] == best[:4]
-        bank = vectors[best[:2]].flatten(0, 1)
+    codes, own = small.codes(sum(lengths), levels), np.array(lengths)
+    reading = read("routed", reader, question, CodeMemory(codes, codebook, own), top=4)
+    vectors, document_of = small.dense(codebook, codes), small.documents(own)
+    asked = reader.router.project(question)
+    for index, found in enumerate(reading.sources):
+        scores = torch.stack([sum(asked[index, token] @ chunk[token] for token in range(3)) for chunk in vectors])
+        probabilities = scores.double().softmax(-1)
+        shares = by_document(probabilities, lengths).tolist()
+        # Chunks of the same codes have the same score, and come in their order.
+        assert [each.share for each in found] == pytest.approx(sorted(shares, reverse=True)[:4], rel=1e-4)
+        for each in found:
+            number = document_of[each.chunk]
+            assert each.share == pytest.approx(shares[number], rel=1e-4)
+            best = max(float(scores[chunk]) for chunk in range(len(codes)) if document_of[chunk] == number)
+            assert float(scores[each.chunk]) == pytest.approx(best, abs=1e-5)
+        assert len({document_of[each.chunk] for each in found}) == min(4, len(lengths))
+
+        best_chunks = sorted(range(len(codes)), key=lambda chunk: -float(scores[chunk]))[:count]
+        bank = vectors[best_chunks].flatten(0, 1)
         expected = reader.aggregator(question[index : index + 1], bank.unsqueeze(0)).modulation[0]
-        torch.testing.assert_close(reading.modulation[index], expected)
-        assert [share for _, share in found] == pytest.approx(scores[index].softmax(-1)[best[:4]].tolist(), rel=1e-4)
+        torch.testing.assert_close(reading.modulation[index], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_routed_read_aggregates_as_many_as_set_however_few_are_named() -> None:
-    codebook, question = codebook_of(), torch.randn(1, TOKENS, DIM)
-    memory, reader = CodeMemory(codes_of(8), codebook), reader_of(routed=True, documents=3)
+def test_the_routed_read_aggregates_as_many_as_set_however_few_are_named(small: Any) -> None:
+    codebook, question = small.codebook(), small.question(1)
+    memory, reader = CodeMemory(small.codes(8), codebook), small.reader(routed=True, documents=3)
     one, many = (read("routed", reader, question, memory, top=top) for top in (1, 6))
     assert [len(one.sources[0]), len(many.sources[0])] == [1, 6]
     torch.testing.assert_close(one.modulation, many.modulation)
-    same = read("routed:3", reader_of(routed=True, documents=1), question, memory)
+    same = read("routed:3", small.reader(routed=True, documents=1), question, memory)
     torch.testing.assert_close(one.modulation, same.modulation)
 
 
-def test_a_memory_smaller_than_asked_for_names_what_there_is() -> None:
-    memory, question = CodeMemory(codes_of(2), codebook_of()), torch.randn(1, TOKENS, DIM)
+def test_a_memory_smaller_than_asked_for_names_what_there_is(small: Any) -> None:
+    memory, question = CodeMemory(small.codes(2), small.codebook()), small.question(1)
     for mode in ("flat", "routed", "hierarchical"):
-        reading = read(mode, reader_of(routed=True, documents=5), question, memory, top=9)
+        reading = read(mode, small.reader(routed=True, documents=5), question, memory, top=9)
         assert sorted(chunk for chunk, _ in sources(reading)[0]) == [0, 1]
         assert sum(share for _, share in sources(reading)[0]) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical"])
-def test_an_empty_memory_leaves_the_question_as_it_is(mode: str) -> None:
-    question = torch.randn(2, TOKENS, DIM)
-    reading = read(mode, reader_of(routed=True), question, CodeMemory(codes_of(0), codebook_of()))
+def test_an_empty_memory_leaves_the_question_as_it_is(small: Any, mode: str) -> None:
+    question = small.question(2)
+    reading = read(mode, small.reader(routed=True), question, CodeMemory(small.codes(0), small.codebook()))
     assert torch.equal(reading.modulation, question)
     assert reading.sources == [[], []]
 
 
-def test_a_model_without_router_cannot_read_routed() -> None:
+def test_a_model_without_router_cannot_read_routed(small: Any) -> None:
     with pytest.raises(ModelError, match="without a router"):
-        read("routed", reader_of(), torch.randn(1, TOKENS, DIM), CodeMemory(codes_of(2), codebook_of()))
+        read("routed", small.reader(), small.question(1), CodeMemory(small.codes(2), small.codebook()))
+
+
+def test_one_bank_is_read_in_three_modes(small: Any) -> None:
+    codebook = small.codebook()
+    reader, question = small.reader(codebook, routed=True), small.question()
+    with small.bank(codebook, small.codes(6), np.array([2, 1, 3])) as bank:
+        memory = BankMemory(bank, codebook)
+        flat, hierarchical, whole, routed, all_routed = (
+            read(mode, reader, question, memory)
+            for mode in ("flat", "hierarchical:2", "hierarchical:6", "routed", "routed:6")
+        )
+    # A single group is the flat read, and so is what routing chooses if it chooses all.
+    for one in (whole, all_routed):
+        torch.testing.assert_close(one.modulation, flat.modulation, rtol=1e-4, atol=1e-5)
+    for one, other in ((flat, hierarchical), (flat, routed), (hierarchical, routed)):
+        assert (one.modulation - other.modulation).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "",
+        ":",
+        "nonsense",
+        "Flat",
+        "flat ",
+        "flat:",
+        "flat:3",
+        "routed:",
+        "routed:0",
+        "routed:-1",
+        "routed:two",
+        "routed:²",
+        "routed:1.5",
+        "routed:2:3",
+        "hierarchical:",
+        "hierarchical:0",
+        "hierarchical:1",
+        "hierarchical:-4",
+    ],
+)
+def test_reads_that_do_not_exist_are_refused_with_a_way_out(small: Any, mode: str) -> None:
+    memory = CodeMemory(small.codes(2), small.codebook())
+    with pytest.raises(ConfigError) as refused:
+        read(mode, small.reader(routed=True), small.question(1), memory)
+    assert refused.value.hint
+
+
+def test_gradients_reach_what_a_read_goes_through(small: Any) -> None:
+    for mode in ("flat", "routed", "hierarchical:2"):
+        codebook = small.codebook()
+        reader = small.reader(codebook, routed=True)
+        assert reader.router is not None
+        weights = [codebook.books, *reader.aggregator.parameters(), reader.router.weight]
+        for weight in weights:
+            weight.requires_grad_(True)
+        reading = read(mode, reader, small.question(), CodeMemory(small.codes(5), codebook))
+        reading.modulation.square().sum().backward()
+        assert codebook.books.grad is not None
+        assert codebook.books.grad.abs().sum() > 0
+        assert all(weight.grad is not None for weight in reader.aggregator.parameters())
+        assert len(reading.sources[0]) == 5
+
+
+def test_a_reader_projects_the_codebook_once(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    codebook = small.codebook(per_position=True)
+    reader, memory, question = small.reader(codebook), CodeMemory(small.codes(4), codebook), small.question()
+    first = read("flat", reader, question, memory)
+    monkeypatch.setattr(reader.aggregator, "project", None)
+    assert torch.equal(read("flat", reader, question, memory).modulation, first.modulation)

@@ -2,14 +2,20 @@
 
 import io
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mbc_engine import Recall, ingest, open_bank
-from mbc_engine.errors import BankError, ModelMismatch
+from mbc_engine.bank import MemoryBank, Selection
+from mbc_engine.documents import split_sentences
+from mbc_engine.errors import BankError, ConfigError, ModelMismatch
+from mbc_engine.model.mbc import MBC
+from mbc_engine.model.ranking import Ranked
 from mbc_engine.serving.ingest import ingest_stream
+from mbc_engine.serving.sources import find_sources
 
 
 def test_an_answer_names_sources_and_what_became_of_them(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -95,3 +101,127 @@ def test_a_row_that_is_lost_is_gone(tiny: Any, tmp_path: Path) -> None:
         path.write_text('{"id": "bruno", "text": "Bruno moved."}')
         (source,) = Recall(model, bank).ask(["Who moved?"])[0].sources
     assert source.state == "gone"
+
+
+def chunk_of(bank: MemoryBank, name: str, ordinal: int = 0) -> Ranked:
+    """A chunk of the file of that name, as if a read had named it."""
+    chunks = bank.chunks_at(range(bank.totals().chunks))
+    places = [(Path(chunk.document.origins[0].source).name, chunk.ordinal) for chunk in chunks]
+    return Ranked(places.index((name, ordinal)), 0.5, 0)
+
+
+def closest(model: MBC, question: str, passage: str) -> str:
+    """The sentence with the largest product with the question, one at a time."""
+    sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
+    wanted = model.documents.sentence_vectors([question])[0]
+    return max(sentences, key=lambda sentence: float(model.documents.sentence_vectors([sentence])[0] @ wanted))
+
+
+@pytest.fixture
+def long_document(tmp_path: Path) -> Path:
+    """Six sentences, which take more than one chunk of 30 tokens."""
+    path = tmp_path / "long.txt"
+    sentences = [
+        "Ada moved to Bergen in the spring.",
+        "The river rose,\nand nobody was hurt.",
+        "Hugo moved to Haifa.",
+        "Who left the town in the winter?",
+        "The old painter moved to Izmir in the spring.",
+        "Irene moved. The bridge held.",
+    ]
+    path.write_text("\n\n".join(sentences))
+    return path
+
+
+def test_the_sentence_is_the_closest_of_its_own_passage(tiny: Any, long_document: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    passages = model.documents.chunker(long_document.read_text())
+    assert len(passages) > 1
+    questions = ["Who moved to Haifa?", "Was nobody hurt?", "Hugo moved to Haifa."]
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [long_document]))
+        ranked = [chunk_of(bank, "long.txt", ordinal) for ordinal in range(len(passages))]
+        named = find_sources(bank, model.documents, questions, [ranked] * 3)
+    for question, own in zip(questions, named, strict=True):
+        assert [source.passage for source in own] == passages
+        assert [source.sentence for source in own] == [closest(model, question, passage) for passage in passages]
+    assert "Hugo moved to Haifa." in {source.sentence for source in named[2]}
+
+
+def test_a_document_is_named_for_each_question_by_the_chunk_that_fits(
+    tiny: Any, long_document: Path, tmp_path: Path
+) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [long_document]))
+        first, second = chunk_of(bank, "long.txt", 0), chunk_of(bank, "long.txt", 1)
+        same, other, again = find_sources(
+            bank, model.documents, ["Who moved?"] * 3, [[first], [second, first], [first]]
+        )
+    assert same == again == other[1:]
+    assert same[0].path == other[0].path == str(long_document)
+    assert same[0].passage != other[0].passage
+
+
+def test_no_passage_is_shown_where_chunks_are_made_otherwise_since(
+    tiny: Any, long_document: Path, tmp_path: Path
+) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [long_document]))
+        chunks = [chunk_of(bank, "long.txt", ordinal) for ordinal in (0, 1)]
+        model.documents.__dict__["chunker"] = lambda text: [text]  # a wider window
+        ((whole, beyond),) = find_sources(bank, model.documents, ["Who moved?"], [chunks])
+    assert (whole.state, whole.passage) == ("unchanged", long_document.read_text())
+    assert (beyond.state, beyond.passage, beyond.sentence) == ("unchanged", None, None)
+
+
+def test_no_sources_are_found_of_none(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        assert find_sources(bank, model.documents, ["Who?", "Where?"], [[], []]) == [(), ()]
+
+
+def test_only_what_was_asked_for_is_read_and_named(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model("gpt2", "bert", "model.routing=true")
+    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "part.mbc") as part:
+        list(ingest(model, bank, [folder]))
+        list(ingest(model, part, [folder / "1.txt", folder / "3.txt"]))
+        for mode in ("flat", "routed:1", "hierarchical:2"):
+            options = {"read_mode": mode, "sources": 4}
+            (chosen,) = Recall(model, bank).ask(["Who won?"], selection=Selection(only=("1.txt", "3.*")), **options)
+            (alone,) = Recall(model, part).ask(["Who won?"], **options)
+            assert {source.path for source in chosen.sources} == {str(folder / "1.txt"), str(folder / "3.txt")}
+            assert chosen.answer == alone.answer
+            assert chosen.gain == pytest.approx(alone.gain, abs=1e-4)
+            found = {source.path: source.share for source in chosen.sources}
+            assert found == pytest.approx({source.path: source.share for source in alone.sources}, rel=1e-3)
+
+
+def test_a_selection_that_nothing_fits_says_so(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        for selection in (Selection(only=("*.pdf",)), Selection(as_of=date(1900, 1, 1))):
+            with pytest.raises(BankError, match=r"No document of .* fits") as refused:
+                Recall(model, bank).ask(["Who won?"], selection=selection)
+            assert "--only" in str(refused.value.hint)
+
+
+def test_a_bank_without_origins_cannot_be_asked_in_part(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
+        list(ingest(model, bank, [folder]))
+        with pytest.raises(BankError, match="made without sources"):
+            Recall(model, bank).ask(["Who won?"], selection=Selection(only=("1.txt",)))
+
+
+@pytest.mark.parametrize("mode", ["nonsense", "flat:3", "hierarchical:1", "routed:"])
+def test_a_read_that_does_not_exist_is_refused(tiny: Any, folder: Path, tmp_path: Path, mode: str) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        with pytest.raises(ConfigError) as refused:
+            Recall(model, bank).ask(["Who won?"], read_mode=mode)
+    assert refused.value.hint

@@ -1,0 +1,105 @@
+"""Sums over packed codes, against unpacking them and looking every code up."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbc_engine.bank import BankHeader, CodeShape, pack, unpack
+from mbc_engine.bank.format import columns
+from mbc_engine.bank.packed import CodeTables, PackedBlock
+
+SHAPES = st.builds(
+    CodeShape,
+    st.integers(1, 13),
+    st.integers(1, 3),
+    st.one_of(st.integers(2, 40), st.sampled_from([256, 257, 512, 4096, 65_535, 65_536])),
+    st.booleans(),
+)
+
+
+def slow_sums(codes: np.ndarray, worths: np.ndarray) -> np.ndarray:
+    sums = np.zeros((len(worths), len(codes)))
+    for chunk, token, level in np.ndindex(*codes.shape):
+        sums[:, chunk] += worths[:, token, level, codes[chunk, token, level]]
+    return sums
+
+
+def block_of(shape: CodeShape, codes: np.ndarray) -> PackedBlock:
+    return PackedBlock(shape, pack(codes, shape), np.ones(len(codes), np.int64))
+
+
+@given(shape=SHAPES, chunks=st.integers(0, 20), questions=st.integers(1, 3), seed=st.integers(0, 100))
+@settings(max_examples=100, deadline=None)
+def test_sums_out_of_the_bits_are_those_of_the_codes(shape: CodeShape, chunks: int, questions: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels)).astype(np.uint16)
+    worths = random.normal(size=(questions, shape.tokens, shape.levels, shape.num_codes)).astype(np.float32)
+    block = block_of(shape, codes)
+    sums = block.sums(CodeTables(shape, worths))
+    assert (sums.dtype, sums.shape) == (np.float32, (questions, chunks))
+    np.testing.assert_allclose(sums, slow_sums(codes, worths), rtol=1e-4, atol=1e-4)
+    assert np.array_equal(block.codes(), codes)
+
+
+@given(shape=SHAPES, chunks=st.integers(0, 20), seed=st.integers(0, 100))
+@settings(max_examples=50, deadline=None)
+def test_columns_hold_each_code_once(shape: CodeShape, chunks: int, seed: int) -> None:
+    codes = np.random.default_rng(seed).integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels))
+    seen = np.full((chunks, shape.tokens * shape.levels), -1)
+    for rows, place, values in columns(pack(codes, shape), shape, chunks):
+        assert (seen[rows, place] == -1).all()
+        seen[rows, place] = values
+    assert np.array_equal(seen.reshape(codes.shape), codes)
+
+
+def test_a_sum_by_hand() -> None:
+    shape = CodeShape(2, 1, 3, per_position=True)  # two bits a code, four a chunk
+    worths = np.array([[[[1, 2, 4]], [[10, 20, 40]]]], np.float32)
+    block = PackedBlock(shape, bytes([0b00_01_10_10, 0b01_00_0000]), np.array([2, 1]))
+    assert block.sums(CodeTables(shape, worths)).tolist() == [[21, 44, 12]]
+
+
+@pytest.mark.parametrize(
+    ("data", "chunks"),
+    [
+        (bytes([0b00_01_10_11, 0b01_00_0000]), 3),  # 3 is no code
+        (bytes([0b11_01_10_10, 0b01_00_0000]), 3),
+        (bytes([0b00_01_10_10]), 3),
+        (bytes([0b00_01_10_10, 0, 0]), 3),
+        (b"", 1),
+        (b"\0", 0),
+    ],
+)
+def test_bits_that_are_no_codes_have_no_sums(data: bytes, chunks: int) -> None:
+    shape = CodeShape(2, 1, 3, per_position=False)
+    block = PackedBlock(shape, data, np.ones(chunks, np.int64))
+    with pytest.raises(ValueError, match=r"no code|do not hold"):
+        block.sums(CodeTables(shape, np.ones((1, 2, 1, 3), np.float32)))
+    with pytest.raises(ValueError, match=r"must be in|do not hold"):
+        unpack(data, shape, chunks)
+
+
+def test_every_document_has_a_chunk() -> None:
+    with pytest.raises(ValueError, match="no chunks"):
+        PackedBlock(CodeShape(2, 1, 3, per_position=False), bytes(1), np.array([2, 0]))
+
+
+def test_a_banks_sums_come_in_the_order_of_its_codes(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
+    worths = np.random.default_rng(1).normal(size=(2, 3, 2, 5)).astype(np.float32)
+    with made.bank() as bank:
+        assert list(bank.sums(worths)) == []
+        bank.add([made.item(f"/{number}", number) for number in range(20)])
+        bank.remove([(f"/{number}", "") for number in (0, 7, 8, 19)])
+        items = list(bank.items())
+        sums, lengths = zip(*bank.sums(worths), strict=True)
+        assert len(sums) > 3
+        codes = np.concatenate([codes for _, codes in items])
+        np.testing.assert_allclose(np.concatenate(sums, axis=1), slow_sums(codes, worths), rtol=1e-5, atol=1e-6)
+        assert np.concatenate(lengths).tolist() == [document.chunks for document, _ in items]
+        blocks, lengths_again = zip(*bank.blocks(), strict=True)
+        assert np.array_equal(np.concatenate(blocks), codes)
+        assert [own.tolist() for own in lengths] == [own.tolist() for own in lengths_again]

@@ -1,0 +1,198 @@
+"""Which documents a question is about: by date, by age, by name, and all of these together."""
+
+import math
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.bank import BankHeader, Origin, Selection
+from mbc_engine.bank.origins import Origins
+from mbc_engine.errors import BankError, ConfigError
+
+FIRST = date(2024, 5, 1)
+
+
+def kept(selection: Selection, *names: str) -> list[str]:
+    """Those of the names, path or path#part, that a selection by names alone leaves."""
+    origins = Origins.of([[Origin(name.partition("#")[0], name.partition("#")[2], None)] for name in names])
+    return [name for name, log in zip(names, selection.log_weights(origins), strict=True) if log == 0]
+
+
+def weights(selection: Selection, *dates: str | None) -> list[float]:
+    """What documents of these dates count."""
+    origins = Origins.of([[Origin("/a", "", day)] for day in dates])
+    return np.exp(selection.log_weights(origins)).tolist()
+
+
+def test_everything_counts_once_unless_something_is_asked_for() -> None:
+    assert Selection().is_everything
+    assert weights(Selection(), "2024-05-01", None, "nonsense") == [1, 1, 1]
+    for asked in (
+        Selection(since=FIRST),
+        Selection(as_of=FIRST),
+        Selection(half_life=1.0),
+        Selection(only=("a",)),
+        Selection(exclude=("a",)),
+    ):
+        assert not asked.is_everything
+
+
+def test_first_and_last_day_are_counted_in() -> None:
+    days = ["2024-04-30", "2024-05-01", "2024-05-02", "2024-05-03", "2024-05-04"]
+    assert weights(Selection(since=FIRST), *days) == [0, 1, 1, 1, 1]
+    assert weights(Selection(as_of=date(2024, 5, 3)), *days) == [1, 1, 1, 1, 0]
+    assert weights(Selection(since=FIRST, as_of=date(2024, 5, 3)), *days) == [0, 1, 1, 1, 0]
+    assert weights(Selection(since=FIRST, as_of=FIRST), *days) == [0, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("asked", [Selection(since=FIRST), Selection(as_of=FIRST), Selection(half_life=30.0)])
+def test_where_dates_are_asked_for_the_undated_are_left_out(asked: Selection) -> None:
+    assert asked.needs_dates
+    assert weights(asked, None, "", "nonsense", "2024", "2024-05-01") == [0, 0, 0, 0, pytest.approx(1, abs=1)]
+    assert weights(asked, "2024-05-01")[0] > 0
+
+
+def test_a_document_counts_half_after_each_half_life() -> None:
+    days = [(FIRST - timedelta(age)).isoformat() for age in (0, 10, 20, 5, -1)]
+    asked = Selection(half_life=10.0, as_of=FIRST)
+    assert weights(asked, *days) == pytest.approx([1, 0.5, 0.25, 0.5**0.5, 0])
+
+
+def test_without_a_last_day_ages_count_from_today_and_the_future_counts_once() -> None:
+    today = date.today()
+    days = [(today - timedelta(age)).isoformat() for age in (0, 10, -400)]
+    assert weights(Selection(half_life=10.0), *days) == pytest.approx([1, 0.5, 1], rel=0.08)  # if midnight passes
+
+
+def test_whatever_is_old_counts_something() -> None:
+    origins = Origins.of([[Origin("/a", "", day)] for day in ("1924-05-01", "1924-05-02")])
+    older, newer = Selection(half_life=0.1, as_of=FIRST).log_weights(origins).tolist()
+    assert newer - older == pytest.approx(10 * math.log(2))
+
+
+NAMES = ["/news/sport/a.txt", "/news/sport/b.csv", "/news/art/sport.txt", "/news/rows.jsonl#ada", "mails.jsonl#sport/1"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [
+        ("sport/**", [0, 1]),
+        ("sport/", [0, 1]),
+        ("sport", [0, 1]),
+        ("sport/*", [0, 1]),
+        ("*.csv", [1]),
+        ("sport/b.csv", [1]),
+        ("news/sport", [0, 1]),
+        ("/news/**", [0, 1, 2, 3]),
+        ("/news", [0, 1, 2, 3]),
+        ("/news/*/", [0, 1, 2]),
+        ("/sport", []),
+        ("/mails.jsonl", [4]),
+        ("rows.jsonl", [3]),
+        ("rows.jsonl#ada", [3]),
+        ("*.jsonl#ad?", [3]),
+        ("#ada", []),
+        ("ada", []),
+        ("**/art/**", [2]),
+        ("news/**/a.txt", [0]),
+        ("**", [0, 1, 2, 3, 4]),
+        ("*", [0, 1, 2, 3, 4]),
+        ("[a-b].*", [0, 1]),
+        (" sport.txt", []),
+        ("sport.txt ", [2]),
+        ("SPORT", []),
+    ],
+)
+def test_patterns_are_those_of_gitignore_at_any_depth(pattern: str, matched: list[int]) -> None:
+    expected = [NAMES[number] for number in matched]
+    assert kept(Selection(only=(pattern,)), *NAMES) == expected
+    assert kept(Selection(exclude=(pattern,)), *NAMES) == [name for name in NAMES if name not in expected]
+
+
+def test_one_of_several_patterns_is_enough_and_excluding_comes_last() -> None:
+    assert kept(Selection(only=("*.csv", "art/**")), *NAMES) == [NAMES[1], NAMES[2]]
+    assert kept(Selection(only=("sport/**",), exclude=("*.csv",)), *NAMES) == [NAMES[0]]
+    assert kept(Selection(exclude=("*.csv", "*.txt", "*.jsonl")), *NAMES) == []
+
+
+@pytest.mark.parametrize("pattern", ["", " ", "\t", "/", "!a", "!", "\\", "a\\", "a[", "[z-a]"])
+@pytest.mark.parametrize("name", ["only", "exclude"])
+def test_patterns_that_mean_nothing_are_refused(name: str, pattern: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be used") as refused:
+        Selection(**{name: ("*.txt", pattern)})  # type: ignore[arg-type]
+    assert "sport" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("half_life", [0.0, -3.0, math.nan])
+def test_a_half_life_that_is_none_is_refused(half_life: float) -> None:
+    with pytest.raises(ConfigError, match="half-life") as refused:
+        Selection(half_life=half_life)
+    assert refused.value.hint
+
+
+def test_days_the_wrong_way_round_are_refused() -> None:
+    with pytest.raises(ConfigError, match="No day is since") as refused:
+        Selection(since=date(2024, 5, 2), as_of=FIRST)
+    assert refused.value.hint
+
+
+ORIGINS = st.lists(
+    st.lists(
+        st.builds(
+            Origin,
+            st.sampled_from(["/a.txt", "/sport/a.txt", "/sport/b.txt"]),
+            st.sampled_from(["", "1", "2"]),
+            st.sampled_from([None, "2024-04-01", "2024-05-01", "2024-06-01"]),
+        ),
+        max_size=3,
+        unique_by=lambda origin: origin[:2],
+    ),
+    max_size=6,
+)
+
+
+@given(
+    documents=ORIGINS,
+    since=st.sampled_from([None, date(2024, 4, 15)]),
+    as_of=st.sampled_from([None, date(2024, 5, 15)]),
+    half_life=st.sampled_from([None, 7.0]),
+    only=st.sampled_from([(), ("sport/**",), ("*#1", "a.txt")]),
+    exclude=st.sampled_from([(), ("b.txt",)]),
+)
+def test_a_document_counts_as_the_best_of_its_origins(documents: Any, **asked: Any) -> None:
+    selection = Selection(**asked)
+    found = selection.log_weights(Origins.of(documents)).tolist()
+    # One origin at a time, in documents of their own.
+    alone = [[selection.log_weights(Origins.of([[origin]]))[0] for origin in several] for several in documents]
+    assert found == [max(own, default=-math.inf) for own in alone]
+
+
+def test_a_bank_weighs_chunks_in_the_order_of_its_sums(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 6))
+    selection = Selection(since=date(2024, 1, 10), exclude=("/1?",))
+    with made.bank() as bank:
+        assert list(bank.log_weights(selection)) == []
+        bank.add([made.item(f"/{number}", number, date=f"2024-01-{number + 1:02}") for number in range(25)])
+        bank.add([made.item("/other", 3, date="2024-02-01")])  # a second origin, which is in time
+        expected = [
+            document.chunks * [0.0 if {name for name, *_ in document.origins} & wanted else -math.inf]
+            for document in bank.documents()
+            for wanted in [{"/9", *(f"/{number}" for number in range(20, 25)), "/other"}]
+        ]
+        found = list(bank.log_weights(selection))
+        sums = [sums.shape[1] for sums, _ in bank.sums(np.ones((1, 3, 2, 5), np.float32))]
+    assert np.concatenate(found).tolist() == [log for own in expected for log in own]
+    assert [len(own) for own in found] == sums
+    assert len(sums) > 3
+
+
+def test_a_bank_without_origins_says_so(made: Any) -> None:
+    with made.bank(keeps_origins=False) as bank:
+        bank.add([made.item("/1", 1)])
+        with pytest.raises(BankError, match="made without sources") as refused:
+            list(bank.log_weights(Selection(only=("/1",))))
+    assert refused.value.hint

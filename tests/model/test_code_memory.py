@@ -1,0 +1,248 @@
+"""Codes in a bank against the same codes at hand, whole and in part, however the bank is cut into blocks."""
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbc_engine.bank import BankHeader, MemoryBank, Selection
+from mbc_engine.errors import BankError, ModelError
+from mbc_engine.model.code_memory import BankMemory, CodeMemory
+from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.memory import Memory
+from mbc_engine.model.reads import Reading, read
+
+MODES = ("flat", "routed", "hierarchical:3")
+NAMES = st.sets(st.integers(0, 11), max_size=12)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
+        yield
+
+
+def modes_of(codebook: Codebook) -> Sequence[str]:
+    return MODES if codebook.levels == 1 else MODES[1:]
+
+
+def assert_same(one: Reading, other: Reading, number_of: Any = int, other_number_of: Any = int) -> None:
+    """The same modulation and the same sources, whose chunks are known by these names."""
+    torch.testing.assert_close(one.modulation, other.modulation, rtol=1e-4, atol=1e-5)
+    for own, others in zip(one.sources, other.sources, strict=True):
+        # Equal shares may come in another order, and rounding may make two shares equal.
+        shares = {number_of(found.chunk): found.share for found in own}
+        assert shares == pytest.approx({other_number_of(found.chunk): found.share for found in others}, rel=1e-3)
+        assert len(own) == len(others) == len(shares)
+
+
+def named(bank: MemoryBank) -> Any:
+    """What chunks of a bank are called: their document's first origin and their place in it."""
+
+    def name(chunk: int) -> tuple[str, int]:
+        (stored,) = bank.chunks_at([chunk])
+        return stored.document.origins[0].source, stored.ordinal
+
+    return name
+
+
+def subset(small: Any, codebook: Codebook, codes: Any, lengths: Any, kept: Sequence[int]) -> MemoryBank:
+    """A bank that holds just some of the documents."""
+    bank = small.bank(codebook, codes, lengths)
+    bank.remove([(f"/{number}", "") for number in range(len(lengths)) if number not in kept])
+    return bank
+
+
+@given(
+    lengths=st.lists(st.integers(1, 4), min_size=1, max_size=12),
+    removed=NAMES,
+    levels=st.integers(1, 2),
+    per_position=st.booleans(),
+    keeps_origins=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_bank_reads_as_its_codes_do(
+    small: Any, lengths: list[int], removed: set[int], levels: int, per_position: bool, keeps_origins: bool
+) -> None:
+    codebook = small.codebook(levels=levels, per_position=per_position)
+    reader, question = small.reader(codebook, routed=True), small.question()
+    codes = small.codes(sum(lengths), levels)
+    with small.bank(codebook, codes, np.array(lengths), keeps_origins=keeps_origins) as bank:
+        if keeps_origins:
+            bank.remove([(f"/{number}", "") for number in removed])
+        elif removed:
+            digests = [document.digest for document in bank.documents()]
+            bank.remove_documents([digests[number] for number in removed if number < len(digests)])
+        left = list(bank.items())
+        memory = BankMemory(bank, codebook)
+        assert len(memory) == sum(len(own) for _, own in left)
+        at_hand = CodeMemory(
+            np.concatenate([codes[:0], *(own for _, own in left)]), codebook, np.array([len(own) for _, own in left])
+        )
+        for mode in modes_of(codebook):
+            assert_same(*(read(mode, reader, question, each, top=20) for each in (memory, at_hand)))
+
+
+def test_equal_documents_of_different_blocks_tie(small: Any) -> None:
+    codebook = small.codebook()
+    codes = np.tile(small.codes(2), (6, 1, 1))  # six documents of the same two chunks, two and a half a block
+    reader = small.reader(codebook, routed=True)
+    with small.bank(codebook, codes, np.full(6, 2)) as bank:
+        for mode in ("flat", "routed"):
+            found = read(mode, reader, small.question(), BankMemory(bank, codebook), top=4).sources
+            for own in found:
+                assert [each.ties for each in own] == [5] * 4
+                assert [each.share for each in own] == pytest.approx([1 / 6] * 4, rel=1e-5)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 3), min_size=2, max_size=12),
+    kept=NAMES,
+    levels=st.integers(1, 2),
+    exclude=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_selection_reads_as_a_bank_of_just_these_documents(
+    small: Any, lengths: list[int], kept: set[int], levels: int, exclude: bool
+) -> None:
+    codebook = small.codebook(levels=levels)
+    reader, question = small.reader(codebook, routed=True), small.question()
+    codes, kept = small.codes(sum(lengths), levels), {number for number in kept if number < len(lengths)}
+    if exclude:
+        selection = Selection(exclude=tuple(f"/{number}" for number in range(len(lengths)) if number not in kept))
+    else:
+        selection = Selection(only=tuple(f"/{number}" for number in sorted(kept)) or ("/none",))
+    with (
+        small.bank(codebook, codes, np.array(lengths)) as whole,
+        subset(small, codebook, codes, np.array(lengths), sorted(kept)) as part,
+    ):
+        selected, just_these = BankMemory(whole, codebook, selection), BankMemory(part, codebook)
+        assert len(selected) == len(just_these) == sum(lengths[number] for number in kept)
+        for mode in modes_of(codebook):
+            readings = [read(mode, reader, question, memory, top=20) for memory in (selected, just_these)]
+            assert_same(*readings, named(whole), named(part))
+
+
+DAYS = [date(2024, 1, 1) + timedelta(30 * number) for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("selection", "kept"),
+    [
+        (Selection(since=DAYS[4]), range(4, 10)),
+        (Selection(as_of=DAYS[4]), range(5)),
+        (Selection(since=DAYS[2], as_of=DAYS[7]), range(2, 8)),
+        (Selection(since=DAYS[2], only=("/1", "/3", "/9")), [3, 9]),
+        (Selection(as_of=DAYS[7], exclude=("/1", "/3", "/9")), [0, 2, 4, 5, 6, 7]),
+        (Selection(since=DAYS[1], only=("/[1-5]",), exclude=("/3",)), [1, 2, 4, 5]),
+        (Selection(since=DAYS[9] + timedelta(1)), []),
+        (Selection(as_of=DAYS[9], half_life=1e12), range(10)),
+    ],
+)
+def test_dates_and_names_together_read_as_a_bank_of_just_these(small: Any, selection: Selection, kept: Any) -> None:
+    codebook, lengths = small.codebook(per_position=True), np.array([1, 2] * 5 + [2])
+    reader, question, codes = small.reader(codebook, routed=True), small.question(), small.codes(17)
+    dates = [*(day.isoformat() for day in DAYS), None]  # the last bears none
+    with (
+        small.bank(codebook, codes, lengths, dates=dates) as whole,
+        subset(small, codebook, codes, lengths, list(kept)) as part,
+    ):
+        for mode in MODES:
+            readings = [
+                read(mode, reader, question, memory, top=20)
+                for memory in (BankMemory(whole, codebook, selection), BankMemory(part, codebook))
+            ]
+            assert_same(*readings, named(whole), named(part))
+
+
+def weighted(small: Any, half_life: float, as_of: date) -> tuple[Any, MemoryBank, Memory, torch.Tensor]:
+    """Ten documents 30 days apart, four of them with two chunks: the bank, half-lived, and log weights by hand."""
+    codebook, lengths = small.codebook(), np.array([1, 2, 1, 2, 1, 2, 1, 2, 1, 1])
+    codes = small.codes(14)
+    bank = small.bank(codebook, codes, lengths, dates=[day.isoformat() for day in DAYS])
+    memory = BankMemory(bank, codebook, Selection(as_of=as_of, half_life=half_life))
+    logs = [math.log(0.5) * (as_of - DAYS[number]).days / half_life for number in small.documents(lengths)]
+    return codebook, bank, memory, torch.tensor(logs) - max(logs)
+
+
+# The last: half-lives of a day, a year after the last document. What matters is how much older one is than another.
+AGES = [(60.0, DAYS[9]), (10.0, DAYS[9]), (1.0, DAYS[9] + timedelta(365)), (0.01, DAYS[9] + timedelta(365))]
+
+
+@pytest.mark.parametrize(("half_life", "as_of"), AGES)
+def test_a_half_life_reads_flat_as_weights_written_out(small: Any, half_life: float, as_of: date) -> None:
+    codebook, bank, memory, logs = weighted(small, half_life, as_of)
+    vectors, question = small.dense(codebook, np.concatenate(list(bank.codes()))), small.question()
+    reader = small.reader(codebook)
+    rows = vectors.flatten(0, 1).expand(2, -1, -1)
+    expected = reader.aggregator(question, rows, logs.repeat_interleave(3).expand(2, -1))
+    reading = read("flat", reader, question, memory, top=20)
+    torch.testing.assert_close(reading.modulation, expected.modulation, rtol=1e-4, atol=1e-5)
+    documents = torch.tensor(small.documents(np.array([1, 2, 1, 2, 1, 2, 1, 2, 1, 1])))
+    shares = torch.zeros(2, 10).index_add_(1, documents, expected.attention.unflatten(1, (14, 3)).sum(-1))
+    for own, found in zip(shares.tolist(), reading.sources, strict=True):
+        named = {int(documents[each.chunk]): each.share for each in found}
+        assert [named.get(number, 0.0) for number in range(10)] == pytest.approx(own, rel=1e-3, abs=1e-30)
+    bank.close()
+
+
+@pytest.mark.parametrize(("half_life", "as_of"), AGES)
+def test_a_half_life_routes_by_weight_times_score(small: Any, half_life: float, as_of: date) -> None:
+    codebook, bank, memory, logs = weighted(small, half_life, as_of)
+    vectors, question = small.dense(codebook, np.concatenate(list(bank.codes()))), small.question()
+    reader = small.reader(codebook, routed=True, documents=3)
+    assert reader.router is not None
+    scores = reader.router.scores(question, vectors).double() + logs.double()
+    documents = torch.tensor(small.documents(np.array([1, 2, 1, 2, 1, 2, 1, 2, 1, 1])))
+    shares = torch.zeros(2, 10).double().index_add_(1, documents, scores.softmax(-1))
+    reading = read("routed", reader, question, memory, top=4)
+    for index, found in enumerate(reading.sources):
+        own = shares[index].tolist()
+        assert [int(documents[each.chunk]) for each in found] == sorted(range(10), key=lambda n: -own[n])[: len(found)]
+        assert [each.share for each in found] == pytest.approx(
+            sorted(own, reverse=True)[: len(found)], rel=1e-3, abs=1e-30
+        )
+        best = scores[index].argsort(descending=True)[:3]
+        rows, weights = vectors[best].flatten(0, 1)[None], logs[best].repeat_interleave(3)[None]
+        expected = reader.aggregator(question[index : index + 1], rows, weights).modulation[0]
+        torch.testing.assert_close(reading.modulation[index], expected, rtol=1e-4, atol=1e-5)
+    bank.close()
+
+
+def test_a_bank_without_origins_has_nothing_to_select_by(small: Any) -> None:
+    codebook = small.codebook()
+    with small.bank(codebook, small.codes(3), np.ones(3, np.int64), keeps_origins=False) as bank:
+        assert len(BankMemory(bank, codebook, Selection())) == 3
+        with pytest.raises(BankError, match="made without sources") as refused:
+            BankMemory(bank, codebook, Selection(only=("/1",)))
+    assert refused.value.hint
+
+
+def test_weights_cost_one_look_at_the_bank(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    codebook, looks = small.codebook(), []
+    with small.bank(codebook, small.codes(9), np.ones(9, np.int64)) as bank:
+        blocks = bank.blocks
+        monkeypatch.setattr(bank, "blocks", lambda: looks.append(1) or blocks())
+        memory = BankMemory(bank, codebook, Selection(exclude=("/2",)))
+        assert len(read("flat", small.reader(codebook), small.question(), memory).sources[0]) == 5
+    assert looks == [1]
+
+
+@pytest.mark.parametrize("mode", ["flat", "routed"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_diverged_model_is_not_called_a_damaged_bank(small: Any, mode: str, value: float) -> None:
+    codebook = small.codebook()
+    with torch.no_grad():
+        codebook.books[0, 0, 2, 1] = value
+    with (
+        small.bank(codebook, small.codes(9), np.ones(9, np.int64)) as bank,
+        pytest.raises(ModelError, match="diverged"),
+    ):
+        assert read(mode, small.reader(codebook, routed=True), small.question(), BankMemory(bank, codebook)).sources

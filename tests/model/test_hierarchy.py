@@ -1,0 +1,168 @@
+"""The hierarchical read against the recursion as one would write it down."""
+
+import math
+import weakref
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mbc_engine.bank import BankHeader, Selection
+from mbc_engine.model.aggregator import Aggregated, Aggregator
+from mbc_engine.model.code_memory import BankMemory, CodeMemory
+from mbc_engine.model.hierarchy import Hierarchy, Result, Share
+from mbc_engine.model.memory import Memory
+from mbc_engine.model.reads import read
+from mbc_engine.model.vector_memory import VectorMemory
+
+Node = tuple[Tensor, dict[int, float], float]  # a modulation [T, D], the chunks' shares, and their mean weight
+
+
+def combined(aggregator: Aggregator, question: Tensor, nodes: Sequence[Node]) -> Node:
+    """One result out of some: their rows are read, weighted by what each counts; a share is passed down."""
+    logs = torch.tensor([math.log(weight) for _, _, weight in nodes]).repeat_interleave(len(question))
+    read = aggregator(question[None], torch.cat([rows for rows, _, _ in nodes])[None], logs[None])
+    parts = read.attention[0].reshape(len(nodes), -1).sum(-1).tolist()
+    shares = {
+        chunk: share * part for (_, own, _), part in zip(nodes, parts, strict=True) for chunk, share in own.items()
+    }
+    return read.modulation[0], shares, sum(weight for _, _, weight in nodes) / len(nodes)
+
+
+def divide_and_conquer(aggregator: Aggregator, question: Tensor, nodes: list[Node], size: int) -> Node:
+    """Groups of `size`, each becomes one, until one is left; one question [T, D]."""
+    while True:
+        groups = [nodes[start : start + size] for start in range(0, len(nodes), size)]
+        nodes = [combined(aggregator, question, group) for group in groups]
+        if len(nodes) == 1:
+            return nodes[0]
+
+
+def leaves(vectors: Tensor, weights: Sequence[float] | None = None) -> list[Node]:
+    """Every chunk is a node that is all of itself."""
+    each = weights if weights is not None else [1.0] * len(vectors)
+    return [(vectors[chunk], {chunk: 1.0}, weight) for chunk, weight in enumerate(each) if weight]
+
+
+def check(reader: Any, question: Tensor, memory: Memory, nodes: list[Node], documents: list[int], size: int) -> None:
+    """The read's modulation and sources are the recursion's."""
+    reading = read(f"hierarchical:{size}", reader, question, memory, top=len(documents))
+    for index in range(len(question)):
+        modulation, shares, _ = divide_and_conquer(reader.aggregator, question[index], nodes, size)
+        torch.testing.assert_close(reading.modulation[index], modulation, rtol=1e-4, atol=1e-5)
+        expected = dict.fromkeys((documents[chunk] for chunk in shares), 0.0)
+        for chunk, share in shares.items():
+            expected[documents[chunk]] += share
+        found = reading.sources[index]
+        assert {documents[own.chunk]: own.share for own in found} == pytest.approx(expected, rel=1e-3)
+        assert [own.share for own in found] == sorted((own.share for own in found), reverse=True)
+        assert len(found) == len(expected)
+        assert sum(own.share for own in found) == pytest.approx(1, rel=1e-4)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize(
+    "chunks_of", [lambda m: 1, lambda m: m - 1, lambda m: m, lambda m: m + 1, lambda m: m * m, lambda m: m * m + 1]
+)
+@pytest.mark.parametrize("levels", [1, 2])
+def test_any_number_of_chunks_reads_as_the_recursion(small: Any, size: int, chunks_of: Any, levels: int) -> None:
+    chunks, codebook = chunks_of(size), small.codebook(levels=levels, per_position=True)
+    codes = small.codes(chunks, levels)
+    vectors = small.dense(codebook, codes)
+    for memory in (CodeMemory(codes, codebook), VectorMemory(vectors)):
+        check(small.reader(codebook), small.question(), memory, leaves(vectors), list(range(chunks)), size)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=9),
+    size=st.integers(2, 5),
+    levels=st.integers(1, 2),
+    data=st.data(),
+)
+@settings(max_examples=40, deadline=None)
+def test_long_documents_and_weights_read_as_the_recursion(
+    small: Any, lengths: list[int], size: int, levels: int, data: st.DataObject
+) -> None:
+    total, own = sum(lengths), np.array(lengths)
+    drawn = st.lists(st.sampled_from([0.0, 0.125, 0.5, 1.0]), min_size=total, max_size=total).filter(any)
+    weights = data.draw(st.none() | drawn)
+    codebook, codes = small.codebook(levels=levels), small.codes(total, levels)
+    vectors = small.dense(codebook, codes)
+    given_weights = None if weights is None else np.array(weights, np.float32)
+    for memory in (CodeMemory(codes, codebook, own, given_weights), VectorMemory(vectors, own, given_weights)):
+        reader, documents = small.reader(codebook), small.documents(own)
+        check(reader, small.question(), memory, leaves(vectors, weights), documents, size)
+
+
+def test_a_half_life_counts_between_groups_too(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
+    codebook, codes, last = small.codebook(), small.codes(9), date(2024, 6, 1)
+    dates = [(last - timedelta(20 * number)).isoformat() for number in range(9)]
+    with small.bank(codebook, codes, np.ones(9, np.int64), dates=dates) as bank:
+        memory = BankMemory(bank, codebook, Selection(half_life=20.0, as_of=last))
+        nodes = leaves(small.dense(codebook, codes), [0.5**number for number in range(9)])
+        check(small.reader(codebook), small.question(), memory, nodes, list(range(9)), 3)
+        (found, _) = read("hierarchical:3", small.reader(codebook), small.question(), memory, top=9).sources
+        assert sum(own.share for own in found if own.chunk >= 6) < 0.1
+
+
+def test_as_many_sources_as_asked_for_however_many(small: Any) -> None:
+    codebook = small.codebook()
+    memory = CodeMemory(small.codes(90), codebook)
+    for mode in ("flat", "hierarchical:100", "hierarchical:70"):
+        found = read(mode, small.reader(codebook), small.question(1), memory, top=80).sources[0]
+        assert len({own.chunk for own in found}) == 80
+
+
+def test_equal_documents_of_a_group_tie(small: Any) -> None:
+    codebook, codes = small.codebook(), small.codes(4)
+    codes[1] = codes[2] = codes[0]
+    found = read("hierarchical:4", small.reader(codebook), small.question(1), CodeMemory(codes, codebook)).sources[0]
+    assert {own.chunk: own.ties for own in found} == {0: 2, 1: 2, 2: 2, 3: 0}
+
+
+def averaged(rows: Tensor, logs: Tensor | None) -> Aggregated:
+    """What a tiny aggregator could do: each row gets the same attention."""
+    assert logs is None
+    return Aggregated(rows.mean(1, keepdim=True), torch.full(rows.shape[:2], 1 / rows.shape[1]))
+
+
+@pytest.mark.parametrize(("results", "size"), [(1, 2), (4, 4), (255, 4), (256, 4), (257, 4), (300, 7), (1000, 10)])
+def test_no_more_results_exist_than_a_group_of_each_level(results: int, size: int) -> None:
+    alive: set[int] = set()
+    most = 0
+
+    def made(rows: Tensor, logs: Tensor | None) -> Aggregated:
+        aggregated = averaged(rows, logs)
+        noted(aggregated.modulation)
+        return aggregated
+
+    def noted(modulation: Tensor) -> Tensor:
+        nonlocal most
+        alive.add(id(modulation))
+        weakref.finalize(modulation, alive.discard, id(modulation))
+        most = max(most, len(alive))
+        return modulation
+
+    hierarchy = Hierarchy(made, size, 5)
+    for number in range(results):
+        hierarchy.add(Result(noted(torch.tensor([[[float(number)]]])), [{number: Share(number, 1.0, 1.0)}], 1.0))
+    levels = math.ceil(math.log(max(results, 2), size)) + 1
+    last = hierarchy.last()
+    assert most <= size * levels + 1
+    assert len(last.shares[0]) == min(results, 5)
+
+
+def test_a_document_is_named_by_the_chunk_of_the_group_with_most_of_it() -> None:
+    hierarchy = Hierarchy(averaged, 2, 5)
+    # Document 7 has chunks in four groups; together the first two have more of it than the third alone.
+    for chunk, share in enumerate([0.4, 0.4, 0.6, 0.1]):
+        hierarchy.add(Result(torch.ones(1, 1, 1), [{7: Share(chunk, share, share)}], 1.0))
+    (found,) = hierarchy.last().shares[0].values()
+    assert (found.chunk, found.share) == (2, pytest.approx(1.5 / 4))

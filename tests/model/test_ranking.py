@@ -1,0 +1,121 @@
+"""The best documents against sorting all of them at once."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbc_engine.model.ranking import Ranked, Ranking
+
+NOTHING = -math.inf
+# Documents by the masses of their chunks; no two kinds weigh the same, some weigh nothing, one outweighs all others.
+KINDS = ([0.0], [0.0, 0.0], [1.0], [-3.0, 1.0], [NOTHING], [NOTHING, 2.0], [NOTHING] * 2, [-400.0], [-401.0, -401.0])
+GREAT = ([300.0], [300.0, 298.0], [305.0])
+
+
+def slow_ranking(documents: list[list[float]], top: int) -> list[tuple[int, float, int]]:
+    """Best chunk, share and ties of the best documents, in one go over all of them."""
+    peak = max(max(masses) for masses in documents)
+    if peak == NOTHING:
+        return []
+    weights = [math.fsum(math.exp(mass - peak) for mass in masses) for masses in documents]
+    # Shares are too small for the far ones to differ, or to exist; logarithms order them.
+    logs = [max(own) + math.log(math.fsum(math.exp(m - max(own)) for m in own)) if max(own) > NOTHING else NOTHING
+            for own in documents]  # fmt: skip
+    found, first = [], 0
+    for masses, weight, log in zip(documents, weights, logs, strict=True):
+        ties = sum(math.isclose(other, log, abs_tol=1e-9) for other in logs) - 1
+        found.append((log, first + masses.index(max(masses)), weight / math.fsum(weights), ties))
+        first += len(masses)
+    found.sort(key=lambda each: -each[0])
+    return [(chunk, share, ties) for log, chunk, share, ties in found[:top] if log > NOTHING]
+
+
+def in_blocks(documents: list[list[float]], cuts: list[int], top: int, *, plain: bool = False) -> list[Ranked]:
+    """The ranking of documents that come in blocks cut at these documents."""
+    ranking = Ranking(1, top)
+    ends = [*sorted({cut for cut in cuts if 0 < cut < len(documents)}), len(documents)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        block = documents[start:end]
+        masses = np.array([mass for own in block for mass in own], np.float32)[None]
+        ranking.add(masses, None if plain else np.array(list(map(len, block)), np.int64))
+    return ranking.result()[0]
+
+
+def is_like(found: list[Ranked], expected: list[tuple[int, float, int]]) -> bool:
+    return [(own.chunk, own.ties) for own in found] == [(chunk, ties) for chunk, _, ties in expected] and [
+        own.share for own in found
+    ] == pytest.approx([share for _, share, _ in expected], rel=1e-4, abs=1e-30)
+
+
+@given(
+    documents=st.lists(st.sampled_from([*KINDS, *GREAT]), min_size=1, max_size=30),
+    cuts=st.lists(st.integers(1, 29), max_size=6),
+    top=st.integers(1, 40),
+)
+@settings(max_examples=300, deadline=None)
+def test_blocks_of_any_sizes_rank_as_sorting_all_documents_does(documents: Any, cuts: list[int], top: int) -> None:
+    assert is_like(in_blocks(documents, cuts, top), slow_ranking(documents, top))
+
+
+@given(
+    masses=st.lists(st.sampled_from([NOTHING, -500.0, -1.0, 0.0, 0.5, 200.0]), min_size=1, max_size=40),
+    cuts=st.lists(st.integers(1, 39), max_size=6),
+    top=st.integers(1, 12),
+)
+@settings(max_examples=200, deadline=None)
+def test_without_lengths_each_chunk_is_a_document(masses: list[float], cuts: list[int], top: int) -> None:
+    documents = [[mass] for mass in masses]
+    plain, given_lengths = (in_blocks(documents, cuts, top, plain=plain) for plain in (True, False))
+    assert plain == given_lengths
+    assert is_like(plain, slow_ranking(documents, top))
+
+
+@given(values=st.lists(st.floats(-300, 300, width=32), min_size=1, max_size=60), cut=st.integers(1, 59))
+@settings(max_examples=100, deadline=None)
+def test_any_masses_rank_in_order_with_shares_of_the_whole(values: list[float], cut: int) -> None:
+    found = in_blocks([[value] for value in values], [cut], 100)
+    order = sorted(range(len(values)), key=lambda chunk: -values[chunk])
+    assert [own.chunk for own in found] == order
+    peak = max(values)
+    total = math.fsum(math.exp(value - peak) for value in values)
+    shares = [math.exp(values[chunk] - peak) / total for chunk in order]
+    assert [own.share for own in found] == pytest.approx(shares, rel=1e-4, abs=1e-30)
+    assert sum(own.share for own in found) == pytest.approx(1, abs=1e-5)
+
+
+def test_ties_at_the_border_count_those_left_out() -> None:
+    # One at 2, then four at 1 of which two blocks bring two each, and one at 0.
+    found = in_blocks([[1.0], [0.0], [1.0], [2.0], [1.0], [1.0]], [3], 2)
+    assert [(own.chunk, own.ties) for own in found] == [(3, 0), (0, 3)]
+
+
+def test_ties_that_were_left_out_are_forgotten_with_what_they_tied_with() -> None:
+    # [0, 0] fills the ranking with a third left out; two better ones come, then one more as good as these.
+    found = in_blocks([[0.0]] * 3 + [[1.0]] * 2 + [[1.0]], [3, 5], 2)
+    assert [(own.chunk, own.ties) for own in found] == [(3, 2), (4, 2)]
+
+
+def test_a_document_is_named_by_its_best_chunk_and_weighs_as_all_of_them() -> None:
+    two, one = [math.log(2), math.log(3)], [math.log(4)]
+    (first, second) = in_blocks([one, two], [], 5)
+    assert (first.chunk, second.chunk) == (2, 0)
+    assert [first.share, second.share] == pytest.approx([5 / 9, 4 / 9])
+
+
+def test_questions_are_ranked_apart() -> None:
+    ranking = Ranking(2, 1)
+    ranking.add(np.log(np.array([[1, 3], [4, 0]], np.float32), where=[[True, True], [True, False]],
+                       out=np.full((2, 2), NOTHING, np.float32)))  # fmt: skip
+    assert [[(own.chunk, own.share) for own in ranked] for ranked in ranking.result()] == [
+        [(1, pytest.approx(0.75))],
+        [(0, pytest.approx(1.0))],
+    ]
+
+
+def test_nothing_is_ranked_where_nothing_weighs() -> None:
+    assert in_blocks([[NOTHING], [NOTHING, NOTHING]], [1], 3) == []
+    assert Ranking(2, 3).result() == [[], []]

@@ -1,0 +1,29 @@
+"""Asking questions of a memory of their own documents."""
+
+from typing import Any
+
+import pytest
+
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.model.scoring import ask_all, score
+
+
+def example(text: str) -> QAExample:
+    return QAExample(text[:5], text, "Where did Ada move?", ("Bergen",))
+
+
+@pytest.mark.parametrize("is_quantising", [True, False])
+def test_sources_are_found_among_documents_of_any_length(tiny: Any, is_quantising: bool) -> None:
+    model = tiny.model()
+    model.is_quantising = is_quantising
+    long = " ".join(
+        f"{name} moved to Bergen in the spring." for name in ("Adabo", "Bruka", "Claro", "Darimir", "Edibo")
+    )
+    texts = ["Ada moved to Bergen.", " \n", long, "Hugo moved to Haifa."]
+    assert [len(model.documents.chunker(text)) for text in texts] == [1, 0, 2, 1]
+    outcomes = list(ask_all(model, [*map(example, texts), example(long)], read_mode="flat"))
+    assert [outcome.rank is None for outcome in outcomes] == [False, True, False, False, False]
+    assert outcomes[2].rank == outcomes[4].rank
+    assert {outcomes[number].rank for number in (0, 2, 3)} == {0, 1, 2}
+    scores = score(outcomes)
+    assert (scores.questions, scores.in_five) == (5, 80.0)
