@@ -160,9 +160,8 @@ class MBC(nn.Module):
         Raises:
             MBCError: the read does not fit the model.
         """
-        return read(
-            read_mode or self.settings.read, reader or self.reader(), self.questions(questions), memory, top=top
-        )
+        vectors = self.questions(questions)
+        return read(read_mode or self.settings.read, reader or self.reader(), vectors, memory, top=top)
 
     @torch.no_grad()
     def say(
@@ -201,9 +200,10 @@ class MBC(nn.Module):
         *,
         read_mode: str | None = None,
         top: int = 5,
+        reader: Reader | None = None,
         max_new_tokens: int = 16,
     ) -> list[Answer]:
         """Answer questions from a memory, with sources; see `read` and `say`."""
-        reading = self.read(questions, memory, read_mode=read_mode, top=top)
+        reading = self.read(questions, memory, read_mode=read_mode, top=top, reader=reader)
         texts = self.say(reading, questions, max_new_tokens=max_new_tokens)
         return [Answer(text, tuple(sources)) for text, sources in zip(texts, reading.sources, strict=True)]

@@ -41,9 +41,11 @@ def ask_all(
     place = {text: index for index, text in enumerate(texts)}
     chunks = [piece for several in pieces for piece in several]
     memory = memorise(model, chunks, lengths[lengths > 0], batch_size=batch_size)  # nothing but white space has none
+    reader = model.reader()
     for start in range(0, len(examples), batch_size):
         batch = examples[start : start + batch_size]
-        answers = model.answer([example.question for example in batch], memory, read_mode=read_mode, top=5)
+        questions = [example.question for example in batch]
+        answers = model.answer(questions, memory, read_mode=read_mode, top=5, reader=reader)
         for example, answer in zip(batch, answers, strict=True):
             sources = [int(document_of[source.chunk]) for source in answer.sources]
             own = place[example.text]
