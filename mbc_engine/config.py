@@ -17,10 +17,12 @@ from pydantic import (
     NonNegativeInt,
     PositiveInt,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
 from mbc_engine.errors import ConfigError
+from mbc_engine.read_modes import parse_read_mode
 
 
 class _Settings(BaseModel):
@@ -98,7 +100,7 @@ class ModelSettings(_Settings):
     tokens: PositiveInt = Field(12, description="T, vectors of a document")
     centring: bool = False
     routing: bool = Field(False, description="a router, needed by the routed read")
-    read: Literal["flat", "hierarchical", "routed"] = "flat"
+    read: str = Field("flat", description="NAME or NAME:NUMBER, see read_modes.py")
     routed_documents: PositiveInt = Field(2, description="documents a routed read aggregates")
     group_documents: int = Field(256, ge=2, description="M, documents of a group in a hierarchical read")
     codebook: CodebookSettings = CodebookSettings()
@@ -107,11 +109,21 @@ class ModelSettings(_Settings):
     lora: LoraSettings = LoraSettings()
     confidence: ConfidenceSettings | None = Field(None, description="None as long as the model is not calibrated")
 
+    @field_validator("read")
+    @classmethod
+    def _is_read(cls, value: str) -> str:
+        try:
+            parse_read_mode(value)
+        except ConfigError as error:
+            raise ValueError(f"{error.message.rstrip('.')}; {(error.hint or '').rstrip('.')}") from error
+        return value
+
     @model_validator(mode="after")
     def _read_fits(self) -> Self:
-        if self.read == "routed" and not self.routing:
+        name = parse_read_mode(self.read).name
+        if name == "routed" and not self.routing:
             raise ValueError("the routed read needs model.routing = true")
-        if self.read == "flat" and self.codebook.levels > 1:
+        if name == "flat" and self.codebook.levels > 1:
             raise ValueError("residual codes (codebook.levels > 1) need read = 'routed' or 'hierarchical'")
         return self
 

@@ -48,7 +48,7 @@ def calibrate(
         examples: questions that it was not trained on.
         bank_documents: how many documents a bank holds.
         questions: most questions to ask, evenly spaced; None asks all.
-        read_mode: NAME or NAME:NUMBER of `model.reads.READS`; None takes the model's own.
+        read_mode: NAME or NAME:NUMBER, see `read_modes.py`; None takes the model's own.
 
     Raises:
         DataError: there are too few documents or questions.

@@ -153,7 +153,7 @@ class MBC(nn.Module):
         Args:
             questions: one or more.
             memory: what is remembered.
-            read_mode: NAME or NAME:NUMBER, see `reads.READS`; None takes the model's own.
+            read_mode: NAME or NAME:NUMBER, see `read_modes.py`; None takes the model's own.
             top: how many documents to name, at least 1.
             reader: this model's, kept from before.
 

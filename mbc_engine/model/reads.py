@@ -1,4 +1,7 @@
-"""How a question reads a memory. A read is an entry of `READS`; whoever asks names it, and knows no more about it."""
+"""How a question reads a memory. A read is an entry of `READS`; whoever asks names it, and knows no more about it.
+
+The names, which may be needed without torch, are in `read_modes.py`.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from mbc_engine.model.hierarchy import Hierarchy, Result, Share
 from mbc_engine.model.memory import Group, Memory, Rows
 from mbc_engine.model.ranking import Ranked, Ranking
 from mbc_engine.model.router import Router
+from mbc_engine.read_modes import parse_read_mode
 
 # A group's document may be worth naming in the end though it is not among the group's first few.
 _REMEMBERED: Final = 50
@@ -176,21 +180,7 @@ def read(mode: str, reader: Reader, question: Tensor, memory: Memory, *, top: in
         ConfigError: there is no such read, or it makes nothing of the number.
         MBCError: the read does not fit the model.
     """
-    chosen, number = parse_read(mode)
+    name, number = parse_read_mode(mode)
     if len(memory) == 0:
         return Reading(question, question, lambda: [[] for _ in question])
-    return chosen(reader, question, memory, top, number)
-
-
-def parse_read(mode: str) -> tuple[Read, int | None]:
-    """The read and the number that NAME or NAME:NUMBER stands for.
-
-    Raises:
-        ConfigError: there is no such read, or that is no number.
-    """
-    name, colon, number = mode.partition(":")
-    if name not in READS or (colon and not number.isdecimal()):
-        raise ConfigError(
-            f"There is no read {mode!r}.", hint=f"There are {', '.join(READS)}; a number may follow, as in routed:2."
-        )
-    return READS[name], int(number) if colon else None
+    return READS[name](reader, question, memory, top, number)

@@ -80,7 +80,7 @@ class Recall:
 
         Args:
             questions: one or more.
-            read_mode: NAME or NAME:NUMBER of `model.reads.READS`; None takes the model's own.
+            read_mode: NAME or NAME:NUMBER, see `read_modes.py`; None takes the model's own.
             selection: which documents count, and how much; None for all.
             sources: how many documents to name for each answer, at least 1.
             read_sources: also answer with the passages of the sources in the prompt.

@@ -103,8 +103,8 @@ def test_settings_reach_the_modules(tiny: Any) -> None:
     assert model.aggregator.blocks[0].feed_forward[1].weight.shape == (32, 32)  # never wider than the model
     assert model.prefix.up.shape == (12, 32, 7)
     assert model.prefix.slot_embedding is not None
-    assert model.reader.router is model.router is not None
-    assert model.reader.routed_documents == 5
+    assert model.reader().router is model.router is not None
+    assert model.reader().routed_documents == 5
     assert (model.documents.window, model.questions.window) == (32, 9)
     assert model.documents.amortizer.centring is not model.questions.amortizer.centring
 
