@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from mbc_cli.commands import ask, demo, evaluate, ingest, train
+from mbc_cli.commands import ask, calibrate, demo, evaluate, ingest, train
 from mbc_cli.commands.bank import compact, documents, exchange, info, merge, remove, renew, verify
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError
@@ -111,6 +111,7 @@ banks.command("reencode", cls=_Command, rich_help_panel=MOVE)(renew.reencode)
 banks.command("upgrade", cls=_Command, rich_help_panel=MOVE)(renew.upgrade)
 app.command("train", cls=_Command, rich_help_panel=MODELS)(train.train)
 app.command("eval", cls=_Command, rich_help_panel=MODELS)(evaluate.evaluate)
+app.command("calibrate", cls=_Command, rich_help_panel=MODELS)(calibrate.calibrate)
 
 
 def main() -> None:

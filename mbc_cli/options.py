@@ -1,20 +1,12 @@
 """Options that several commands share."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mbc_cli.paths import DEFAULT_MODEL, default_bank, default_runs
-
-
-class ReadMode(StrEnum):
-    """How a question reads a bank."""
-
-    flat = "flat"
-    routed = "routed"
-
+from mbc_engine.read_modes import READ_MODES, parse_read_mode
 
 BankOption = Annotated[
     Path,
@@ -49,12 +41,36 @@ RunsOption = Annotated[
         help="The folder of runs given by name.",
     ),
 ]
+
+
+def _reads(incomplete: str) -> list[tuple[str, str]]:
+    """What a shell may complete --read to."""
+    return [(name, told) for name, told in READ_MODES.items() if name.startswith(incomplete)]
+
+
 ReadOption = Annotated[
-    ReadMode | None,
-    typer.Option("--read", show_default="the model's own", help="Read all documents at once, or the best few."),
+    str | None,
+    typer.Option(
+        "--read",
+        metavar="NAME[:NUMBER]",
+        show_default="the model's own",
+        autocompletion=_reads,
+        help="Read all documents at once (flat), group by group (hierarchical), or the best few (routed). "
+        "A number says how many make a group, or are the best few.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 WorkersOption = Annotated[
     int | None,
     typer.Option("--workers", min=0, show_default="cores - 1, at least 1", help="Processes that read files."),
 ]
+
+
+def require_read(typed: str | None) -> None:
+    """Make sure, before any model is loaded, that there is such a read; whether it fits the model, the model says.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if typed is not None:
+        parse_read_mode(typed)

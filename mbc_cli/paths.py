@@ -23,6 +23,11 @@ def runs_folder() -> Path:
     return Path(os.environ.get("MBC_RUNS") or default_runs())
 
 
+def question_history() -> Path:
+    """Where the questions of conversations are kept."""
+    return platformdirs.user_data_path("mbc") / "questions.history"
+
+
 def states_cache() -> Path:
     """Where states of frozen encoders are kept between trainings; may be deleted at any time."""
     return platformdirs.user_cache_path("mbc") / "states"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mbc_cli.options import JsonOption, ModelOption, ReadOption
+from mbc_cli.options import JsonOption, ModelOption, ReadOption, require_read
 
 
 def evaluate(
@@ -30,6 +30,7 @@ def evaluate(
     from mbc_cli.render.evaluation import EvaluationView
     from mbc_engine.datasets.files import load_examples
 
+    require_read(read)
     examples = load_examples(data)[:limit]
     loaded = load_model(model)
     from mbc_engine.evaluation.evaluate import evaluate as measure

@@ -1,14 +1,14 @@
 """The demo on the terminal: what was asked, what the model said, and whether that is right."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from mbc_cli.render.consoles import notes, out
-from mbc_cli.render.reply import show_source, warn_of_mini
+from mbc_cli.render.reply import show_source, source_json, warn_of_mini
 from mbc_cli.render.text import counted, near, plain, seconds, size
 from mbc_engine.events import IngestFinished
 from mbc_engine.metrics import exact_match
@@ -102,7 +102,7 @@ def demo_json(asked: Sequence[Asked], loading: float, done: IngestFinished) -> d
                 "right": item.is_right,
                 "file": str(item.file),
                 "right_source": item.is_right_source,
-                "sources": [asdict(source) for source in item.reply.sources],
+                "sources": [source_json(source) for source in item.reply.sources],
                 "seconds": item.seconds,
             }
             for item in asked

@@ -1,60 +1,141 @@
 """An answer on the terminal, or as JSON."""
 
+import math
 from dataclasses import asdict
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.text import Text
 
 from mbc_cli.render.consoles import notes, out, print_indented
-from mbc_cli.render.text import near, plain, seconds
+from mbc_cli.render.text import counted, near, plain, seconds
 
 if TYPE_CHECKING:
+    from mbc_engine.model.confidence import Judgement
     from mbc_engine.serving.ask import Reply, Source
 
-_MINI = "The model mini is small and often wrong: judge by the sentences of the sources."
-_STATES = {
+_MINI: Final = "The model mini is small and often wrong: judge by the sentences of the sources."
+_STATES: Final = {
     "changed": "the file has changed since it was memorised; `mbc ingest` it again",
     "gone": "the file is no longer there",
     "unreadable": "the file cannot be read now",
 }
+_ORIGINS: Final = {
+    "memory": ("from memory", "green"),
+    "model": ("from the model alone", "yellow"),
+    "unsure": ("unsure", "yellow"),
+}
 
 
-def show_reply(reply: "Reply", model: str, loading: float) -> None:
-    """The answer as the first line of stdout, its sources below; what else there is to say on stderr.
+class Saying:
+    """An answer while it is generated: call it with the pieces. The line ends with the `with` block."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def __call__(self, piece: str) -> None:
+        self.has_begun = True
+        out.print(Text(plain(piece), "bold"), end="")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        is_behind_ctrl_c = kind is KeyboardInterrupt and out.is_terminal  # which shows as ^C
+        if self.has_begun or is_behind_ctrl_c:
+            out.print()
+
+
+def show_reply(reply: "Reply", least: float | None = None, *, is_said: bool = False) -> None:
+    """The answer as one line of stdout, what is to be thought of it and its sources below.
 
     Args:
         reply: the answer.
-        model: the model's name as it was given.
-        loading: seconds spent on loading it.
+        least: the confidence below which it is withheld; None for never.
+        is_said: the answer itself stands there already.
     """
-    out.print(plain(reply.answer), style="bold")
+    if is_withheld(reply, least):
+        assert reply.judgement is not None and least is not None
+        confidence = _percent(reply.judgement.confidence)
+        out.print(f"I do not know (confidence {confidence}, below {100 * least:g}%).", style="yellow")
+    else:
+        _show_answer(reply, is_said)
     if reply.sources:
         out.print()
     for number, source in enumerate(reply.sources, 1):
         show_source(f"{number}. ", source)
-    times = reply.timings
-    notes.print(
-        f"model {seconds(loading)} · answer {seconds(times.answer)} · sources {seconds(times.sources)}",
-        style="dim",
-    )
-    warn_of_mini(model)
+
+
+def _show_answer(reply: "Reply", is_said: bool) -> None:
+    if not is_said:
+        # In a pipe, nothing is what it is.
+        nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
+        out.print(Text(plain(reply.answer), "bold") if reply.answer else nothing)
+    if reply.judgement is not None:
+        out.print(origin(reply.judgement))
+    if reply.read_answer is None:
+        return
+    if has_read(reply):
+        out.print(Text.assemble("after reading the sources: ", (plain(reply.read_answer), "bold")))
+    else:
+        out.print("The sources cannot be read: there is no second answer.", style="yellow")
+
+
+def origin(judgement: "Judgement") -> Text:
+    """Where an answer comes from, in words, and the probability that the bank holds it."""
+    words, colour = _ORIGINS[judgement.origin]
+    return Text.assemble((words, colour), f", confidence {_percent(judgement.confidence)}")
+
+
+def is_withheld(reply: "Reply", least: float | None) -> bool:
+    """Whether an answer is too unsure to be told."""
+    return least is not None and reply.judgement is not None and reply.judgement.confidence < least
+
+
+def has_read(reply: "Reply") -> bool:
+    """Whether any source could be read; without one, the answer after reading is just the first again."""
+    return any(source.passage for source in reply.sources)
 
 
 def show_source(label: str, source: "Source") -> None:
     """Where an answer came from, its share of it, and the sentence that fits the question."""
-    out.print(
-        Text.assemble(label, (named(source), "cyan"), f"  {source.share:.0%}", (f"  {plain(source.date or '')}", "dim"))
-    )
+    out.print(source_line(label, source))
     if source.sentence:
         print_indented(source.sentence, by=len(label))
+    show_state(source, by=len(label))
+
+
+def source_line(label: str, source: "Source") -> Text:
+    """A source's name, share, date, and how many others have the same share."""
+    date = f"  {plain(source.date)}" if source.date else ""
+    ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""
+    return Text.assemble(label, (named(source), "cyan"), f"  {source.share:.0%}", (date, "dim"), ties)
+
+
+def show_state(source: "Source", *, by: int) -> None:
+    """What has become of a source's file, if it is not what was memorised."""
     if source.state in _STATES:
-        print_indented(_STATES[source.state], by=len(label), style="yellow")
+        print_indented(_STATES[source.state], by=by, style="yellow")
 
 
 def named(source: "Source") -> str:
     """A source as `mbc bank` takes it."""
     return near(f"{source.path}#{source.part}" if source.part else source.path)
+
+
+def show_times(reply: "Reply", loading: float | None = None) -> None:
+    """How long an answer took, on stderr.
+
+    Args:
+        reply: the answer.
+        loading: seconds spent on loading the model; None if that is long ago.
+    """
+    model = "" if loading is None else f"model {seconds(loading)} · "
+    times = reply.timings
+    notes.print(f"{model}answer {seconds(times.answer)} · sources {seconds(times.sources)}", style="dim")
 
 
 def warn_of_mini(model: str) -> None:
@@ -63,12 +144,22 @@ def warn_of_mini(model: str) -> None:
         notes.print(_MINI, style="yellow")
 
 
-def reply_json(reply: "Reply", bank: str, loading: float) -> dict[str, Any]:
-    """Everything about an answer; times in seconds, sizes in bytes."""
+def reply_json(reply: "Reply", bank: str, loading: float, least: float | None = None) -> dict[str, Any]:
+    """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
+
+    `answer` is null where it is withheld; `answers` has what the model said from the codes alone, and from the
+    passages of the sources too if it was to read them and could.
+    """
+    judgement, abstained = reply.judgement, is_withheld(reply, least)
     return {
         "question": reply.question,
-        "answer": reply.answer,
-        "sources": [asdict(source) for source in reply.sources],
+        "answer": None if abstained else reply.answer,
+        "abstained": abstained,
+        "answers": {"codes": reply.answer, "sources": reply.read_answer if has_read(reply) else None},
+        "confidence": judgement and round(judgement.confidence, 4),
+        "origin": judgement and judgement.origin,
+        "gain": round(reply.gain, 4),
+        "sources": [source_json(source) for source in reply.sources],
         "timings": {"model": round(loading, 4), **{k: round(v, 4) for k, v in asdict(reply.timings).items()}},
         "bank": {
             "path": bank,
@@ -77,3 +168,13 @@ def reply_json(reply: "Reply", bank: str, loading: float) -> dict[str, Any]:
             "sizes": asdict(reply.sizes),
         },
     }
+
+
+def source_json(source: "Source") -> dict[str, Any]:
+    """A source without its passage, which is as long as it likes."""
+    return {name: value for name, value in asdict(source).items() if name != "passage"}
+
+
+def _percent(probability: float) -> str:
+    """Rounded down, so that what is below a bound looks so; the smallest part makes up for binary fractions."""
+    return f"{math.floor(100 * probability + 1e-9)}%"

@@ -5,6 +5,7 @@ Nothing is encoded anew: a read takes the weights as if the bank held just these
 
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -107,7 +108,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
     anchored = pattern if pattern.startswith(("/", "**/")) else f"**/{pattern}"
     try:
-        (parsed,) = GitIgnoreSpec.from_lines([anchored]).patterns
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of brackets in brackets; they stay what they are
+            (parsed,) = GitIgnoreSpec.from_lines([anchored]).patterns
         if parsed.regex is None or pattern.startswith("!") or not pattern.strip():
             raise ValueError(pattern)
     except (ValueError, re.error) as error:

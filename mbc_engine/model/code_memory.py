@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mbc_engine.bank import Codes, CodeShape, MemoryBank, Selection, count, pack
 from mbc_engine.bank.packed import CodeTables, PackedBlock, Worths
-from mbc_engine.errors import MBCError, ModelError
+from mbc_engine.errors import ModelError
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Chosen, Group, Lengths, Masses, Memory, Rows, Weights, log_of
 from mbc_engine.model.parts import parts_of
@@ -56,10 +56,10 @@ class CodedMemory(ABC):
         """The codebook's rows and the logarithms of how often each occurs; -inf for those that do not.
 
         Raises:
-            MBCError: the codes are residual.
+            ModelError: the codes are residual.
         """
         if self._codebook.levels > 1:
-            raise MBCError(
+            raise ModelError(
                 "Residual codes cannot be read flat: a chunk's vectors are sums of codes.",
                 hint="Use --read routed, or --read hierarchical.",
             )

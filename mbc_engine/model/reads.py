@@ -89,7 +89,7 @@ def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, number
     A document's share is the attention to its rows, the mean over heads, blocks and the question's vectors.
 
     Raises:
-        MBCError: the memory's codes are residual.
+        ModelError: the memory's codes are residual.
     """
     if number is not None:
         raise ConfigError("The flat read has no number.", hint="Say --read flat.")

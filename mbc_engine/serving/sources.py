@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from torch import Tensor
 
@@ -10,6 +11,8 @@ from mbc_engine.documents import split_sentences
 from mbc_engine.model.mbc import TextEncoder
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.serving.file_state import Files, State
+
+_FEWEST_WORDS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,9 @@ def _place(files: Files, encoder: TextEncoder, chunk: StoredChunk) -> _Place:
 
 
 def _sentences(passage: str) -> list[str]:
-    return [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
+    """The sentences of a passage; headings, which would often fit best and say nothing, only where nothing else is."""
+    sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
+    return [sentence for sentence in sentences if len(sentence.split()) >= _FEWEST_WORDS] or sentences
 
 
 def _closest(sentences: Sequence[str], vectors: dict[str, Tensor], wanted: Tensor) -> str | None:

@@ -1,20 +1,53 @@
 import json
+import shutil
+import subprocess
+import sys
 
 import pytest
+from rich.console import Console
 
+from mbc_cli.render import reply as rendering
 from mbc_engine.model.base import BaseLM
+from mbc_engine.model.mbc import MBC
+from mbc_engine.model.reads import READS as ENGINE_READS
+from mbc_engine.read_modes import READ_MODES
 
 QUESTION = "Where did Ada move?"
 
 
 @pytest.fixture
 def says(monkeypatch):
-    """Makes the base LM say something."""
+    """Makes the base LM say something, and something else when it has passages to read."""
 
-    def say(text):
-        monkeypatch.setattr(BaseLM, "generate", lambda self, prefix, questions, **options: [text] * len(questions))
+    def say(text, after_reading="nothing"):
+        def generate(self, prefix, questions, *, passages=None, said=None, **options):
+            if said:
+                for piece in text.partition("l"):
+                    said(piece)
+            return [text if passages is None else after_reading] * len(questions)
+
+        monkeypatch.setattr(BaseLM, "generate", generate)
 
     return say
+
+
+@pytest.fixture
+def calibrated(model, home):
+    """The tiny model, with confidences."""
+    folder = shutil.copytree(model, home / "calibrated")
+    with (folder / "config.toml").open("a") as file:
+        file.write("[model.confidence]\nslope = 1.0\nintercept = 0.0\nfrom_memory = 0.8\nfrom_model = 0.2\n")
+    return folder
+
+
+@pytest.fixture
+def gains(monkeypatch):
+    """Makes the bank add so much to the likelihood of every answer."""
+
+    def gain(value):
+        monkeypatch.setattr(MBC, "memory_gains", lambda self, reading, questions, answers: [value] * len(questions))
+
+    return gain
 
 
 def test_the_answer_is_the_first_line(mbc, bank, model, says):
@@ -40,7 +73,7 @@ def test_a_source_comes_with_share_and_sentence(mbc, bank, model, says):
     }
 
 
-@pytest.mark.parametrize("read", ["flat", "routed"])
+@pytest.mark.parametrize("read", ["flat", "routed", "routed:1", "hierarchical:2"])
 def test_json_has_everything(mbc, bank, model, notes, says, read):
     says("Aalen")
     told = json.loads(mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", read, "--json").stdout)
@@ -49,6 +82,10 @@ def test_json_has_everything(mbc, bank, model, notes, says, read):
     assert sum(source["share"] for source in told["sources"]) == pytest.approx(1)
     assert set(told["timings"]) == {"model", "answer", "sources"}
     assert (told["bank"]["documents"], told["bank"]["sizes"]["codes"]) == (2, 3)
+    assert set(told["sources"][0]) == {"path", "part", "share", "ties", "state", "sentence", "date"}
+    assert (told["abstained"], told["answers"]) == (False, {"codes": "Aalen", "sources": None})
+    assert (told["confidence"], told["origin"]) == (None, None)
+    assert isinstance(told["gain"], float)
 
 
 def test_an_answer_cannot_command_the_terminal(mbc, bank, model, notes, says):
@@ -124,11 +161,230 @@ def test_an_unknown_model_is_an_error(mbc, bank):
     assert mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model").exit_code == 4
 
 
-def test_an_unknown_read_is_an_error(mbc, bank, model):
-    assert mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", "backwards").exit_code == 2
+def test_reads_are_known_without_the_engine():
+    assert set(READ_MODES) == set(ENGINE_READS)
+
+
+@pytest.mark.parametrize("read", ["backwards", "routed:", "routed:x", "routed:-1", ""])
+def test_an_unknown_read_is_an_error_before_any_model_is_loaded(mbc, bank, read):
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--read", read)
+    assert result.exit_code == 2
+    assert "There are flat, hierarchical, routed" in result.stderr
+
+
+def test_help_and_wrong_options_import_no_torch():
+    script = (
+        "import sys; from mbc_cli.app import app\n"
+        "for more in (['--help'], ['x', '--read', 'y'], ['x', '--since', 'y'], ['--questions', 'none.txt']):\n"
+        "    try: app(['ask', *more])\n"
+        "    except SystemExit as end: print(end.code, sorted({'torch', 'transformers'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert [line for line in done.stdout.splitlines() if line.endswith("[]")] == ["0 []", "2 []", "2 []", "3 []"]
+
+
+def test_reads_are_completed(mbc, monkeypatch):
+    monkeypatch.setenv("_MBC_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "mbc ask --read r")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    assert mbc().stdout.split() == ["routed"]
+
+
+@pytest.mark.parametrize(
+    ("gain", "label"),
+    [
+        (2.0, "from memory, confidence 88%"),
+        (0.0, "unsure, confidence 50%"),
+        (-2.0, "from the model alone, confidence 11%"),
+    ],
+)
+def test_a_calibrated_model_says_where_the_answer_comes_from(mbc, bank, calibrated, says, gains, gain, label):
+    says("Aalen")
+    gains(gain)
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", calibrated).stdout.splitlines()[:3] == ["Aalen", label, ""]
+    told = json.loads(mbc("ask", QUESTION, "--bank", bank, "--model", calibrated, "--json").stdout)
+    assert (told["gain"], told["origin"]) == (gain, {88: "memory", 50: "unsure", 11: "model"}[int(label[-3:-1])])
+
+
+def test_an_unsure_answer_can_be_withheld(mbc, bank, calibrated, says, gains):
+    says("Aalen", "Bergen")
+    gains(0.0)
+    asking = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--read-sources", "--min-confidence")
+    shown = mbc(*asking, 0.51).stdout
+    assert shown.splitlines()[:2] == ["I do not know (confidence 50%, below 51%).", ""]
+    assert "notes/ada.txt" in shown
+    told = json.loads(mbc(*asking, 0.51, "--json").stdout)
+    assert (told["answer"], told["abstained"]) == (None, True)
+    assert told["answers"] == {"codes": "Aalen", "sources": "Bergen"}
+    assert mbc(*asking, 0.5).stdout.startswith("Aalen\n")
+
+
+def test_confidence_needs_a_calibrated_model(mbc, bank, model):
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--min-confidence", 0.5)
+    assert result.exit_code == 2
+    assert "mbc calibrate" in result.stderr
+
+
+@pytest.mark.parametrize("value", ["-0.1", "1.1", "nan"])
+def test_confidence_is_a_probability(mbc, bank, value):
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", "none", "--min-confidence", value).exit_code == 2
+
+
+def test_the_answer_after_reading_the_sources_comes_second(mbc, bank, model, says):
+    says("Aalen", "Bergen")
+    asking = ("ask", QUESTION, "--bank", bank, "--model", model, "--read-sources")
+    assert mbc(*asking).stdout.splitlines()[:2] == ["Aalen", "after reading the sources: Bergen"]
+    told = json.loads(mbc(*asking, "--json").stdout)
+    assert (told["answer"], told["answers"]) == ("Aalen", {"codes": "Aalen", "sources": "Bergen"})
+
+
+def test_sources_that_cannot_be_read_give_no_second_answer(mbc, ingest, notes, model, says):
+    says("Aalen", "Bergen")
+    ingest(notes, "--bank", "b.mbc", "--no-sources")
+    asking = ("ask", QUESTION, "--bank", "b.mbc", "--model", model, "--read-sources")
+    assert mbc(*asking).stdout.splitlines()[1] == "The sources cannot be read: there is no second answer."
+    assert json.loads(mbc(*asking, "--json").stdout)["answers"]["sources"] is None
+
+
+@pytest.fixture
+def dated(ingest, home):
+    """A bank of three documents of three years, two of them the same but for that."""
+    rows = [("a", "2022-02-28"), ("b", "2023-06-15"), ("c", "2024-01-01")]
+    (home / "[x]").mkdir()
+    (home / "[x]" / "rows.jsonl").write_text(
+        "".join(json.dumps({"id": name, "date": date, "text": "Ada moved to Aalen."}) + "\n" for name, date in rows)
+    )
+    assert ingest("[x]", "--bank", "dated.mbc").exit_code == 0
+    return "dated.mbc"
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ((), "abc"),
+        (("--since", "2023-06-15"), "bc"),
+        (("--since", "2023-06-16"), "c"),
+        (("--since", "2023"), "bc"),
+        (("--as-of", "2023"), "ab"),
+        (("--as-of", "2022-02"), "a"),
+        (("--since", "2023-01", "--as-of", "2023-6"), "b"),
+        (("--only", "#a"), ""),
+        (("--only", "*#a", "--only", "*#b"), "ab"),
+        (("--exclude", "*#a"), "bc"),
+        (("--only", "./[[]x]/rows.jsonl"), "abc"),
+        (("--only", "./[[]x]/*#b"), "b"),
+        (("--exclude", "../*/*/rows.jsonl#c"), "ab"),
+    ],
+)
+def test_documents_are_chosen_by_date_and_path(mbc, dated, model, says, options, found):
+    says("Aalen")
+    result = mbc("ask", QUESTION, "--bank", dated, "--model", model, "--json", *options)
+    if found:
+        assert "".join(sorted(source["part"] for source in json.loads(result.stdout)["sources"])) == found
+    else:
+        assert result.exit_code == 5
+        assert "--only" in result.stderr
+
+
+def test_a_place_is_taken_literally(mbc, dated, model, says, home, monkeypatch):
+    says("Aalen")
+    (home / "link").symlink_to(home / "[x]")
+    monkeypatch.setenv("HOME", str(home))
+    for folder, pattern in (("[x]", "./rows.jsonl"), (".", "~/link/"), (".", str(home / "link")), ("link", ".")):
+        monkeypatch.chdir(home / folder)
+        result = mbc("ask", QUESTION, "--bank", home / dated, "--model", model, "--json", "--only", pattern)
+        assert len(json.loads(result.stdout)["sources"]) == 3, pattern
+
+
+@pytest.mark.parametrize(("time", "days"), [("30", 30), ("1.5d", 1.5), ("2w", 14), ("1m", 30), ("1 y", 365)])
+def test_a_half_life_weighs_by_age(mbc, dated, model, says, time, days):
+    says("Aalen")
+    asking = ("ask", QUESTION, "--bank", dated, "--model", model, "--as-of", "2024-01-01", "--json")
+    result = mbc(*asking, "--since", "2023", "--half-life", time, "--read", "routed:2")
+    shares = {source["part"]: source["share"] for source in json.loads(result.stdout)["sources"]}
+    assert shares["b"] / shares["c"] == pytest.approx(0.5 ** (200 / days), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--since", "tomorrow"),
+        ("--since", "2024-13"),
+        ("--as-of", "2023-02-29"),
+        ("--since", "2024", "--as-of", "2023"),
+        ("--half-life", "soon"),
+        ("--half-life", "0d"),
+        ("--only", "!a"),
+        ("--exclude", "/"),
+    ],
+)
+def test_a_choice_that_means_nothing_is_an_error_before_any_model_is_loaded(mbc, bank, options):
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model", *options)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 2
+
+
+def test_ties_are_told(mbc, dated, model, says):
+    says("Aalen")
+    shown = mbc("ask", QUESTION, "--bank", dated, "--model", model, "--sources", 1).stdout.splitlines()
+    assert shown[2] == "1. [x]/rows.jsonl#a  33%  2022-02-28  tied with 2 others"
 
 
 def test_real_generation_obeys_its_limits(mbc, bank, model):
     result = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--max-tokens", 2, "--beams", 2, "--json")
     assert result.exit_code == 0
     assert isinstance(json.loads(result.stdout)["answer"], str)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Makes stdout a terminal to what shows answers."""
+    for module in ("mbc_cli.render.reply", "mbc_cli.commands.ask.one"):
+        monkeypatch.setattr(f"{module}.out", Console(force_terminal=True, width=80, color_system=None))
+
+
+def test_an_answer_is_shown_as_it_comes(mbc, bank, model, says, terminal, monkeypatch):
+    says("Aa\x1blen")
+    pieces = []
+    monkeypatch.setattr(rendering.Saying, "__call__", _noting(pieces, rendering.Saying.__call__))
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model)
+    assert pieces == ["Aa\x1b", "l", "en"]
+    assert result.stdout.splitlines()[:2] == ["Aa␛len", ""]
+
+
+@pytest.mark.parametrize("options", [("--beams", 2), ("--min-confidence", 0), ("--json",)], ids=str)
+def test_an_answer_that_may_change_is_shown_whole(mbc, bank, calibrated, says, terminal, monkeypatch, options):
+    says("Aalen")
+    pieces = []
+    monkeypatch.setattr(rendering.Saying, "__call__", _noting(pieces, rendering.Saying.__call__))
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", calibrated, *options)
+    assert (result.exit_code, pieces) == (0, [])
+    assert result.stdout.count("Aalen") >= 1
+
+
+def test_the_line_ends_when_an_answer_is_stopped(mbc, bank, model, terminal, monkeypatch):
+    def generate(self, prefix, questions, *, said, **options):
+        said("Aal")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BaseLM, "generate", generate)
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "Aal\n", "Interrupted.\n")
+
+
+def test_no_answer_is_an_empty_line_in_a_pipe(mbc, bank, model, says):
+    says("")
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout.splitlines()[:2] == ["", ""]
+
+
+def test_no_answer_is_told_on_a_terminal(mbc, bank, model, says, terminal, monkeypatch):
+    monkeypatch.setattr(BaseLM, "generate", lambda self, prefix, questions, **options: [""])
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout.startswith("(no answer)\n")
+
+
+def _noting(pieces, call):
+    def noted(self, piece):
+        pieces.append(piece)
+        call(self, piece)
+
+    return noted

@@ -29,6 +29,7 @@ def test_json_marks_right_and_wrong(mbc, model):
     for answer in told["answers"]:
         assert answer["right_source"] == (answer["sources"][0]["path"] == answer["file"])
         assert answer["right"] is False
+        assert "passage" not in answer["sources"][0]
 
 
 def test_what_is_kept_can_be_asked_again(mbc, model):

@@ -30,9 +30,9 @@ def test_figures_are_shown(mbc, model, questions):
 
 def test_json_has_the_banks_size(mbc, model, questions):
     told = json.loads(
-        mbc("eval", "--model", model, "--data", questions, "--bank-size", 2, "--read", "routed", "--json").stdout
+        mbc("eval", "--model", model, "--data", questions, "--bank-size", 2, "--read", "routed:1", "--json").stdout
     )
-    assert (told["questions"], told["bank_documents"], told["banks"], told["read"]) == (4, 2, 2, "routed")
+    assert (told["questions"], told["bank_documents"], told["banks"], told["read"]) == (4, 2, 2, "routed:1")
     assert told["in_five"] == 100
 
 
@@ -43,6 +43,10 @@ def test_limit_takes_the_first_questions(mbc, model, questions):
 
 def test_missing_data_is_an_error_before_any_model_is_loaded(mbc):
     assert mbc("eval", "--model", "no-such-model", "--data", "none.csv").exit_code == 3
+
+
+def test_an_unknown_read_is_an_error_before_any_model_is_loaded(mbc, questions):
+    assert mbc("eval", "--model", "no-such-model", "--data", questions, "--read", "backwards").exit_code == 2
 
 
 def test_no_questions_are_an_error(mbc, model, home):

@@ -127,7 +127,7 @@ def long_document(tmp_path: Path) -> Path:
         "Hugo moved to Haifa.",
         "Who left the town in the winter?",
         "The old painter moved to Izmir in the spring.",
-        "Irene moved. The bridge held.",
+        "Irene moved to the coast. The old bridge held.",
     ]
     path.write_text("\n\n".join(sentences))
     return path
@@ -146,6 +146,17 @@ def test_the_sentence_is_the_closest_of_its_own_passage(tiny: Any, long_document
         assert [source.passage for source in own] == passages
         assert [source.sentence for source in own] == [closest(model, question, passage) for passage in passages]
     assert "Hugo moved to Haifa." in {source.sentence for source in named[2]}
+
+
+def test_a_heading_is_shown_only_where_there_is_no_sentence(tiny: Any, tmp_path: Path) -> None:
+    model, texts = tiny.model(), {"story.txt": "The bridge\n\nA storm took it in May.", "title.txt": "The bridge"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [tmp_path / name for name in texts]))
+        sources = Recall(model, bank).ask(["The bridge"])[0].sources
+    shown = {Path(source.path).name: source.sentence for source in sources}
+    assert shown == {"story.txt": "A storm took it in May.", "title.txt": "The bridge"}
 
 
 def test_a_document_is_named_for_each_question_by_the_chunk_that_fits(

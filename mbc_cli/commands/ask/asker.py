@@ -1,0 +1,129 @@
+"""A model that answers from a bank as it is at each question, whatever other processes do to it meanwhile."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mbc_engine.bank import BankHeader, MemoryBank, Selection
+from mbc_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mbc_engine.model.mbc import MBC
+    from mbc_engine.serving.ask import Recall, Reply
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How questions are answered; see `Recall.ask`.
+
+    Attributes:
+        least: the confidence below which an answer is withheld; None for never.
+    """
+
+    read: str | None
+    selection: Selection
+    sources: int
+    read_sources: bool
+    max_tokens: int
+    beams: int
+    least: float | None
+
+    def __post_init__(self) -> None:
+        if self.least is not None and not 0 <= self.least <= 1:
+            raise ConfigError(f"--min-confidence {self.least:g} is not from 0 to 1.", hint="0.5 is even odds.")
+
+    @property
+    def can_be_said(self) -> bool:
+        """Whether an answer can be shown while it is being generated."""
+        return self.beams == 1 and self.least is None
+
+
+class Asker:
+    """Asks the bank at a path.
+
+    Args:
+        model: the bank's own.
+        path: the bank's.
+        manner: how to ask.
+        name: the model's, as it was given.
+        loading: seconds spent on loading it.
+    """
+
+    def __init__(self, model: "MBC", path: Path, manner: Manner, name: str, loading: float) -> None:
+        self._model, self.path, self.manner, self.name, self.loading = model, path, manner, name, loading
+        self._bank: MemoryBank | None = None
+        self._recall: Recall | None = None
+        self._seen: tuple[BankHeader, int] | None = None
+
+    def ask(self, questions: Sequence[str], said: Callable[[str], None] | None = None) -> "list[Reply]":
+        """Answer questions in one batch; `said` gets a single one's answer piece by piece.
+
+        Raises:
+            BankError: the bank cannot be opened, or there is nothing to read.
+            MBCError: the bank or the read does not fit the model.
+        """
+        manner = self.manner
+        try:
+            return self._current().ask(
+                questions,
+                read_mode=manner.read,
+                selection=manner.selection,
+                sources=manner.sources,
+                read_sources=manner.read_sources,
+                max_new_tokens=manner.max_tokens,
+                beams=manner.beams,
+                said=said,
+            )
+        except BaseException:
+            self.close()  # Ctrl-C may come between any two lines of the bank's own
+            raise
+
+    def close(self) -> None:
+        """Let go of the bank, until the next question."""
+        if self._bank is not None:
+            self._bank.close()
+        self._bank = self._recall = self._seen = None
+
+    def _current(self) -> "Recall":
+        """The bank, opened anew if another file stands at its path or another model has encoded it.
+
+        Looking takes no time, but a new `Recall` reads all weights of the model to see whether it wrote the bank.
+        """
+        from mbc_engine.serving.ask import Recall
+
+        with MemoryBank.open(self.path, read_only=True) as now:
+            seen = now.header, self.path.stat().st_ino
+        if self._recall is None or seen != self._seen:
+            self.close()
+            self._bank = MemoryBank.open(self.path, read_only=True)
+            self._recall, self._seen = Recall(self._model, self._bank), seen
+        return self._recall
+
+
+@contextmanager
+def opened(bank: Path, model: str, manner: Manner) -> Iterator[Asker]:
+    """Load a model to ask a bank.
+
+    Raises:
+        BankError: there is no bank; told at once, not after the model was loaded.
+        ModelError: the model cannot be loaded.
+        ConfigError: answers are to be withheld, and the model knows no confidence.
+    """
+    from mbc_cli.engine import load_model
+
+    MemoryBank.open(bank, read_only=True).close()
+    began = time.perf_counter()
+    loaded = load_model(model)
+    if manner.least is not None and loaded.settings.confidence is None:
+        raise ConfigError(
+            f"The model {model} is not calibrated: it does not know how sure its answers are.",
+            hint="Run `mbc calibrate`, or leave out --min-confidence.",
+        )
+    asker = Asker(loaded, bank, manner, model, time.perf_counter() - began)
+    try:
+        yield asker
+    finally:
+        asker.close()

@@ -1,0 +1,60 @@
+"""The answers to many questions on the terminal, or as JSON Lines."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from mbc_cli.render.consoles import out, print_json_lines
+from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.reply import reply_json, show_reply, warn_of_mini
+from mbc_cli.render.text import counted, plain, seconds
+
+if TYPE_CHECKING:
+    from mbc_engine.datasets.questions import Question
+    from mbc_engine.serving.ask import Reply
+
+
+class BatchView(ProgressView):
+    """Shows answers as they come.
+
+    Args:
+        bank: the bank's name.
+        loading: seconds spent on loading the model.
+        least: the confidence below which answers are withheld.
+        total: how many questions there are, None if nobody knows.
+        as_json: a line of JSON for each.
+        is_shown: False where questions are typed on the terminal.
+    """
+
+    def __init__(
+        self, bank: str, loading: float, least: float | None, *, total: int | None, as_json: bool, is_shown: bool
+    ) -> None:
+        super().__init__(is_shown=is_shown)
+        self._bank, self._loading, self._least = bank, loading, least
+        self._total, self._as_json = total, as_json
+        self.answered = 0
+
+    def show(self, questions: "Sequence[Question]", replies: "Sequence[Reply]") -> None:
+        """A batch."""
+        if self._as_json:
+            print_json_lines(
+                {"id": question.id, **reply_json(reply, self._bank, self._loading, self._least)}
+                for question, reply in zip(questions, replies, strict=True)
+            )
+        else:
+            for reply in replies:
+                self._show(reply)
+        self.answered += len(replies)
+        self.bar("Answering", self._total, completed=self.answered)
+
+    def _show(self, reply: "Reply") -> None:
+        out.print(Text(f"? {plain(reply.question)}", "cyan"))
+        show_reply(reply, self._least)
+        out.print()
+
+    def finish(self, spent: float, model: str) -> None:
+        """How long it took, apart from loading the model, and how far to trust that."""
+        self.line(f"{counted(self.answered, 'question')} in {seconds(spent)} · model {seconds(self._loading)}", "dim")
+        if not self._as_json:
+            warn_of_mini(model)

@@ -1,0 +1,132 @@
+"""Questions without answers, one a line: JSON Lines of `{"question": ..., "id": ...}`, or plain text.
+
+A file is read whole before anything is asked of it; a stream as it arrives.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from mbc_engine.documents.byte_stream import OPENERS, open_bytes
+from mbc_engine.documents.encoding import LINE_CHARACTERS, lines, storable
+from mbc_engine.documents.unreadable import UnreadableFile, reason
+from mbc_engine.errors import DataError
+
+_HINT: Final = 'A line of JSON is such as {"question": "Who won?", "id": 7}; only "question" has to be there.'
+# Whether files of this suffix are JSON; of others the first line shows it.
+_IS_JSON: Final = {".jsonl": True, ".txt": False, "": None}
+_BLOCK_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        id: as it was given, whatever JSON it is; else the number of the line.
+        text: the question, never blank.
+    """
+
+    id: Any
+    text: str
+
+
+def load_questions(path: Path) -> list[Question]:
+    """The questions of a .jsonl or .txt file, plain or packed (.gz, .xz), or of a pipe.
+
+    Raises:
+        DataError: it cannot be read, a line of it is not what it should be, or it holds none.
+    """
+    suffix = path.suffix.lower()
+    compression = suffix if suffix in OPENERS else ""
+    kind = path.with_suffix("").suffix.lower() if compression else suffix
+    if kind not in _IS_JSON:
+        raise DataError(f"{path} is not a .jsonl or .txt file.", hint="Packed ones end in .gz or .xz.")
+    parser, questions = _Parser(str(path), _IS_JSON[kind]), []
+    try:
+        with open_bytes(path, compression) as stream:
+            for line in lines(stream, "\n"):
+                questions += parser.parse(line)
+            stream.require_whole()
+    except (OSError, UnreadableFile) as error:
+        raise DataError(f"{path} {reason(error)}.", hint="--questions takes a .jsonl or .txt file.") from error
+    if not questions:
+        raise no_questions(str(path))
+    return questions
+
+
+def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
+    """The questions of a stream, those together that arrive together.
+
+    Args:
+        stream: one that has `read1`.
+        name: what it is called in messages.
+
+    Raises:
+        DataError: a line is not what it should be; everything before it has been given.
+    """
+    parser, rest = _Parser(name), b""
+    while block := stream.read1(_BLOCK_BYTES):  # type: ignore[attr-defined]  # BinaryIO knows less than its classes
+        *whole, rest = (rest + block).split(b"\n")
+        yield from _parsed(parser, whole)
+        if len(rest) > LINE_CHARACTERS:
+            parser.parse(None)
+    yield from _parsed(parser, [rest])
+
+
+def no_questions(name: str) -> DataError:
+    """What is wrong with a file that asks nothing."""
+    return DataError(f"{name} holds no questions.", hint='Write one a line, as text or as {"question": "Who won?"}.')
+
+
+def _parsed(parser: "_Parser", whole: list[bytes]) -> Iterator[list[Question]]:
+    questions: list[Question] = []
+    for line in whole:
+        try:
+            questions += parser.parse(line.decode(errors="replace").removeprefix("\ufeff"))
+        except DataError:
+            if questions:
+                yield questions
+            raise
+    if questions:
+        yield questions
+
+
+class _Parser:
+    """Turns lines into questions.
+
+    Args:
+        name: of what they are the lines.
+        is_json: None if the first line that is not blank shows it.
+    """
+
+    def __init__(self, name: str, is_json: bool | None = None) -> None:
+        self._name, self._is_json, self._number = name, is_json, 0
+
+    def parse(self, line: str | None) -> list[Question]:
+        """The question of the next line, if it holds one; None stands for a line without end."""
+        self._number += 1
+        if line is None:
+            raise self._wrong(f"is longer than {LINE_CHARACTERS >> 20} MB")
+        text = storable(line).strip()
+        if not text:
+            return []
+        if self._is_json is None:
+            self._is_json = text.startswith("{")
+        return [self._row(text) if self._is_json else Question(self._number, text)]
+
+    def _row(self, text: str) -> Question:
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            raise self._wrong("is not JSON") from None
+        asked = row.get("question") if isinstance(row, dict) else None
+        if not isinstance(asked, str) or not asked.strip():
+            raise self._wrong("has no question")
+        number = row.get("id")
+        return Question(self._number if number is None else number, storable(asked).strip())
+
+    def _wrong(self, what: str) -> DataError:
+        return DataError(f"{self._name}, line {self._number} {what}.", hint=_HINT)

@@ -1,0 +1,90 @@
+import gzip
+import io
+import lzma
+
+import pytest
+
+from mbc_engine.datasets.questions import Question, arriving_questions, load_questions
+from mbc_engine.errors import DataError
+
+JSON = '{"question": " Who won? ", "id": "a"}\n\n{"question": "Who lost?", "text": "more"}\n'
+TEXT = "\ufeffWho won?\n\n  {Who} lost?\r\n"
+
+
+def test_json_keeps_ids_and_counts_lines(tmp_path):
+    (tmp_path / "q.jsonl").write_text(JSON)
+    assert load_questions(tmp_path / "q.jsonl") == [Question("a", "Who won?"), Question(3, "Who lost?")]
+
+
+@pytest.mark.parametrize("name", ["q.txt", "q"])
+def test_text_is_a_question_a_line(tmp_path, name):
+    (tmp_path / name).write_text(TEXT)
+    assert load_questions(tmp_path / name) == [Question(1, "Who won?"), Question(3, "{Who} lost?")]
+
+
+@pytest.mark.parametrize(("suffix", "packed"), [(".gz", gzip.compress), (".XZ", lzma.compress)])
+def test_packed_files_are_unpacked(tmp_path, suffix, packed):
+    path = tmp_path / f"q.jsonl{suffix}"
+    path.write_bytes(packed(JSON.encode()))
+    assert [question.id for question in load_questions(path)] == ["a", 3]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[1]", "has no question"),
+        ('{"question": "  "}', "has no question"),
+        ('{"question": 7}', "has no question"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, line, told):
+    (tmp_path / "q.jsonl").write_text(f"{JSON}{line}\n")
+    with pytest.raises(DataError, match=f"line 4 {told}"):
+        load_questions(tmp_path / "q.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("none.jsonl", None, "cannot be read: no such file"),
+        ("q.csv", b"question\n", "is not a .jsonl or .txt file"),
+        ("q.txt", b" \n\n", "holds no questions"),
+        ("q.txt", b"\x00\x01\x02\xff" * 9, "looks binary"),
+        ("q.txt.gz", gzip.compress(b"Who?\n" * 99)[:-9], "is damaged"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error(tmp_path, name, content, told):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=told):
+        load_questions(tmp_path / name)
+
+
+def test_half_a_character_becomes_a_mark(tmp_path):
+    (tmp_path / "q.jsonl").write_text('{"question": "Who \\ud800?"}')
+    assert load_questions(tmp_path / "q.jsonl")[0].text == "Who \ufffd?"
+
+
+class _Blocks(io.BytesIO):
+    """A stream whose bytes arrive block by block."""
+
+    def __init__(self, *blocks: bytes) -> None:
+        super().__init__()
+        self._blocks = iter(blocks)
+
+    def read1(self, size: int = -1) -> bytes:
+        return next(self._blocks, b"")
+
+
+def test_what_arrives_together_comes_together():
+    groups = arriving_questions(_Blocks(b"\xef\xbb\xbfA?\nB", b"?\n\n", b"C?\nD"), "stdin")
+    assert [[question.text for question in group] for group in groups] == [["A?"], ["B?"], ["C?"], ["D"]]
+
+
+def test_what_came_before_a_bad_line_is_given_first():
+    groups = arriving_questions(_Blocks(b'{"question": "A?"}\n{"question": "B?"}\nC?\n'), "stdin")
+    assert [question.text for question in next(groups)] == ["A?", "B?"]
+    with pytest.raises(DataError, match="stdin, line 3 is not JSON"):
+        next(groups)
