@@ -173,8 +173,9 @@ def memory_of_a_question(path: str) -> None:
     """Bytes by which the process grows at most, and seconds, when a question is routed to the best 50 chunks."""
     import torch
 
+    from mbc_engine.model.code_memory import BankMemory
     from mbc_engine.model.codebook import Codebook
-    from mbc_engine.model.memory import BankMemory
+    from mbc_engine.model.ranking import Ranking
     from mbc_engine.model.router import Router
 
     torch.set_num_threads(1)
@@ -188,9 +189,12 @@ def memory_of_a_question(path: str) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         began = time.perf_counter()
         with bank.snapshot():
-            best = BankMemory(bank, book).scores(router, question).softmax(-1).topk(50)
+            ranking = Ranking(1, 50)
+            for masses in BankMemory(bank, book).scores(router, question):
+                ranking.add(masses.values)
+            best = ranking.result()[0]
             scored = time.perf_counter() - began
-            bank.chunks_at(best.indices[0].tolist()[:5])
+            bank.chunks_at([own.chunk for own in best[:5]])
             seconds = time.perf_counter() - began
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     print(json.dumps([grown, scored, seconds]))

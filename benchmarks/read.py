@@ -1,0 +1,406 @@
+"""What one question costs: the whole bank's vectors, as the published code reads them, against the bank's codes.
+
+    python benchmarks/read.py [--largest 10000000] [--only flat routed] [--shapes distilgpt2]
+
+`dense` is the published way: look up the vectors of all codes, project keys and values of all of them in each block of
+the aggregator, attend. The others are ours, from a bank file: `flat` (the same result, from the bank's counts and the
+codebook's cached keys and values), `sources` (the scan that finds the flat read's documents), `hierarchical:256`,
+`routed`, and `scan` (the routed read's scores alone). Parts have the paper's shapes and random weights: a read takes as
+long whatever they say. Every figure is of a process of its own, one question at a time, on one thread, with files in
+the page cache. Banks are made once, and kept in the folder; those of ten million documents take minutes to make.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import bank as banks
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from mbc_engine import load_preset
+from mbc_engine.bank import CodeShape, MemoryBank, delete
+from mbc_engine.config import ModelSettings
+from mbc_engine.model.aggregator import Aggregator, Block, CrossAttention, KeyValue
+from mbc_engine.model.code_memory import BankMemory
+from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.reads import Reader, Reading, read
+from mbc_engine.model.router import Router
+
+FOLDER: Final = Path("build/performance")
+WIDTHS: Final = {"distilgpt2": 768, "llama2-7b": 4096, "mini": 192}  # D, by the preset that has the rest of the shape
+SHAPES: Final = ("distilgpt2", "llama2-7b")
+SEED: Final = 0
+
+DENSE_SIZES: Final = (200, 1_665, 20_000)  # 1,665 paragraphs are the paper's test bank
+GROWTH: Final = (1_000, 10_000_000)
+SIZES: Final = (200, 1_000, 1_665, 20_000, 100_000, 1_000_000, 10_000_000)
+SCAN_SIZES: Final = (1_000_000, 10_000_000)
+HIERARCHICAL: Final = "hierarchical:256"
+
+MEMORY_GB: Final = 14.0  # what a dense read may take
+_SLICE: Final = 16_384  # rows projected at a time where all at once would take more than that
+
+Result = dict[str, Any]
+Ask = Callable[[], Any]
+Cell = tuple[str, str, int]  # shape, mode, documents
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What reads need, of one shape, with random weights."""
+
+    book: Codebook
+    aggregator: Aggregator
+    reader: Reader
+    question: Tensor
+
+
+def form_of(name: str) -> banks.Form:
+    """The kind of bank that a shape's model writes: a chunk a document, no sources."""
+    own = load_preset(name).model
+    shape = CodeShape(own.tokens, own.codebook.levels, own.codebook.codes, own.codebook.per_position)
+    return banks.Form(name, shape, WIDTHS[name], chunks_per_document=1, keeps_origins=False)
+
+
+def make_parts(name: str, bank: MemoryBank) -> Parts:
+    """Random parts around a bank's codebook, and a random question."""
+    torch.manual_seed(SEED)
+    settings: ModelSettings = load_preset(name).model
+    own, dim = settings.aggregator, WIDTHS[name]
+    book = Codebook(
+        settings.codebook.codes,
+        dim,
+        settings.tokens,
+        levels=settings.codebook.levels,
+        per_position=settings.codebook.per_position,
+    )
+    book.books.copy_(torch.from_numpy(bank.books()))
+    aggregator = Aggregator(dim, blocks=own.blocks, heads=own.heads, head_dim=own.head_dim, hidden=min(dim, own.hidden))
+    reader = Reader(aggregator, book, Router(dim), settings.routed_documents, settings.group_documents)
+    return Parts(book, aggregator, reader, torch.randn(1, settings.tokens, dim))
+
+
+# The banks -----------------------------------------------------------------------------------------------------------
+
+
+def make_bank(name: str, documents: int, path: str) -> None:
+    """Make a bank under another name first: one whose making is interrupted is not taken for whole."""
+    unfinished = Path(f"{path}.part")
+    delete(unfinished)
+    banks.filled(unfinished, form_of(name), documents)
+    unfinished.replace(path)
+
+
+def bank_of(name: str, documents: int, folder: Path) -> Path:
+    """The bank of a shape with so many documents, made when it is not there yet."""
+    path = folder / "banks" / f"{name}-{documents}.mbc"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        in_a_new_process("read", "make_bank", name, documents, str(path))  # its memory is not the read's
+    return path
+
+
+def small_bank(name: str) -> MemoryBank:
+    """Some documents that are read once before anything is measured."""
+    form = form_of(name)
+    books = np.zeros((form.shape.levels, form.shape.positions, form.shape.num_codes, form.dim), np.float32)
+    bank = MemoryBank.in_memory(banks.signature(books), form.shape, books, keeps_origins=False)
+    bank.add(next(banks.batches(form, 300, 300)))
+    return bank
+
+
+# The reads -----------------------------------------------------------------------------------------------------------
+
+
+def dense(parts: Parts, bank: MemoryBank, *, in_slices: bool = False) -> Callable[[], Tensor]:
+    """The published read: the vectors of all codes, and in each block the keys and values of all of them."""
+    codes = torch.from_numpy(np.concatenate(list(bank.codes()))[..., 0].astype(np.int64))
+
+    def ask() -> Tensor:
+        rows = functional.embedding(codes, parts.book.books[0, 0]).flatten(0, 1).unsqueeze(0)
+        queries = parts.question
+        for block in parts.aggregator.blocks:
+            assert isinstance(block, Block)
+            attention = block.attention
+            projected = project_in_slices(attention, rows) if in_slices else attention.project(rows)
+            queries, _ = block(queries, projected, None)
+            del projected  # a block's keys and values go before the next one's come
+        return queries
+
+    return ask
+
+
+def project_in_slices(attention: CrossAttention, rows: Tensor) -> KeyValue:
+    """The same keys and values without a normalised copy of all rows beside them."""
+    shape = (1, rows.shape[1], attention.heads, attention.head_dim)
+    key, value = torch.empty(shape), torch.empty(shape)
+    for start in range(0, rows.shape[1], _SLICE):
+        own = slice(start, start + _SLICE)
+        some = attention.project(rows[:, own])
+        key[:, own], value[:, own] = some.key, some.value
+    return KeyValue(key, value)
+
+
+def dense_needs(name: str, documents: int) -> tuple[int, int]:
+    """Bytes that a dense read takes at least, all rows at once and in slices."""
+    settings = load_preset(name).model
+    own, rows = settings.aggregator, documents * settings.tokens
+    vectors, keys = 4 * rows * WIDTHS[name], 4 * rows * own.heads * own.head_dim
+    scores = 3 * 4 * rows * own.heads * settings.tokens  # as products, as scaled ones, as weights
+    attending = vectors + 3 * keys + scores  # the product wants the keys in another order, once more
+    return max(attending, 2 * vectors + 2 * keys), attending
+
+
+def reading_of(mode: str, parts: Parts, bank: MemoryBank) -> Reading:
+    """What `model.read` does once it has the question's vectors."""
+    return read(mode, parts.reader, parts.question, BankMemory(bank, parts.book))
+
+
+def asking(mode: str) -> Callable[[Parts, MemoryBank], Ask]:
+    """A read of ours, without the sources unless the mode finds them on its way."""
+
+    def prepared(parts: Parts, bank: MemoryBank) -> Ask:
+        def ask() -> Tensor:
+            with bank.snapshot():
+                return reading_of(mode, parts, bank).modulation
+
+        return ask
+
+    return prepared
+
+
+def finding_sources(parts: Parts, bank: MemoryBank) -> Ask:
+    """What the flat read leaves for later."""
+    with bank.snapshot():
+        reading = reading_of("flat", parts, bank)
+
+    def ask() -> None:
+        with bank.snapshot():
+            reading.find_sources()
+
+    return ask
+
+
+def scanning(parts: Parts, bank: MemoryBank) -> Ask:
+    """The score of every document, ranked by nobody."""
+
+    def ask() -> None:
+        assert parts.reader.router is not None
+        with bank.snapshot():
+            for _ in BankMemory(bank, parts.book).scores(parts.reader.router, parts.question):
+                pass
+
+    return ask
+
+
+MODES: Final[dict[str, Callable[[Parts, MemoryBank], Ask]]] = {
+    "dense": dense,
+    "flat": asking("flat"),
+    "sources": finding_sources,
+    HIERARCHICAL: asking(HIERARCHICAL),
+    "routed": asking("routed"),
+    "scan": scanning,
+}
+
+
+# Measuring -----------------------------------------------------------------------------------------------------------
+
+
+def resident(field: str) -> int:
+    """Bytes of this process in memory, now (VmRSS) or at most (VmHWM)."""
+    status = Path("/proc/self/status")
+    if not status.exists():  # not Linux: only the most is known, and where the unit is bytes, it is macOS
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else 1024 * most
+    (line,) = (line for line in status.read_text().splitlines() if line.startswith(f"{field}:"))
+    return 1024 * int(line.split()[1])
+
+
+def growth_of(ask: Ask) -> tuple[Any, int, float]:
+    """A result, the bytes by which the process grew at most on the way to it, and the seconds it took."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)  # what earlier work left unused would be taken first, and not be seen
+    before = resident("VmRSS")
+    forget_peak = Path("/proc/self/clear_refs")
+    if forget_peak.exists():
+        forget_peak.write_text("5")
+    result, seconds = seconds_of(ask)
+    return result, max(0, resident("VmHWM") - before), seconds
+
+
+def seconds_of(ask: Ask) -> tuple[Any, float]:
+    """A result and the seconds it took."""
+    began = time.perf_counter()
+    result = ask()
+    return result, time.perf_counter() - began
+
+
+def timed(ask: Ask, first: float, *, seconds: float = 4.0, most: int = 101) -> list[float]:
+    """Seconds of single runs after the first, at least three; what takes a minute is not repeated."""
+    if first > 60:
+        return [first]
+    times: list[float] = []
+    while len(times) < 3 or (sum(times) < seconds and len(times) < most):
+        times.append(seconds_of(ask)[1])
+    return times
+
+
+@torch.no_grad()
+def measure(name: str, mode: str, documents: int, folder: str, memory_gb: float = MEMORY_GB) -> Result:
+    """Measure one cell in this process.
+
+    Returns:
+        `seconds` (the median of `runs`), `least`, `grown` (bytes of memory); of a dense read also `in_slices`, and
+        `difference`, the largest from the flat read, and `change`, the largest that the read makes to the question.
+        Or `skipped`, a reason.
+    """
+    torch.set_num_threads(1)
+    path = bank_of(name, documents, Path(folder))
+    in_slices = False
+    if mode == "dense":
+        whole, sliced = dense_needs(name, documents)
+        if sliced > memory_gb * 1e9:
+            return {"skipped": f"needs {sliced / 1e9:.1f} GB, allowed are {memory_gb:g}"}
+        in_slices = whole > memory_gb * 1e9
+    with MemoryBank.open(path, read_only=True) as bank:
+        parts = make_parts(name, bank)
+        with small_bank(name) as small:
+            MODES[mode](parts, small)()  # what torch and numpy take on first use is not the read's
+        ask = dense(parts, bank, in_slices=in_slices) if mode == "dense" else MODES[mode](parts, bank)
+        result, grown, first = growth_of(ask)
+        times = timed(ask, first)
+        found = {"seconds": statistics.median(times), "least": min(times), "runs": len(times), "grown": grown}
+        if mode != "dense":
+            return found
+        with bank.snapshot():
+            difference = (reading_of("flat", parts, bank).modulation - result).abs().max()
+    return found | {
+        "in_slices": in_slices,
+        "difference": float(difference),
+        "change": float((result - parts.question).abs().max()),
+    }
+
+
+@torch.no_grad()
+def measure_growth(name: str, folder: str, sizes: Sequence[int] = GROWTH) -> Result:
+    """How much longer the flat read of a large bank takes than that of a small one.
+
+    The two take turns in one process, so that whatever else the machine does meets both.
+
+    Returns:
+        `small`, `large`: median seconds; `ratio`; `sizes`; `runs`.
+    """
+    torch.set_num_threads(1)
+    small, large = (MemoryBank.open(bank_of(name, size, Path(folder)), read_only=True) for size in sizes)
+    with small, large:
+        parts = make_parts(name, small)
+        asks = [MODES["flat"](parts, bank) for bank in (small, large)]
+        turns = [[seconds_of(ask)[1] for ask in asks] for _ in range(110)][9:]  # the first warm up
+    medians = [statistics.median(times) for times in zip(*turns, strict=True)]
+    return {
+        "sizes": list(sizes),
+        "small": medians[0],
+        "large": medians[1],
+        "ratio": medians[1] / medians[0],
+        "runs": len(turns),
+    }
+
+
+def in_a_new_process(module: str, function: str, *arguments: object, one_thread: bool = True) -> Any:
+    """What a function of a module of this folder returns, called in a process of its own; through JSON.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; why is on stderr.
+    """
+    code = (
+        f"import json, sys; sys.path.insert(0, {str(Path(__file__).parent.resolve())!r}); import {module}; "
+        f"print(json.dumps({module}.{function}(*{arguments!r})))"
+    )
+    limited = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    environment = os.environ | quiet | (limited if one_thread else {})
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# The plan ------------------------------------------------------------------------------------------------------------
+
+
+def plan(largest: int = SIZES[-1], shapes: Iterable[str] = SHAPES) -> list[Cell]:
+    """The cells of the comparison, the quick ones first."""
+    sizes = {
+        "flat": SIZES,
+        "sources": SIZES,
+        "routed": SIZES,
+        HIERARCHICAL: tuple(size for size in SIZES if size <= DENSE_SIZES[-1]),
+        "dense": DENSE_SIZES,
+    }
+    return [
+        (name, mode, size) for name in shapes for mode, several in sizes.items() for size in several if size <= largest
+    ]
+
+
+def scan_plan(largest: int = SCAN_SIZES[-1]) -> list[Cell]:
+    """The cells of the routed scan: the paper's codes, and those of `mini`."""
+    return [(name, "scan", size) for name in ("distilgpt2", "mini") for size in SCAN_SIZES if size <= largest]
+
+
+def lines_of(cells: Iterable[tuple[Cell, Result]]) -> Iterator[str]:
+    """A line for each cell, and the ratio to the dense read of what was measured before at the same size."""
+    seconds: dict[Cell, float] = {}
+    for (name, mode, size), found in cells:
+        line = f"  {name:11} {mode:17} {size:>10,}"
+        if "skipped" in found:
+            yield f"{line}  skipped: {found['skipped']}"
+            continue
+        seconds[name, mode, size] = found["seconds"]
+        line += f" {1000 * found['seconds']:>12,.2f} ms {found['grown'] / 1e6:>10,.1f} MB {found['runs']:>4} runs"
+        if mode == "scan":
+            line += f"  {1e9 * found['seconds'] / size:,.0f} ms a million"
+        if mode == "dense":
+            line += f"  difference {found['difference']:.1e} of {found['change']:.2g}"
+            line += "  (in slices)" if found["in_slices"] else ""
+            flat = seconds.get((name, "flat", size))
+            line += f"  {found['seconds'] / flat:,.0f} times the flat read" if flat else ""
+        yield line
+
+
+def main() -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where banks are kept (default %(default)s)")
+    parser.add_argument("--largest", type=int, default=SIZES[-1], help="documents of the largest bank")
+    parser.add_argument("--only", nargs="+", choices=MODES, default=list(MODES), metavar="MODE", help="some reads")
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES, metavar="SHAPE", help=", ".join(SHAPES))
+    parser.add_argument("--memory", type=float, default=MEMORY_GB, help="GB a dense read may take (%(default)s)")
+    args = parser.parse_args()
+    folder = str(args.folder.resolve())
+    cells = [cell for cell in plan(args.largest, args.shapes) + scan_plan(args.largest) if cell[1] in args.only]
+    print(f"  {'shape':11} {'read':17} {'documents':>10} {'time':>15} {'memory':>13}")
+    found = ((cell, in_a_new_process("read", "measure", *cell, folder, args.memory)) for cell in cells)
+    for line in lines_of(found):
+        print(line, flush=True)
+    for name in args.shapes if "flat" in args.only and args.largest >= GROWTH[1] else ():
+        grown = in_a_new_process("read", "measure_growth", name, folder)
+        print(
+            f"  {name}: flat read of {GROWTH[1]:,} documents {1000 * grown['large']:.2f} ms, of {GROWTH[0]:,} "
+            f"{1000 * grown['small']:.2f} ms: {grown['ratio']:.2f} times (wanted: at most 1.2)"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""How often the right document is found: by the embedded `mini` from its codes, and by BM25 from the full text.
+
+    python benchmarks/sources.py [--squad FILE] [--json]
+
+The documents of a data set are taken in order, so many to a bank, and each question is asked of the bank with its own
+document, as in `mbc eval --bank-size`. `routed` is mini's own read. `flat` is attention over every chunk's vectors; as
+mini's codes are residual, it is asked for as `hierarchical:N` with all N chunks in one group. BM25 (package bm25s with
+its own settings, English stop words) sees the whole text of the same documents. Nothing is answered; each document and
+each question is encoded once for all reads.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mbc_engine import load_examples, load_model
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.model.code_memory import CodeMemory
+from mbc_engine.model.mbc import MBC
+from mbc_engine.model.reads import read
+
+MODEL: Final = "mini"
+NEWSWIRE: Final = "newswire:test:256"
+NEWSWIRE_SIZES: Final = (64, 256)
+SQUAD: Final = Path(__file__).resolve().parents[2] / "shared/data/qa/squad_val.jsonl.xz"
+NAMED: Final = 5
+_BATCH: Final = 32
+
+Result = dict[str, Any]
+Found = list[list[int]]  # documents for each question, best first
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Some documents with the questions about them, encoded.
+
+    Attributes:
+        model: what encoded them.
+        texts: the documents.
+        lengths: chunks of each.
+        codes: of their chunks.
+        examples: the questions.
+        questions: their vectors, [questions, T, D].
+    """
+
+    model: MBC
+    texts: list[str]
+    lengths: NDArray[np.int64]
+    codes: NDArray[np.uint16]
+    examples: list[QAExample]
+    questions: Tensor
+
+    @cached_property
+    def right(self) -> list[int]:
+        """Each question's own document."""
+        place = {text: index for index, text in enumerate(self.texts)}
+        return [place[example.text] for example in self.examples]
+
+    def parts(self, size: int) -> Iterator["Bank"]:
+        """Banks of `size` documents in order; a last, smaller one is left out."""
+        ends = np.cumsum(self.lengths)
+        for start in range(0, len(self.texts) - size + 1, size):
+            within = slice(start, start + size)
+            chunks = slice(int(ends[start] - self.lengths[start]), int(ends[start + size - 1]))
+            asked = [row for row, own in enumerate(self.right) if start <= own < start + size]
+            yield Bank(
+                self.model,
+                self.texts[within],
+                self.lengths[within],
+                self.codes[chunks],
+                [self.examples[row] for row in asked],
+                self.questions[asked],
+            )
+
+
+@torch.no_grad()
+def encode(data: str) -> Bank:
+    """A data set as one bank."""
+    model, examples = load_model(MODEL), load_examples(data)
+    texts = list(dict.fromkeys(example.text for example in examples))
+    pieces = [model.documents.chunker(text) for text in texts]
+    codes = model.memorise([piece for several in pieces for piece in several])
+    asked = [example.question for example in examples]
+    vectors = [model.questions(asked[start : start + _BATCH]) for start in range(0, len(asked), _BATCH)]
+    return Bank(model, texts, np.array(list(map(len, pieces)), np.int64), codes, examples, torch.cat(vectors))
+
+
+@torch.no_grad()
+def by_read(bank: Bank, mode: str) -> Found:
+    """The sources of a read of mini's."""
+    memory = CodeMemory(bank.codes, bank.model.codebook, bank.lengths)
+    document_of, reader = np.repeat(np.arange(len(bank.texts)), bank.lengths), bank.model.reader()
+    return [
+        [int(document_of[source.chunk]) for source in own]
+        for start in range(0, len(bank.questions), _BATCH)
+        for own in read(mode, reader, bank.questions[start : start + _BATCH], memory, top=NAMED).sources
+    ]
+
+
+def by_words(bank: Bank) -> Found:
+    """What BM25 finds; a document without any word of the question is not found.
+
+    Raises:
+        ImportError: there is no bm25s.
+    """
+    import bm25s
+
+    def words(texts: Sequence[str]) -> Any:
+        return bm25s.tokenize(list(texts), stopwords="en", show_progress=False)
+
+    index = bm25s.BM25()
+    index.index(words(bank.texts), show_progress=False)
+    asked = words([example.question for example in bank.examples])
+    places, scores = index.retrieve(asked, k=min(NAMED, len(bank.texts)), show_progress=False)
+    return [
+        [int(place) for place, score in zip(*own, strict=True) if score > 0] for own in zip(places, scores, strict=True)
+    ]
+
+
+METHODS: Final[dict[str, Callable[[Bank], Found]]] = {
+    "routed": lambda bank: by_read(bank, "routed"),
+    "flat": lambda bank: by_read(bank, f"hierarchical:{max(2, len(bank.codes))}"),
+    "BM25": by_words,
+}
+
+
+def score(banks: Sequence[Bank], method: Callable[[Bank], Found]) -> Result:
+    """How often the right document is first, and among the first five, in percent."""
+    ranks = [
+        own.index(right) if right in own else NAMED
+        for bank in banks
+        for own, right in zip(method(bank), bank.right, strict=True)
+    ]
+    first, named = (100 * sum(rank < most for rank in ranks) / len(ranks) for most in (1, NAMED))
+    return {"first": first, "in_five": named}
+
+
+def measure(data: str, sizes: Sequence[int] = ()) -> list[Result]:
+    """Sources in banks of some sizes.
+
+    Args:
+        data: as `mbc eval --data` takes it.
+        sizes: documents to a bank; none for all documents in one.
+
+    Returns:
+        For each size `data`, `documents`, `banks`, `questions`, `code_bytes` and `text_bytes` (kept of a document, the
+        mean) and `methods`: by name `first` and `in_five`, or `skipped`, a reason.
+    """
+    whole = encode(data)
+    shape, results = whole.model.codebook, []
+    bits = shape.tokens * shape.levels * (shape.num_codes - 1).bit_length()
+    for size in sizes or (len(whole.texts),):
+        banks = list(whole.parts(size))
+        methods: dict[str, Result] = {}
+        for name, method in METHODS.items():
+            try:
+                methods[name] = score(banks, method)
+            except ImportError as error:
+                methods[name] = {"skipped": f"there is no {error.name}; pip install -e '.[bench]' brings it"}
+        methods["chance"] = {"first": 100 / size, "in_five": 100 * min(NAMED, size) / size}
+        results.append(
+            {
+                "data": Path(data).name,
+                "documents": size,
+                "banks": len(banks),
+                "questions": sum(len(bank.examples) for bank in banks),
+                "code_bytes": float(whole.lengths.mean()) * bits / 8,
+                "text_bytes": float(np.mean([len(text.encode()) for text in whole.texts])),
+                "methods": methods,
+            }
+        )
+    return results
+
+
+def measure_squad(path: str) -> list[Result]:
+    """As `measure`, all paragraphs in one bank; without the file, nothing."""
+    return measure(path) if Path(path).exists() else []
+
+
+def main() -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--squad", type=Path, default=SQUAD, help="squad_val.jsonl.xz (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print what `measure` returns")
+    args = parser.parse_args()
+    results = measure(NEWSWIRE, NEWSWIRE_SIZES) + measure_squad(str(args.squad))
+    if args.json:
+        print(json.dumps(results))
+        return
+    if not args.squad.exists():
+        print(f"squad_val is skipped: there is no {args.squad}.")
+    for found in results:
+        print(
+            f"{found['data']}, {found['documents']} documents to a bank, {found['banks']} banks, "
+            f"{found['questions']:,} questions; of a document {found['code_bytes']:.0f} bytes of codes, "
+            f"{found['text_bytes']:,.0f} of text:"
+        )
+        for name, own in found["methods"].items():
+            rates = own.get("skipped") or f"{own['first']:5.1f} % first, {own['in_five']:5.1f} % in five"
+            print(f"  {name:7} {rates}")
+
+
+if __name__ == "__main__":
+    main()
