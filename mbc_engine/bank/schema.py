@@ -10,7 +10,16 @@ from typing import Any, Final
 
 from mbc_engine.bank.block import checksum
 from mbc_engine.bank.codebook import StoredCodebook
-from mbc_engine.bank.database import bytes_at, connect, damaged, decoded, explained, refuse_folder, refuse_foreign
+from mbc_engine.bank.database import (
+    bytes_at,
+    closed_on_error,
+    connect,
+    damaged,
+    decoded,
+    explained,
+    refuse_folder,
+    refuse_foreign,
+)
 from mbc_engine.bank.format import CodeShape
 from mbc_engine.bank.records import BankHeader, ModelSignature
 from mbc_engine.errors import BankError
@@ -54,9 +63,14 @@ def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """
     refuse_folder(path)
     if not bytes_at(path):
-        raise BankError(f"No bank at {path}.", hint=f"Make one with `mbc ingest FOLDER --bank {path}`.")
+        raise _no_bank(path)
     refuse_foreign(path, APPLICATION_ID)
-    return connect(path, read_only=read_only)
+    connection = connect(path, read_only=read_only)
+    with closed_on_error(connection), explained(str(path)):
+        # Looking undoes a making of the bank that was interrupted while it was written.
+        if not connection.execute("PRAGMA page_count").fetchone()[0]:
+            raise _no_bank(path)
+    return connection
 
 
 def write_schema(connection: sqlite3.Connection, header: BankHeader, codebook: StoredCodebook) -> None:
@@ -119,6 +133,10 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
 def now() -> str:
     """This moment, ISO 8601, UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _no_bank(path: Path) -> BankError:
+    return BankError(f"No bank at {path}.", hint=f"Make one with `mbc ingest FOLDER --bank {path}`.")
 
 
 def _values(header: BankHeader) -> tuple[str | int, ...]:

@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import index
 from pathlib import Path
 from types import TracebackType
@@ -154,13 +155,19 @@ class MemoryBank:
             BankError: as `open` and `create`.
             ModelMismatch: the bank belongs to another model.
         """
+        create = partial(cls.create, path, signature, shape, books, keeps_origins=keeps_origins, half=half)
         if not bytes_at(path):
             try:
-                return cls.create(path, signature, shape, books, keeps_origins=keeps_origins, half=half)
+                return create()
             except BankError:
                 if not bytes_at(path):  # otherwise another process was first
                     raise
-        bank = cls.open(path)
+        try:
+            bank = cls.open(path)
+        except BankError:
+            if bytes_at(path):  # otherwise the making of it was interrupted, which opening has undone
+                raise
+            return create()
         with closed_on_error(bank._connection):
             bank.require(signature)
         return bank

@@ -5,12 +5,13 @@ import random
 import runpy
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -112,6 +113,30 @@ def test_a_killed_creation_leaves_a_bank_or_none(made: Any, path: Path, rounds: 
         assert made.damages(path) == []
         for file in path.parent.iterdir():
             file.unlink()
+
+
+def test_a_creation_stopped_while_its_file_was_written_is_undone(path: Path, tmp_path: Path) -> None:
+    whole, half = tmp_path / "whole.mbc", tmp_path / "half.mbc"
+    told.open_bank(whole).close()
+    with closing(sqlite3.connect(whole)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")  # as it is until the first transaction is over
+    with closing(sqlite3.connect(half, isolation_level=None)) as connection:
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE t (x)")
+        connection.execute("INSERT INTO t VALUES (zeroblob(1000000))")  # more than is kept in memory
+        journal = half.with_name("half.mbc-journal").read_bytes()
+    assert journal
+    # The pages are there, and so is the journal, which says that there was no page before.
+    for read_only in (True, False):
+        path.write_bytes(whole.read_bytes())
+        path.with_name("bank.mbc-journal").write_bytes(journal)
+        with pytest.raises(BankError, match="No bank at"):
+            MemoryBank.open(path, read_only=read_only)
+    path.write_bytes(whole.read_bytes())
+    path.with_name("bank.mbc-journal").write_bytes(journal)
+    told.open_bank(path).close()
+    assert state(path) == {}
 
 
 def test_a_killed_compaction_changes_nothing(made: Any, path: Path, tmp_path: Path, rounds: Any) -> None:
