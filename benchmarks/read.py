@@ -93,9 +93,6 @@ def make_parts(name: str, bank: MemoryBank) -> Parts:
     return Parts(book, aggregator, reader, torch.randn(1, settings.tokens, dim))
 
 
-# The banks -----------------------------------------------------------------------------------------------------------
-
-
 def make_bank(name: str, documents: int, path: str) -> None:
     """Make a bank under another name first: one whose making is interrupted is not taken for whole."""
     unfinished = Path(f"{path}.part")
@@ -120,9 +117,6 @@ def small_bank(name: str) -> MemoryBank:
     bank = MemoryBank.in_memory(banks.signature(books), form.shape, books, keeps_origins=False)
     bank.add(next(banks.batches(form, 300, 300)))
     return bank
-
-
-# The reads -----------------------------------------------------------------------------------------------------------
 
 
 def dense(parts: Parts, bank: MemoryBank, *, in_slices: bool = False) -> Callable[[], Tensor]:
@@ -214,9 +208,6 @@ MODES: Final[dict[str, Callable[[Parts, MemoryBank], Ask]]] = {
     "routed": asking("routed"),
     "scan": scanning,
 }
-
-
-# Measuring -----------------------------------------------------------------------------------------------------------
 
 
 def resident(field: str) -> int:
@@ -335,9 +326,6 @@ def in_a_new_process(module: str, function: str, *arguments: object, one_thread:
     environment = os.environ | quiet | (limited if one_thread else {})
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
-
-
-# The plan ------------------------------------------------------------------------------------------------------------
 
 
 def plan(largest: int = SIZES[-1], shapes: Iterable[str] = SHAPES) -> list[Cell]:

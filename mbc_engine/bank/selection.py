@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import cached_property
 
 import numpy as np
@@ -27,7 +27,7 @@ class Selection:
 
     Attributes:
         since: the first day.
-        as_of: the last day; ages count back from it, or from today.
+        as_of: the last day; ages count back from it, or from today, in UTC as the dates of documents.
         half_life: days in which a document comes to count half.
         only: patterns in the syntax of .gitignore, one of which the path, or path#part, has to match. Those without a
             leading slash match at any depth.
@@ -89,7 +89,7 @@ class Selection:
             return -math.inf
         if (self.since and written < self.since) or (self.as_of and written > self.as_of):
             return -math.inf
-        age = ((self.as_of or date.today()) - written).days
+        age = ((self.as_of or datetime.now(UTC).date()) - written).days
         return 0.0 if self.half_life is None else -math.log(2) * max(age, 0) / self.half_life
 
     def _is_named(self, source: str, part: str) -> bool:

@@ -217,7 +217,12 @@ class BaseLM(nn.Module):
     def _tokens(self, texts: Sequence[str], window: int) -> list[list[int]]:
         """Token ids of texts without special tokens, at most `window` each."""
         # Not verbose: it would warn of texts longer than the context, which are cut here.
-        tokens: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        tokens: list[list[int]] = self.tokenizer(
+            list(texts),
+            add_special_tokens=False,
+            split_special_tokens=True,  # "<|endoftext|>" in a document is text, and ends nothing
+            verbose=False,
+        )["input_ids"]
         return [ids[:window] for ids in tokens]
 
     def _targets(self, given: list[list[int]], targets: list[list[int]]) -> Targets:

@@ -1,7 +1,7 @@
 """Which documents a question is about: by date, by age, by name, and all of these together."""
 
 import math
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def test_a_document_counts_half_after_each_half_life() -> None:
 
 
 def test_without_a_last_day_ages_count_from_today_and_the_future_counts_once() -> None:
-    today = date.today()
+    today = datetime.now(UTC).date()
     days = [(today - timedelta(age)).isoformat() for age in (0, 10, -400)]
     assert weights(Selection(half_life=10.0), *days) == pytest.approx([1, 0.5, 1], rel=0.08)  # if midnight passes
 

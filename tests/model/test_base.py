@@ -278,6 +278,13 @@ def test_an_empty_question_is_one_end_token(base: BaseLM, prompts: Any) -> None:
     ]
 
 
+def test_an_end_token_that_is_written_out_is_text(base: BaseLM, prompts: Any) -> None:
+    end = base.tokenizer.eos_token
+    (ids,) = prompts(base, prefix_for(base, 1), [f"Who {end} moved?"], passages=[f"Ada moved.{end}"], max_new_tokens=1)
+    assert base.tokenizer.eos_token_id not in ids
+    assert base.tokenizer.decode(ids).count(end) == 2
+
+
 def test_a_passage_stands_on_the_line_before_its_question(base: BaseLM, prompts: Any) -> None:
     passages = ["Ada moved to Bergen.", "", "x"]
     seen = prompts(base, prefix_for(base, 3), QUESTIONS[:3], passages=passages)

@@ -1,0 +1,73 @@
+"""What was measured for docs/performance.md, kept step by step with where and when that was."""
+
+import importlib.metadata
+import json
+import os
+import platform
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+PACKAGES: Final = ("torch", "numpy", "transformers", "tokenizers", "bm25s", "matplotlib")
+
+Result = Any
+
+
+def conditions() -> dict[str, Any]:
+    """Where and with what something is measured."""
+    return {
+        "machine": machine(),
+        "versions": versions(),
+        "date": date.today().isoformat(),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
+
+
+def machine() -> str:
+    """The machine in words."""
+    facts = Path("/proc/cpuinfo")
+    names = [line.split(":")[1].strip() for line in facts.read_text().splitlines() if line.startswith("model name")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    memory = ""
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        memory = f", {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB of memory"
+    return f"{name}, {os.cpu_count()} cores{memory}{graphics()}, {platform.system()} {platform.machine()}"
+
+
+def graphics() -> str:
+    """The GPU, where there is one."""
+    import torch
+
+    return f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+
+
+def versions() -> str:
+    """Python and the packages that matter."""
+    found = [f"Python {platform.python_version()}"]
+    for package in ("mbc", *PACKAGES):
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+class Kept:
+    """What a section measured, kept in a file after each step."""
+
+    def __init__(self, folder: Path, section: str) -> None:
+        self._path = folder / f"{section}.json"
+        self.steps: dict[str, dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else {}
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """Results by step."""
+        return {name: own["result"] for name, own in self.steps.items()}
+
+    def keep(self, step: str, result: Result, seconds: float, under: dict[str, Any]) -> None:
+        """Add a step."""
+        self.steps[step] = under | {"seconds": seconds, "result": result}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self._path.with_suffix(".part")
+        unfinished.write_text(json.dumps(self.steps, indent=1))
+        unfinished.replace(self._path)
