@@ -5,8 +5,8 @@
 The documents of a data set are taken in order, so many to a bank, and each question is asked of the bank with its own
 document, as in `mbc eval --bank-size`. `routed` is mini's own read. `flat` is attention over every chunk's vectors; as
 mini's codes are residual, it is asked for as `hierarchical:N` with all N chunks in one group. BM25 (package bm25s with
-its own settings, English stop words) sees the whole text of the same documents. Nothing is answered; each document and
-each question is encoded once for all reads.
+its own settings, English stop words) sees the whole text of the same documents. Nothing is answered; each document is
+encoded once for each size of banks, each question once.
 """
 
 import argparse
@@ -19,14 +19,13 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mbc_engine import load_examples, load_model
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.reads import read
+from mbc_engine.model.scoring import Memorised, memorise_documents
 
 MODEL: Final = "mini"
 NEWSWIRE: Final = "newswire:test:256"
@@ -41,23 +40,24 @@ Found = list[list[int]]  # documents for each question, best first
 
 @dataclass(frozen=True)
 class Bank:
-    """Some documents with the questions about them, encoded.
+    """Some documents with the questions about them.
 
     Attributes:
         model: what encoded them.
         texts: the documents.
-        lengths: chunks of each.
-        codes: of their chunks.
         examples: the questions.
         questions: their vectors, [questions, T, D].
     """
 
     model: MBC
     texts: list[str]
-    lengths: NDArray[np.int64]
-    codes: NDArray[np.uint16]
     examples: list[QAExample]
     questions: Tensor
+
+    @cached_property
+    def memorised(self) -> Memorised:
+        """The documents, encoded."""
+        return memorise_documents(self.model, self.texts)
 
     @cached_property
     def right(self) -> list[int]:
@@ -67,16 +67,11 @@ class Bank:
 
     def parts(self, size: int) -> Iterator["Bank"]:
         """Banks of `size` documents in order; a last, smaller one is left out."""
-        ends = np.cumsum(self.lengths)
         for start in range(0, len(self.texts) - size + 1, size):
-            within = slice(start, start + size)
-            chunks = slice(int(ends[start] - self.lengths[start]), int(ends[start + size - 1]))
             asked = [row for row, own in enumerate(self.right) if start <= own < start + size]
             yield Bank(
                 self.model,
-                self.texts[within],
-                self.lengths[within],
-                self.codes[chunks],
+                self.texts[start : start + size],
                 [self.examples[row] for row in asked],
                 self.questions[asked],
             )
@@ -87,22 +82,19 @@ def encode(data: str) -> Bank:
     """A data set as one bank."""
     model, examples = load_model(MODEL), load_examples(data)
     texts = list(dict.fromkeys(example.text for example in examples))
-    pieces = [model.documents.chunker(text) for text in texts]
-    codes = model.memorise([piece for several in pieces for piece in several])
     asked = [example.question for example in examples]
     vectors = [model.questions(asked[start : start + _BATCH]) for start in range(0, len(asked), _BATCH)]
-    return Bank(model, texts, np.array(list(map(len, pieces)), np.int64), codes, examples, torch.cat(vectors))
+    return Bank(model, texts, examples, torch.cat(vectors))
 
 
 @torch.no_grad()
 def by_read(bank: Bank, mode: str) -> Found:
     """The sources of a read of mini's."""
-    memory = CodeMemory(bank.codes, bank.model.codebook, bank.lengths)
-    document_of, reader = np.repeat(np.arange(len(bank.texts)), bank.lengths), bank.model.reader()
+    memorised, reader = bank.memorised, bank.model.reader()
     return [
-        [int(document_of[source.chunk]) for source in own]
+        [int(memorised.document_of[source.chunk]) for source in own]
         for start in range(0, len(bank.questions), _BATCH)
-        for own in read(mode, reader, bank.questions[start : start + _BATCH], memory, top=NAMED).sources
+        for own in read(mode, reader, bank.questions[start : start + _BATCH], memorised.memory, top=NAMED).sources
     ]
 
 
@@ -128,7 +120,7 @@ def by_words(bank: Bank) -> Found:
 
 METHODS: Final[dict[str, Callable[[Bank], Found]]] = {
     "routed": lambda bank: by_read(bank, "routed"),
-    "flat": lambda bank: by_read(bank, f"hierarchical:{max(2, len(bank.codes))}"),
+    "flat": lambda bank: by_read(bank, f"hierarchical:{max(2, len(bank.memorised.memory))}"),
     "BM25": by_words,
 }
 
@@ -160,6 +152,7 @@ def measure(data: str, sizes: Sequence[int] = ()) -> list[Result]:
     bits = shape.tokens * shape.levels * (shape.num_codes - 1).bit_length()
     for size in sizes or (len(whole.texts),):
         banks = list(whole.parts(size))
+        chunks = float(np.mean([len(bank.memorised.memory) / size for bank in banks]))
         methods: dict[str, Result] = {}
         for name, method in METHODS.items():
             try:
@@ -173,7 +166,7 @@ def measure(data: str, sizes: Sequence[int] = ()) -> list[Result]:
                 "documents": size,
                 "banks": len(banks),
                 "questions": sum(len(bank.examples) for bank in banks),
-                "code_bytes": float(whole.lengths.mean()) * bits / 8,
+                "code_bytes": chunks * bits / 8,
                 "text_bytes": float(np.mean([len(text.encode()) for text in whole.texts])),
                 "methods": methods,
             }

@@ -115,8 +115,8 @@ app.command("calibrate", cls=_Command, rich_help_panel=MODELS)(calibrate.calibra
 
 
 def main() -> None:
-    """Run the program; what a terminal's encoding lacks is printed as an escape."""
-    for stream in (sys.stdout, sys.stderr):
+    """Run the program; what a terminal's encoding lacks is printed as an escape, and read as a mark."""
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=errors)
     app()

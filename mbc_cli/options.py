@@ -45,18 +45,22 @@ RunsOption = Annotated[
 
 def _reads(incomplete: str) -> list[tuple[str, str]]:
     """What a shell may complete --read to."""
-    return [(name, told) for name, told in READ_MODES.items() if name.startswith(incomplete)]
+    return [(name, kind.words) for name, kind in READ_MODES.items() if name.startswith(incomplete)]
+
+
+def _told_reads() -> str:
+    told = (f"{name}{'' if kind.least is None else ':N'} ({kind.words})" for name, kind in READ_MODES.items())
+    return f"How to read: {', '.join(told)}. Without N it is the model's own number."
 
 
 ReadOption = Annotated[
     str | None,
     typer.Option(
         "--read",
-        metavar="NAME[:NUMBER]",
+        metavar="NAME[:N]",
         show_default="the model's own",
         autocompletion=_reads,
-        help="Read all documents at once (flat), group by group (hierarchical), or the best few (routed). "
-        "A number says how many make a group, or are the best few.",
+        help=_told_reads(),
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.read_modes import parse_read_mode
+from mbc_engine.read_modes import READ_MODES, parse_read_mode
 
 
 class _Settings(BaseModel):
@@ -121,10 +121,12 @@ class ModelSettings(_Settings):
     @model_validator(mode="after")
     def _read_fits(self) -> Self:
         name = parse_read_mode(self.read).name
-        if name == "routed" and not self.routing:
-            raise ValueError("the routed read needs model.routing = true")
-        if name == "flat" and self.codebook.levels > 1:
-            raise ValueError("residual codes (codebook.levels > 1) need read = 'routed' or 'hierarchical'")
+        kind = READ_MODES[name]
+        if kind.needs_router and not self.routing:
+            raise ValueError(f"the {name} read needs model.routing = true")
+        if self.codebook.levels > 1 and not kind.reads_residual:
+            fitting = " or ".join(repr(other) for other, its in READ_MODES.items() if its.reads_residual)
+            raise ValueError(f"residual codes (codebook.levels > 1) need read = {fitting}")
         return self
 
 

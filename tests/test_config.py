@@ -99,6 +99,8 @@ def test_the_last_override_of_a_value_wins() -> None:
         ("model.codebook.codes=65537", "model.codebook.codes"),
         ("model.codebook.decay=1.0", "model.codebook.decay"),
         ("model.read=sideways", "model.read"),
+        ("model.read=flat:3", "model.read"),
+        ("model.read=hierarchical:1", "model.read"),
         ("training.backprop_dropout=1.0", "training.backprop_dropout"),
         ("training.batch_size=2.5", "training.batch_size"),
         ("model.lora.dropout=1.5", "model.lora.dropout"),
@@ -109,6 +111,18 @@ def test_a_wrong_value_or_name_is_told_by_its_place(override: str, place: str) -
         parse_config(SMALLEST, "here", [override])
     assert f": {place}: " in f": {caught.value.message}"
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("model.read=routed", "the routed read needs model.routing = true"),
+        ("model.codebook.levels=2", "need read = 'hierarchical' or 'routed'"),
+    ],
+)
+def test_a_read_that_does_not_fit_the_model_is_refused(override: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        parse_config(SMALLEST, "here", [override])
 
 
 @pytest.mark.parametrize("override", ["model.tokens", "", "tokens"])

@@ -31,20 +31,22 @@ def calibrate(
       mbc calibrate --model runs/mine --data questions.jsonl
       mbc calibrate --data newswire:test:200 --bank-size 16 --questions 400 --dry-run
     """
-    from mbc_cli.engine import load_model
+    from mbc_cli.engine import load_model, loading
     from mbc_cli.render.calibration import CalibrationView
     from mbc_cli.render.consoles import print_json
     from mbc_engine.datasets.files import load_examples
 
     examples = load_examples(data)
-    loaded = load_model(model)
-    from mbc_engine.evaluation.calibrate import calibrate as measure
-    from mbc_engine.evaluation.calibrate import require_writable, settings_of, store
-    from mbc_engine.model.checkpoint import find_model
+    with loading(f"model {model}"):
+        from mbc_engine.evaluation.calibrate import calibrate as measure
+        from mbc_engine.evaluation.calibrate import require_enough, require_writable, settings_of, store
+        from mbc_engine.model.checkpoint import find_model
 
+    require_enough(examples, bank_documents=bank_size, questions=questions)
     folder = find_model(model)
     if not dry_run:
         require_writable(folder)
+    loaded = load_model(model)
     with CalibrationView() as view:
         for event in measure(loaded, examples, bank_documents=bank_size, questions=questions):
             view.show(event)

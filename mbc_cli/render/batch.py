@@ -7,7 +7,7 @@ from rich.text import Text
 
 from mbc_cli.render.consoles import out, print_json_lines
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.reply import reply_json, show_reply, warn_of_mini
+from mbc_cli.render.reply import Showing, reply_json, show_reply, warn_of_mini
 from mbc_cli.render.text import counted, plain, seconds
 
 if TYPE_CHECKING:
@@ -21,17 +21,17 @@ class BatchView(ProgressView):
     Args:
         bank: the bank's name.
         loading: seconds spent on loading the model.
-        least: the confidence below which answers are withheld.
+        showing: what is shown of answers.
         total: how many questions there are, None if nobody knows.
         as_json: a line of JSON for each.
         is_shown: False where questions are typed on the terminal.
     """
 
     def __init__(
-        self, bank: str, loading: float, least: float | None, *, total: int | None, as_json: bool, is_shown: bool
+        self, bank: str, loading: float, showing: Showing, *, total: int | None, as_json: bool, is_shown: bool
     ) -> None:
         super().__init__(is_shown=is_shown)
-        self._bank, self._loading, self._least = bank, loading, least
+        self._bank, self._loading, self._showing = bank, loading, showing
         self._total, self._as_json = total, as_json
         self.answered = 0
 
@@ -39,7 +39,7 @@ class BatchView(ProgressView):
         """A batch."""
         if self._as_json:
             print_json_lines(
-                {"id": question.id, **reply_json(reply, self._bank, self._loading, self._least)}
+                {"id": question.id, **reply_json(reply, self._bank, self._loading, self._showing.least)}
                 for question, reply in zip(questions, replies, strict=True)
             )
         else:
@@ -50,7 +50,7 @@ class BatchView(ProgressView):
 
     def _show(self, reply: "Reply") -> None:
         out.print(Text(f"? {plain(reply.question)}", "cyan"))
-        show_reply(reply, self._least)
+        show_reply(reply, self._showing)
         out.print()
 
     def finish(self, spent: float, model: str) -> None:

@@ -55,8 +55,10 @@ def show_history(turns: Sequence[tuple[str, str | None]]) -> None:
 def show_passages(reply: "Reply | None") -> None:
     """The passages that an answer's sources remember, whole."""
     if reply is None:
-        notes.print("Nothing was answered yet.")
+        notes.print("Nothing was answered.")
         return
+    if not reply.sources:
+        notes.print("No sources were named.")
     for number, source in enumerate(reply.sources, 1):
         label = f"{number}. "
         out.print(source_line(label, source))

@@ -1,7 +1,7 @@
 """An answer on the terminal, or as JSON."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from mbc_engine.model.confidence import Judgement
     from mbc_engine.serving.ask import Reply, Source
 
-_MINI: Final = "The model mini is small and often wrong: judge by the sentences of the sources."
+_MINI: Final = "mini"
+_OF_MINI: Final = "The model mini is small and often wrong: judge by the sentences of the sources."
 _STATES: Final = {
     "changed": "the file has changed since it was memorised; `mbc ingest` it again",
     "gone": "the file is no longer there",
@@ -26,6 +27,21 @@ _ORIGINS: Final = {
     "model": ("from the model alone", "yellow"),
     "unsure": ("unsure", "yellow"),
 }
+
+
+@dataclass(frozen=True)
+class Showing:
+    """What is shown of answers.
+
+    Attributes:
+        least: the confidence below which they are withheld; None for never.
+        reads_sources: whether there should be a second answer, from the passages.
+        tells_confidence: False where the model's confidence is the same for all answers.
+    """
+
+    least: float | None
+    reads_sources: bool
+    tells_confidence: bool
 
 
 class Saying:
@@ -49,55 +65,50 @@ class Saying:
             out.print()
 
 
-def show_reply(reply: "Reply", least: float | None = None, *, is_said: bool = False) -> None:
+def show_reply(reply: "Reply", showing: Showing, *, is_said: bool = False) -> None:
     """The answer as one line of stdout, what is to be thought of it and its sources below.
 
     Args:
         reply: the answer.
-        least: the confidence below which it is withheld; None for never.
+        showing: what of it.
         is_said: the answer itself stands there already.
     """
-    if is_withheld(reply, least):
-        assert reply.judgement is not None and least is not None
+    if is_withheld(reply, showing.least):
+        assert reply.judgement is not None and showing.least is not None
         confidence = _percent(reply.judgement.confidence)
-        out.print(f"I do not know (confidence {confidence}, below {100 * least:g}%).", style="yellow")
+        if not out.is_terminal:
+            out.print()  # the answer's line: what reads it must not take the sentence for an answer
+        told = out if out.is_terminal else notes
+        told.print(f"I do not know (confidence {confidence}, below {100 * showing.least:g}%).", style="yellow")
     else:
-        _show_answer(reply, is_said)
+        _show_answer(reply, showing, is_said)
     if reply.sources:
         out.print()
     for number, source in enumerate(reply.sources, 1):
         show_source(f"{number}. ", source)
 
 
-def _show_answer(reply: "Reply", is_said: bool) -> None:
+def _show_answer(reply: "Reply", showing: Showing, is_said: bool) -> None:
     if not is_said:
         # In a pipe, nothing is what it is.
         nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
         out.print(Text(plain(reply.answer), "bold") if reply.answer else nothing)
     if reply.judgement is not None:
-        out.print(origin(reply.judgement))
-    if reply.read_answer is None:
-        return
-    if has_read(reply):
+        out.print(_origin(reply.judgement, showing))
+    if reply.read_answer is not None:
         out.print(Text.assemble("after reading the sources: ", (plain(reply.read_answer), "bold")))
-    else:
+    elif showing.reads_sources:
         out.print("The sources cannot be read: there is no second answer.", style="yellow")
 
 
-def origin(judgement: "Judgement") -> Text:
-    """Where an answer comes from, in words, and the probability that the bank holds it."""
-    words, colour = _ORIGINS[judgement.origin]
-    return Text.assemble((words, colour), f", confidence {_percent(judgement.confidence)}")
+def _origin(judgement: "Judgement", showing: Showing) -> Text:
+    confidence = f", confidence {_percent(judgement.confidence)}" if showing.tells_confidence else ""
+    return Text.assemble(_ORIGINS[judgement.origin], confidence)
 
 
 def is_withheld(reply: "Reply", least: float | None) -> bool:
     """Whether an answer is too unsure to be told."""
     return least is not None and reply.judgement is not None and reply.judgement.confidence < least
-
-
-def has_read(reply: "Reply") -> bool:
-    """Whether any source could be read; without one, the answer after reading is just the first again."""
-    return any(source.passage for source in reply.sources)
 
 
 def show_source(label: str, source: "Source") -> None:
@@ -135,13 +146,14 @@ def show_times(reply: "Reply", loading: float | None = None) -> None:
     """
     model = "" if loading is None else f"model {seconds(loading)} · "
     times = reply.timings
-    notes.print(f"{model}answer {seconds(times.answer)} · sources {seconds(times.sources)}", style="dim")
+    reading = f" · reading {seconds(times.reading)}" if times.reading else ""
+    notes.print(f"{model}answer {seconds(times.answer)} · sources {seconds(times.sources)}{reading}", style="dim")
 
 
 def warn_of_mini(model: str) -> None:
     """Say on stderr how far to trust the embedded model, if it is that one."""
-    if PurePath(model).name.endswith("mini"):
-        notes.print(_MINI, style="yellow")
+    if PurePath(model).name == _MINI:
+        notes.print(_OF_MINI, style="yellow")
 
 
 def reply_json(reply: "Reply", bank: str, loading: float, least: float | None = None) -> dict[str, Any]:
@@ -155,7 +167,7 @@ def reply_json(reply: "Reply", bank: str, loading: float, least: float | None = 
         "question": reply.question,
         "answer": None if abstained else reply.answer,
         "abstained": abstained,
-        "answers": {"codes": reply.answer, "sources": reply.read_answer if has_read(reply) else None},
+        "answers": {"codes": reply.answer, "sources": reply.read_answer},
         "confidence": judgement and round(judgement.confidence, 4),
         "origin": judgement and judgement.origin,
         "gain": round(reply.gain, 4),

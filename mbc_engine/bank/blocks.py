@@ -99,6 +99,12 @@ class BlockTable:
             with decoded(self._name):
                 yield PackedBlock(self._header.shape, data or b"", read_lengths(lengths, documents, chunks))
 
+    def all_lengths(self) -> Iterator[NDArray[np.int64]]:
+        """Chunks of each document of each block in stored order; the codes are not read."""
+        for row in self._connection.execute("SELECT lengths, documents, chunks FROM blocks ORDER BY id"):
+            with decoded(self._name):
+                yield read_lengths(*row)
+
     def get(self, block: int) -> Block:
         """A whole block, which must be there. Who changes it has to `put` it.
 

@@ -66,7 +66,7 @@ def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         raise _no_bank(path)
     refuse_foreign(path, APPLICATION_ID)
     connection = connect(path, read_only=read_only)
-    with closed_on_error(connection), explained(str(path)):
+    with closed_on_error(connection), explained(str(path)), decoded(str(path)):
         # Looking undoes a making of the bank that was interrupted while it was written.
         if not connection.execute("PRAGMA page_count").fetchone()[0]:
             raise _no_bank(path)

@@ -411,8 +411,8 @@ class MemoryBank:
             )
         with self.snapshot():
             numbers = self._blocks.numbers()
-            for number, block in zip(numbers, self._packed(), strict=True):
-                yield np.repeat(selection.log_weights(self._blocks.origins(number)), block.lengths)
+            for number, lengths in zip(numbers, self._blocks.all_lengths(), strict=True):
+                yield np.repeat(selection.log_weights(self._blocks.origins(number)), lengths)
 
     def codes_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> Codes:
         """The codes of some chunks, by their index in stored order: [len(chunks), tokens, levels].

@@ -94,6 +94,15 @@ def _parsed(parser: "_Parser", whole: list[bytes]) -> Iterator[list[Question]]:
         yield questions
 
 
+def _can_be_written(value: Any) -> bool:
+    """Whether what was read is JSON: Python also reads NaN, and 1e999 as infinity."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 class _Parser:
     """Turns lines into questions.
 
@@ -125,8 +134,10 @@ class _Parser:
         asked = row.get("question") if isinstance(row, dict) else None
         if not isinstance(asked, str) or not asked.strip():
             raise self._wrong("has no question")
-        number = row.get("id")
-        return Question(self._number if number is None else number, storable(asked).strip())
+        given = row.get("id")
+        if not _can_be_written(given):
+            raise self._wrong("has an id that is not JSON")
+        return Question(self._number if given is None else given, storable(asked).strip())
 
     def _wrong(self, what: str) -> DataError:
         return DataError(f"{self._name}, line {self._number} {what}.", hint=_HINT)

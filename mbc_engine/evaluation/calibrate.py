@@ -4,6 +4,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,8 @@ from mbc_engine.model.checkpoint import CONFIG
 from mbc_engine.model.confidence import ORIGINS, fit, judge
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.memory import Memory
-from mbc_engine.model.scoring import memorise
+from mbc_engine.model.reads import Reader
+from mbc_engine.model.scoring import memorise_documents
 
 Gains = NDArray[np.float64]
 
@@ -34,56 +36,49 @@ def calibrate(
     *,
     bank_documents: int = 64,
     questions: int | None = None,
-    read_mode: str | None = None,
 ) -> Iterator[Event]:
     """Ask every question twice, informed and uninformed, and fit `ConfidenceSettings`; last comes `Calibrated`.
 
-    The documents are dealt out to banks in turn, so that neighbours, which often are about one thing, come into
-    different ones; those that fill no bank are left out. A question is asked of the bank with its document, and of the
-    next. The settings are fitted to the questions on the first documents, about half of them; the rates are of the
-    others.
+    They are asked by the model's own read, the only one that the settings hold for. The documents are dealt out to
+    banks in turn, so that neighbours, which often are about one thing, come into different ones; those that fill no
+    bank are left out. A question is asked of the bank with its document, and of the next. The settings are fitted to
+    the questions on the first documents, about half of them; the rates are of the others.
 
     Args:
         model: what is calibrated; it is not changed.
-        examples: questions that it was not trained on.
+        examples: questions that it was not trained on; those about nothing but white space are left out.
         bank_documents: how many documents a bank holds.
         questions: most questions to ask, evenly spaced; None asks all.
-        read_mode: NAME or NAME:NUMBER, see `read_modes.py`; None takes the model's own.
 
     Raises:
         DataError: there are too few documents or questions.
-        MBCError: the read does not fit the model.
+        MBCError: the model's read does not fit it, or gains are no numbers.
     """
-    texts = list(dict.fromkeys(example.text for example in examples))
-    banks = len(texts) // bank_documents
-    if banks < 2:
-        raise DataError(
-            f"{len(texts):,} documents do not fill two banks of {bank_documents:,}, one with a question's document and "
-            "one without.",
-            hint="Give --data more documents, or make the banks smaller with --bank-size.",
-        )
-    place = {text: index for index, text in enumerate(texts[: banks * bank_documents])}
-    asked = _evenly_spaced([example for example in examples if example.text in place], questions)
-    places = np.array([place[example.text] for example in asked])
-    is_fitted = places < np.median(places)
-    if min(is_fitted.sum(), (~is_fitted).sum()) < _FEWEST:
-        raise DataError(
-            f"{len(asked):,} questions are too few: it takes {_FEWEST} to fit to, and {_FEWEST} on other documents.",
-            hint="Give --data more questions.",
-        )
-    informed, uninformed = np.zeros(len(asked)), np.zeros(len(asked))
+    deal = _dealt(examples, bank_documents, questions)
+    reader, count = model.reader(), len(deal.asked)
+    informed, uninformed = np.zeros(count), np.zeros(count)
     done = 0
-    for bank in range(banks):
-        memory = _memory(model, texts[bank : len(place) : banks])
-        for gains, asking in ((informed, bank), (uninformed, (bank - 1) % banks)):
-            indices = np.flatnonzero(places % banks == asking)
+    for bank in range(deal.banks):
+        memory = memorise_documents(model, deal.texts[bank :: deal.banks]).memory
+        for gains, asking in ((informed, bank), (uninformed, (bank - 1) % deal.banks)):
+            indices = np.flatnonzero(deal.places % deal.banks == asking)
             for start in range(0, len(indices), _BATCH):
                 batch = indices[start : start + _BATCH]
-                gains[batch] = _gains(model, memory, [asked[index].question for index in batch], read_mode)
+                gains[batch] = _gains(model, reader, memory, [deal.asked[index].question for index in batch])
                 done += len(batch)
-                yield QuestionsAnswered(done, 2 * len(asked))
+                yield QuestionsAnswered(done, 2 * count)
+    is_fitted = deal.is_fitted
     settings = fit(informed[is_fitted].tolist(), uninformed[is_fitted].tolist())
-    yield _calibrated(settings, informed[~is_fitted], uninformed[~is_fitted], len(asked), bank_documents)
+    yield _calibrated(settings, informed[~is_fitted], uninformed[~is_fitted], count, bank_documents)
+
+
+def require_enough(examples: Sequence[QAExample], *, bank_documents: int = 64, questions: int | None = None) -> None:
+    """Make sure, before a model is loaded, that `calibrate` has enough to go by; arguments as there.
+
+    Raises:
+        DataError: there are too few documents or questions.
+    """
+    _dealt(examples, bank_documents, questions)
 
 
 def settings_of(event: Calibrated) -> ConfidenceSettings:
@@ -110,7 +105,9 @@ def require_writable(folder: Path) -> None:
 
 
 def store(settings: ConfidenceSettings, folder: Path) -> None:
-    """Put settings into the config of a model folder; all else in it stays, and it is never there in part.
+    """Put settings into the config of a model folder, which is never there in part.
+
+    All other settings in it stay; the TOML is written anew, and its comments are lost.
 
     Raises:
         ModelError: it cannot be written.
@@ -132,14 +129,55 @@ def store(settings: ConfidenceSettings, folder: Path) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _memory(model: MBC, texts: Sequence[str]) -> Memory:
-    pieces = [model.documents.chunker(text) for text in texts]
-    return memorise(model, [piece for several in pieces for piece in several], np.array(list(map(len, pieces))))
+@dataclass(frozen=True)
+class _Deal:
+    """Who is asked, and of which bank.
+
+    Attributes:
+        texts: the documents; one after the other comes into the next bank.
+        banks: how many banks there are.
+        asked: the questions.
+        places: the document of each among the texts, [questions].
+    """
+
+    texts: list[str]
+    banks: int
+    asked: list[QAExample]
+    places: NDArray[np.int64]
+
+    @property
+    def is_fitted(self) -> NDArray[np.bool_]:
+        """The questions that are fitted to, all those about the first documents; the others are held out."""
+        halves: NDArray[np.bool_] = self.places < np.median(self.places)
+        return halves
 
 
-def _gains(model: MBC, memory: Memory, questions: Sequence[str], read_mode: str | None) -> list[float]:
+def _dealt(examples: Sequence[QAExample], bank_documents: int, questions: int | None) -> _Deal:
+    examples = [example for example in examples if example.text.strip()]
+    texts = list(dict.fromkeys(example.text for example in examples))
+    banks = len(texts) // bank_documents
+    if banks < 2:
+        raise DataError(
+            f"{len(texts):,} documents do not fill two banks of {bank_documents:,}, one with a question's document and "
+            "one without.",
+            hint="Give --data more documents, or make the banks smaller with --bank-size.",
+        )
+    del texts[banks * bank_documents :]
+    place = {text: index for index, text in enumerate(texts)}
+    askable = [example for example in examples if example.text in place]
+    asked = _evenly_spaced(askable, questions)
+    deal = _Deal(texts, banks, asked, np.array([place[example.text] for example in asked]))
+    if min(deal.is_fitted.sum(), (~deal.is_fitted).sum()) < _FEWEST:
+        raise DataError(
+            f"{len(asked):,} questions are too few: it takes {_FEWEST} to fit to, and {_FEWEST} on other documents.",
+            hint="Ask more of them with --questions." if len(asked) < len(askable) else "Give --data more questions.",
+        )
+    return deal
+
+
+def _gains(model: MBC, reader: Reader, memory: Memory, questions: Sequence[str]) -> list[float]:
     """What the memory adds to the answers that the model gives from it."""
-    reading = model.read(questions, memory, read_mode=read_mode, top=1)
+    reading = model.read(questions, memory, top=1, reader=reader)
     return model.memory_gains(reading, questions, model.say(reading, questions))
 
 

@@ -1,6 +1,7 @@
 """A memory of codes: at hand, or in a bank, which is gone through block by block and never held as a whole."""
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -63,13 +64,13 @@ class CodedMemory(ABC):
                 "Residual codes cannot be read flat: a chunk's vectors are sums of codes.",
                 hint="Use --read routed, or --read hierarchical.",
             )
-        counts = torch.from_numpy(self._row_counts).to(self._codebook.books.device)
-        return Rows(self._codebook.books[0].flatten(0, 1), counts.double().log().float(), are_codebook=True)
+        logs = torch.from_numpy(log_of(self._row_counts)).to(self._codebook.books.device)
+        return Rows(self._codebook.books[0].flatten(0, 1), logs, are_codebook=True)
 
     def shares(self, attention: Tensor) -> Iterator[Masses]:
         """See `Memory`. What a row gets of the attention is divided among its occurrences."""
         counts = self._row_counts
-        each = attention.double().cpu().numpy() / np.maximum(counts, np.finfo(np.float64).tiny)
+        each = attention.float().cpu().numpy() / np.maximum(counts, np.finfo(np.float64).tiny)
         books = each.reshape(len(each), -1, 1, self._codebook.num_codes)
         shape = (len(each), self._codebook.tokens, 1, self._codebook.num_codes)
         for start, (sums, lengths) in self._placed(np.broadcast_to(books, shape).astype(np.float32)):
@@ -190,9 +191,7 @@ class BankMemory(CodedMemory):
     def __init__(self, bank: MemoryBank, codebook: Codebook, selection: Selection | None = None) -> None:
         weights = None
         if selection is not None and not selection.is_everything:
-            logs = np.concatenate([np.empty(0), *bank.log_weights(selection)])
-            # Reads go by ratios alone; all documents may be so old that none would count beside one of today.
-            weights = np.exp(logs - logs.max(initial=np.finfo(np.float64).min)).astype(np.float32)
+            weights = _weights_of(bank, selection)
         super().__init__(codebook, weights)
         self._bank = bank
 
@@ -215,6 +214,17 @@ class BankMemory(CodedMemory):
 def shape_of(codebook: Codebook) -> CodeShape:
     """The shape of the codes that a codebook gives."""
     return CodeShape(codebook.tokens, codebook.levels, codebook.num_codes, codebook.per_position)
+
+
+def _weights_of(bank: MemoryBank, selection: Selection) -> Weights:
+    """How much each chunk counts beside the one that counts most."""
+    logs = array("f")
+    for own in bank.log_weights(selection):
+        logs.frombytes(own.astype(np.float32).tobytes())
+    weights = np.frombuffer(logs, np.float32)
+    # Reads go by ratios alone; all documents may be so old that none would count beside one of today.
+    weights -= weights.max(initial=np.finfo(np.float32).min)
+    return np.exp(weights, out=weights)
 
 
 def as_indices(codes: Codes, codebook: Codebook) -> Tensor:

@@ -56,7 +56,7 @@ def fit(informed: Sequence[float], uninformed: Sequence[float]) -> ConfidenceSet
     Where these cross, as they do when the gains separate well, both become their midpoint.
 
     Args:
-        informed: gains of answers from banks that held what was asked, at least one, in nats per token.
+        informed: gains of answers from banks that held what was asked, at least one, finite, in nats per token.
         uninformed: gains of answers from banks that did not, at least one.
 
     Returns:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mbc_engine.model.aggregator import Aggregated
+from mbc_engine.model.memory import log_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Result:
     Attributes:
         modulation: [B, T, D].
         shares: for each question the documents with the largest shares.
-        weight: how much a document of it counts on average.
+        weight: how much the chunks that became it count together.
     """
 
     modulation: Tensor
@@ -47,7 +48,9 @@ class Result:
 
 
 class Hierarchy:
-    """Results of equal groups on their way up.
+    """Results of groups on their way up.
+
+    Each counts as its chunks do together, as a last group may be smaller; equal ones are read as in the paper.
 
     Args:
         aggregate: reads rows of each question's own, [B, R, D], with log weights [1, R] or None.
@@ -86,11 +89,12 @@ class Hierarchy:
         rows, weights = torch.cat([result.modulation for result in group], dim=1), [result.weight for result in group]
         logs = None
         if len(set(weights)) > 1:
-            logs = rows.new_tensor(np.log(weights)).repeat_interleave(rows.shape[1] // len(group)).unsqueeze(0)
+            logs = torch.from_numpy(log_of(np.array(weights))).to(rows.device)
+            logs = logs.repeat_interleave(rows.shape[1] // len(group)).unsqueeze(0)
         read = self._aggregate(rows, logs)
         parts = read.attention.unflatten(1, (len(group), -1)).sum(-1).tolist()
         shares = [self._best([result.shares[question] for result in group], own) for question, own in enumerate(parts)]
-        self.add(Result(read.modulation, shares, sum(weights) / len(weights)), level + 1)
+        self.add(Result(read.modulation, shares, sum(weights)), level + 1)
 
     def _best(self, groups: Sequence[Shares], parts: Sequence[float]) -> Shares:
         """The largest shares of the whole, when each group has its part of it; a document may lie in several groups."""

@@ -1,6 +1,7 @@
 """The whole model: memorise documents as codes, answer questions from them (paper, section 3 and algorithm 2)."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from mbc_engine.config import ModelSettings
+from mbc_engine.errors import ModelError
 from mbc_engine.model.aggregator import Aggregator
 from mbc_engine.model.amortizer import Amortizer, mean_pooled
 from mbc_engine.model.base import BaseLM
@@ -72,10 +74,14 @@ class TextEncoder(nn.Module):
         return vectors
 
     @torch.no_grad()
-    def sentence_vectors(self, texts: Sequence[str]) -> Tensor:
+    def sentence_vectors(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
         """Unit vectors of sentences, the mean of the encoder's token states: [B, E]."""
-        ids, mask = self.tokenize(texts)
-        return mean_pooled(self.amortizer.contextualise(ids, mask), mask)
+        encoder = self.amortizer.pretrained
+        vectors = torch.empty(len(texts), encoder.config.hidden_size, dtype=encoder.dtype, device=encoder.device)
+        for chosen in _by_length(texts, batch_size):
+            ids, mask = self.tokenize([texts[index] for index in chosen])
+            vectors[chosen] = mean_pooled(self.amortizer.contextualise(ids, mask), mask)
+        return vectors
 
 
 class MBC(nn.Module):
@@ -131,9 +137,7 @@ class MBC(nn.Module):
     def memorise(self, texts: Sequence[str], *, batch_size: int = 32) -> np.ndarray:
         """Codes of texts that fit the window: [N, T, levels] uint16 (paper, algorithm 2, lines 2 to 5)."""
         codes = np.zeros((len(texts), self.settings.tokens, self.codebook.levels), dtype=np.uint16)
-        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
+        for chosen in _by_length(texts, batch_size):
             encoded = self.codebook.encode(self.documents([texts[index] for index in chosen]))
             codes[chosen] = encoded.cpu().numpy()
         return codes
@@ -186,10 +190,19 @@ class MBC(nn.Module):
 
     @torch.no_grad()
     def memory_gains(self, reading: Reading, questions: Sequence[str], answers: Sequence[str]) -> list[float]:
-        """What a memory adds, against an empty one, to the mean log-likelihood of a token of each answer, in nats."""
+        """What a memory adds, against an empty one, to the mean log-likelihood of a token of each answer, in nats.
+
+        Raises:
+            ModelError: a gain is no number, or infinite.
+        """
         prefix = self.prefix(torch.cat([reading.modulation, reading.question]))
         with_memory, without = self.base.log_likelihood(prefix, [*questions] * 2, [*answers] * 2).chunk(2)
         gains: list[float] = (with_memory - without).tolist()
+        if not all(map(math.isfinite, gains)):
+            raise ModelError(
+                "This model computes likelihoods that are no numbers; its training must have diverged.",
+                hint="Take another model.",
+            )
         return gains
 
     @torch.no_grad()
@@ -207,3 +220,9 @@ class MBC(nn.Module):
         reading = self.read(questions, memory, read_mode=read_mode, top=top, reader=reader)
         texts = self.say(reading, questions, max_new_tokens=max_new_tokens)
         return [Answer(text, tuple(sources)) for text, sources in zip(texts, reading.sources, strict=True)]
+
+
+def _by_length(texts: Sequence[str], size: int) -> Iterator[list[int]]:
+    """Indices of texts, `size` at a time and shortest first, so that little of a padded batch is padding."""
+    order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+    return (order[start : start + size] for start in range(0, len(order), size))

@@ -57,7 +57,7 @@ class Group:
         memory: the chunks.
         chunks: their indices in the whole, [n].
         documents: the numbers of their documents in the whole, [n].
-        weight: how much they count on average.
+        weight: how much they count together.
     """
 
     memory: "Memory"
@@ -94,7 +94,7 @@ class Memory(Protocol):
         ...
 
 
-def log_of(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+def log_of(weights: NDArray[np.floating[Any]] | NDArray[np.integer[Any]]) -> NDArray[np.float32]:
     """Logarithms, -inf of nothing."""
     with np.errstate(divide="ignore"):
         logs: NDArray[np.float32] = np.log(weights).astype(np.float32, copy=False)

@@ -26,8 +26,8 @@ class Part:
 
     @property
     def weight(self) -> float:
-        """How much a chunk of the part counts on average."""
-        return 1.0 if self.weights is None else float(self.weights.mean(dtype=np.float64))
+        """How much its chunks count together."""
+        return float(len(self.chunks) if self.weights is None else self.weights.sum(dtype=np.float64))
 
     def joined(self, other: "Part") -> "Part":
         weights = None if self.weights is None or other.weights is None else np.append(self.weights, other.weights)

@@ -13,7 +13,7 @@ class Ranked:
     Attributes:
         chunk: the index of its best chunk.
         share: the document's share of everything, in [0, 1].
-        ties: how many other documents have the same share.
+        ties: how many other documents have the same share; in a hierarchical read, so many at least.
     """
 
     chunk: int

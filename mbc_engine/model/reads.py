@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from torch import Tensor
 
-from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.errors import ModelError
 from mbc_engine.model.aggregator import Aggregated, Aggregator, KeyValue
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.hierarchy import Hierarchy, Result, Share
@@ -54,7 +54,7 @@ class Reader:
         return self.aggregator.project(self.codebook.books[:1].flatten(1, 2))
 
 
-Sources = list[list[Ranked]]
+Rankings = list[list[Ranked]]
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class Reading:
 
     question: Tensor
     modulation: Tensor
-    find_sources: Callable[[], Sources]
+    find_sources: Callable[[], Rankings]
 
     @cached_property
-    def sources(self) -> Sources:
+    def sources(self) -> Rankings:
         """The best documents of each question, best first, with their shares of the answer.
 
         Found when first asked for, which may take a look at every document; the memory must still be as it was.
@@ -91,11 +91,9 @@ def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, number
     Raises:
         ModelError: the memory's codes are residual.
     """
-    if number is not None:
-        raise ConfigError("The flat read has no number.", hint="Say --read flat.")
     read = reader.attend(question, memory.rows())
 
-    def find_sources() -> Sources:
+    def find_sources() -> Rankings:
         ranking = Ranking(len(question), top)
         for masses in memory.shares(read.attention):
             ranking.add(masses.values, masses.lengths)
@@ -107,14 +105,10 @@ def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, number
 def read_hierarchical(reader: Reader, question: Tensor, memory: Memory, top: int, number: int | None) -> Reading:
     """The paper's divide and conquer over groups in stored order (section 3.1), in memory for one group.
 
-    A document's share is the product of its shares of each level, as in the flat read. `number` is the group's size.
-
-    Raises:
-        ConfigError: a group of one, which would never come to an end.
+    A document's share is the product of its shares of each level, as in the flat read. `number` is the group's size, at
+    least 2.
     """
     size = reader.group_documents if number is None else number
-    if size < 2:
-        raise ConfigError("A group needs at least two documents.", hint="For example --read hierarchical:256.")
     remembered = max(top, _REMEMBERED)
     hierarchy = Hierarchy(lambda rows, logs: reader.aggregator(question, rows, logs), size, remembered)
     for group in memory.groups(size):
@@ -134,6 +128,7 @@ def _read_group(reader: Reader, question: Tensor, group: Group, top: int) -> Res
 
 
 def _ranked(shares: Sequence[Share], top: int) -> list[Ranked]:
+    """The first of the remembered documents; ties are counted among these only, so there are so many at least."""
     equal = [sum(other.share == own.share for other in shares) - 1 for own in shares[:top]]
     return [Ranked(own.chunk, own.share, ties) for own, ties in zip(shares, equal, strict=False)]
 
@@ -145,13 +140,12 @@ def read_routed(reader: Reader, question: Tensor, memory: Memory, top: int, numb
 
     Raises:
         ModelError: the model has no router.
-        ConfigError: nothing is to be aggregated.
     """
     if reader.router is None:
-        raise ModelError("This model was trained without a router.", hint="Ask with --read flat.")
+        raise ModelError(
+            "This model was trained without a router.", hint="Ask with --read flat, or --read hierarchical."
+        )
     count = reader.routed_documents if number is None else number
-    if count < 1:
-        raise ConfigError("A routed read needs at least one document.", hint="For example --read routed:2.")
     chunks, documents = Ranking(len(question), count), Ranking(len(question), top)
     for masses in memory.scores(reader.router, question):
         chunks.add(masses.values)

@@ -16,6 +16,19 @@ from mbc_engine.model.vector_memory import VectorMemory
 
 
 @dataclass(frozen=True)
+class Memorised:
+    """Texts in a memory, each as one document; one of nothing but white space is not in it.
+
+    Attributes:
+        memory: their chunks.
+        document_of: which of the texts each chunk is of, [chunks].
+    """
+
+    memory: Memory
+    document_of: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What became of a question.
 
@@ -35,21 +48,31 @@ def ask_all(
 ) -> Iterator[Outcome]:
     """Memorise the documents of the examples, each once, and answer every question from that memory."""
     texts = list(dict.fromkeys(example.text for example in examples))
-    pieces = [model.documents.chunker(text) for text in texts]
-    lengths = np.array(list(map(len, pieces)), np.int64)
-    document_of = np.repeat(np.arange(len(texts)), lengths)
     place = {text: index for index, text in enumerate(texts)}
-    chunks = [piece for several in pieces for piece in several]
-    memory = memorise(model, chunks, lengths[lengths > 0], batch_size=batch_size)  # nothing but white space has none
-    reader = model.reader()
+    memorised, reader = memorise_documents(model, texts, batch_size=batch_size), model.reader()
     for start in range(0, len(examples), batch_size):
         batch = examples[start : start + batch_size]
         questions = [example.question for example in batch]
-        answers = model.answer(questions, memory, read_mode=read_mode, top=5, reader=reader)
+        answers = model.answer(questions, memorised.memory, read_mode=read_mode, top=5, reader=reader)
         for example, answer in zip(batch, answers, strict=True):
-            sources = [int(document_of[source.chunk]) for source in answer.sources]
+            sources = [int(memorised.document_of[source.chunk]) for source in answer.sources]
             own = place[example.text]
             yield Outcome(example, answer.text, sources.index(own) if own in sources else None)
+
+
+def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32) -> Memorised:
+    """A memory of texts of any length.
+
+    Args:
+        model: what encodes them.
+        texts: the documents.
+        batch_size: chunks encoded at a time.
+    """
+    pieces = [model.documents.chunker(text) for text in texts]
+    lengths = np.array(list(map(len, pieces)), np.int64)
+    chunks = [piece for several in pieces for piece in several]
+    memory = memorise(model, chunks, lengths[lengths > 0], batch_size=batch_size)
+    return Memorised(memory, np.repeat(np.arange(len(texts)), lengths))
 
 
 @torch.no_grad()

@@ -35,7 +35,7 @@ class VectorMemory:
         return Rows(self._vectors.flatten(0, 1), None if weights is None else weights.repeat_interleave(tokens))
 
     def shares(self, attention: Tensor) -> Iterator[Masses]:
-        shares = attention.reshape(len(attention), *self._vectors.shape[:2]).sum(-1)
+        shares = attention.float().reshape(len(attention), *self._vectors.shape[:2]).sum(-1)
         yield Masses(shares.log().cpu().numpy(), self._lengths)
 
     def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:

@@ -17,10 +17,19 @@ __all__ = ["Recall", "Reply", "Source", "Timings"]
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds an answer took: reading the bank and generating, and finding the sources."""
+    """Seconds that answering took.
+
+    Attributes:
+        answer: reading the bank and generating.
+        confidence: the passes over the answer for the gain.
+        sources: finding documents and sentences; the routed and the hierarchical read find documents as they read.
+        reading: generating again with the passages of the sources; 0 without that.
+    """
 
     answer: float
+    confidence: float
     sources: float
+    reading: float
 
 
 @dataclass(frozen=True)
@@ -30,9 +39,11 @@ class Reply:
     Attributes:
         question: what was asked.
         answer: what the base LM says with the bank's codes alone.
-        read_answer: what it says when it also reads the passages of the sources; None if it was not to.
+        read_answer: what it says when it also reads the passages of the sources; None if it was not to, or if no
+            source has a passage.
         gain: what the bank adds to the log-likelihood of a token of the answer, in nats.
-        judgement: what the gain says of where the answer comes from; None if the model is not calibrated.
+        judgement: what the gain says of where the answer comes from; None if the model is not calibrated, or was asked
+            by another read than its own, which it is calibrated for.
         sources: the documents it came from, best first.
         timings: of the whole batch.
         totals, sizes: of the whole bank.
@@ -82,7 +93,8 @@ class Recall:
             questions: one or more.
             read_mode: NAME or NAME:NUMBER, see `read_modes.py`; None takes the model's own.
             selection: which documents count, and how much; None for all.
-            sources: how many documents to name for each answer, at least 1.
+            sources: how many documents to name for each answer; 0 names none, and saves the look at every document
+                that the flat read's sources take.
             read_sources: also answer with the passages of the sources in the prompt.
             max_new_tokens: longest answer.
             beams: beam search's width, 1 is greedy.
@@ -94,22 +106,29 @@ class Recall:
         """
         model, began = self._model, time.perf_counter()
         with self._bank.snapshot():
+            totals, sizes = self._bank.totals(), self._bank.sizes()
             memory = BankMemory(self._bank, model.codebook, selection)
             if not len(memory):
                 raise self._nothing_to_read()
-            reading = model.read(questions, memory, read_mode=read_mode, top=sources, reader=self._reader)
+            reading = model.read(questions, memory, read_mode=read_mode, top=max(1, sources), reader=self._reader)
             answers = model.say(reading, questions, max_new_tokens=max_new_tokens, beams=beams, said=said)
             answered = time.perf_counter()
             gains = model.memory_gains(reading, questions, answers)
-            named = find_sources(self._bank, model.documents, questions, reading.sources)
-            totals, sizes = self._bank.totals(), self._bank.sizes()
+            judged = time.perf_counter()
+            named: list[tuple[Source, ...]] = [()] * len(questions)
+            if sources:
+                named = find_sources(self._bank, model.documents, questions, reading.sources)
+            found = time.perf_counter()
         read_answers: Sequence[str | None] = [None] * len(questions)
-        if read_sources:
-            passages = ["\n".join(source.passage for source in own if source.passage) for own in named]
-            read_answers = model.say(reading, questions, passages=passages, max_new_tokens=max_new_tokens, beams=beams)
-        settings = model.settings.confidence
+        passages = ["\n".join(source.passage for source in own if source.passage) for own in named]
+        has_read = read_sources and any(passages)
+        if has_read:
+            texts = model.say(reading, questions, passages=passages, max_new_tokens=max_new_tokens, beams=beams)
+            read_answers = [text if passage else None for text, passage in zip(texts, passages, strict=True)]
+        done = time.perf_counter()
+        timings = Timings(answered - began, judged - answered, found - judged, done - found if has_read else 0.0)
+        settings = model.settings.confidence if read_mode in (None, model.settings.read) else None
         judgements = [judge(settings, gain) if settings else None for gain in gains]
-        timings = Timings(answered - began, time.perf_counter() - answered)
         return [
             Reply(question, answer, read_answer, gain, judgement, own, timings, totals, sizes)
             for question, answer, read_answer, gain, judgement, own in zip(

@@ -1,7 +1,10 @@
 """Which documents a question is about: by date, by age, by name, and all of these together."""
 
 import math
+import sqlite3
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, Origin, Selection
+from mbc_engine.bank import BankHeader, MemoryBank, Origin, Selection
 from mbc_engine.bank.origins import Origins
 from mbc_engine.errors import BankError, ConfigError
 
@@ -188,6 +191,17 @@ def test_a_bank_weighs_chunks_in_the_order_of_its_sums(made: Any, monkeypatch: p
     assert np.concatenate(found).tolist() == [log for own in expected for log in own]
     assert [len(own) for own in found] == sums
     assert len(sums) > 3
+
+
+def test_a_bank_weighs_chunks_without_their_codes(made: Any, tmp_path: Path) -> None:
+    path, selection = tmp_path / "bank.mbc", Selection(exclude=("/1",))
+    with made.bank(path) as bank:
+        bank.add([made.item(f"/{number}", number) for number in range(3)])
+        expected = np.concatenate(list(bank.log_weights(selection)))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM codes")
+    with MemoryBank.open(path) as bank:
+        assert np.concatenate(list(bank.log_weights(selection))).tolist() == expected.tolist()
 
 
 def test_a_bank_without_origins_says_so(made: Any) -> None:

@@ -130,6 +130,15 @@ def test_main_prints_what_the_terminal_cannot_show_as_escapes(tmp_path):
     assert b"caf\\xe9.mbc" in done.stderr
 
 
+@pytest.mark.parametrize("closing", ["", "sys.stdin = None; "])
+def test_main_reads_what_is_not_text_as_marks(closing):
+    script = f"import sys; from mbc_cli.app import main; {closing}sys.argv[1:] = ['--version']\ntry: main()\n"
+    script += "finally: print(ascii(sys.stdin and sys.stdin.read()))"
+    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run([sys.executable, "-c", script], input=b"\xff?", capture_output=True, env=environment)
+    assert done.stdout.split()[-1] == (b"None" if closing else b"'\\ufffd?'")
+
+
 def _seconds(command):
     began = time.perf_counter()
     subprocess.run(command, capture_output=True, check=True)

@@ -34,9 +34,19 @@ def says(monkeypatch):
 @pytest.fixture
 def calibrated(model, home):
     """The tiny model, with confidences."""
-    folder = shutil.copytree(model, home / "calibrated")
+    return _with_confidence(model, home / "calibrated", 1.0)
+
+
+@pytest.fixture
+def always_unsure(model, home):
+    """The tiny model, whose gains told its calibration nothing."""
+    return _with_confidence(model, home / "unsure", 0.0)
+
+
+def _with_confidence(model, folder, slope):
+    shutil.copytree(model, folder)
     with (folder / "config.toml").open("a") as file:
-        file.write("[model.confidence]\nslope = 1.0\nintercept = 0.0\nfrom_memory = 0.8\nfrom_model = 0.2\n")
+        file.write(f"[model.confidence]\nslope = {slope}\nintercept = 0.0\nfrom_memory = 0.8\nfrom_model = 0.2\n")
     return folder
 
 
@@ -80,7 +90,7 @@ def test_json_has_everything(mbc, bank, model, notes, says, read):
     assert (told["question"], told["answer"]) == (QUESTION, "Aalen")
     assert {source["path"] for source in told["sources"]} == {str(notes / "ada.txt"), str(notes / "bruno.md")}
     assert sum(source["share"] for source in told["sources"]) == pytest.approx(1)
-    assert set(told["timings"]) == {"model", "answer", "sources"}
+    assert set(told["timings"]) == {"model", "answer", "confidence", "sources", "reading"}
     assert (told["bank"]["documents"], told["bank"]["sizes"]["codes"]) == (2, 3)
     assert set(told["sources"][0]) == {"path", "part", "share", "ties", "state", "sentence", "date"}
     assert (told["abstained"], told["answers"]) == (False, {"codes": "Aalen", "sources": None})
@@ -133,11 +143,12 @@ def test_a_bank_without_sources_names_digests(mbc, ingest, notes, model, says):
 
 def test_mini_comes_with_a_warning_on_stderr(mbc, bank, model, home, says):
     says("Aalen")
-    (home / "my-mini").symlink_to(model)
-    result = mbc("ask", QUESTION, "--bank", bank, "--model", "my-mini")
+    for name in ("mini", "gemini"):
+        (home / name).symlink_to(model)
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", "./mini")
     assert "often wrong" in result.stderr
     assert "often wrong" not in result.stdout
-    assert "often wrong" not in mbc("ask", QUESTION, "--bank", bank, "--model", model).stderr
+    assert "often wrong" not in mbc("ask", QUESTION, "--bank", bank, "--model", "gemini").stderr
 
 
 def test_a_missing_bank_is_an_error_before_any_model_is_loaded(mbc):
@@ -170,6 +181,18 @@ def test_an_unknown_read_is_an_error_before_any_model_is_loaded(mbc, bank, read)
     result = mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--read", read)
     assert result.exit_code == 2
     assert "There are flat, hierarchical, routed" in result.stderr
+
+
+@pytest.mark.parametrize("read", ["flat:3", "hierarchical:1", "routed:0"])
+def test_a_number_that_a_read_makes_nothing_of_is_an_error_before_any_model_is_loaded(mbc, bank, read):
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--read", read).exit_code == 2
+
+
+def test_every_read_is_in_the_help(mbc, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    told = " ".join(mbc("ask", "--help").stdout.replace("│", " ").split())
+    for name, kind in READ_MODES.items():
+        assert f"{name} ({kind.words})" in told.replace(":N (", " (")
 
 
 def test_help_and_wrong_options_import_no_torch():
@@ -210,13 +233,40 @@ def test_an_unsure_answer_can_be_withheld(mbc, bank, calibrated, says, gains):
     says("Aalen", "Bergen")
     gains(0.0)
     asking = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--read-sources", "--min-confidence")
-    shown = mbc(*asking, 0.51).stdout
-    assert shown.splitlines()[:2] == ["I do not know (confidence 50%, below 51%).", ""]
-    assert "notes/ada.txt" in shown
+    result = mbc(*asking, 0.51)
+    assert result.stdout.splitlines()[:2] == ["", ""]
+    assert "I do not know (confidence 50%, below 51%)." in result.stderr.splitlines()
+    assert "notes/ada.txt" in result.stdout
     told = json.loads(mbc(*asking, 0.51, "--json").stdout)
     assert (told["answer"], told["abstained"]) == (None, True)
     assert told["answers"] == {"codes": "Aalen", "sources": "Bergen"}
     assert mbc(*asking, 0.5).stdout.startswith("Aalen\n")
+
+
+def test_a_withheld_answer_is_told_in_its_place_on_a_terminal(mbc, bank, calibrated, says, gains, terminal):
+    says("Aalen")
+    gains(0.0)
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", calibrated, "--min-confidence", 0.51)
+    assert result.stdout.startswith("I do not know (confidence 50%, below 51%).\n")
+    assert "I do not know" not in result.stderr
+
+
+def test_a_confidence_that_never_differs_is_not_told(mbc, bank, always_unsure, says):
+    says("Aalen")
+    asking = ("ask", QUESTION, "--bank", bank, "--model", always_unsure)
+    assert mbc(*asking).stdout.splitlines()[:3] == ["Aalen", "unsure", ""]
+    result = mbc(*asking, "--min-confidence", 0.4)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "cannot tell" in result.stderr
+
+
+def test_confidence_is_known_for_the_models_own_read_alone(mbc, bank, calibrated, says):
+    says("Aalen")
+    asking = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--min-confidence", 0, "--read")
+    result = mbc(*asking, "routed")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "calibrated for its own read, flat, not for routed." in result.stderr
+    assert mbc(*asking, "flat").exit_code == 0
 
 
 def test_confidence_needs_a_calibrated_model(mbc, bank, model):
@@ -233,7 +283,9 @@ def test_confidence_is_a_probability(mbc, bank, value):
 def test_the_answer_after_reading_the_sources_comes_second(mbc, bank, model, says):
     says("Aalen", "Bergen")
     asking = ("ask", QUESTION, "--bank", bank, "--model", model, "--read-sources")
-    assert mbc(*asking).stdout.splitlines()[:2] == ["Aalen", "after reading the sources: Bergen"]
+    result = mbc(*asking)
+    assert result.stdout.splitlines()[:2] == ["Aalen", "after reading the sources: Bergen"]
+    assert " · reading " in result.stderr
     told = json.loads(mbc(*asking, "--json").stdout)
     assert (told["answer"], told["answers"]) == ("Aalen", {"codes": "Aalen", "sources": "Bergen"})
 
@@ -244,6 +296,18 @@ def test_sources_that_cannot_be_read_give_no_second_answer(mbc, ingest, notes, m
     asking = ("ask", QUESTION, "--bank", "b.mbc", "--model", model, "--read-sources")
     assert mbc(*asking).stdout.splitlines()[1] == "The sources cannot be read: there is no second answer."
     assert json.loads(mbc(*asking, "--json").stdout)["answers"]["sources"] is None
+
+
+def test_no_sources_are_named_where_none_are_asked_for(mbc, bank, model, says):
+    says("Aalen")
+    asking = ("ask", QUESTION, "--bank", bank, "--model", model, "--sources", 0)
+    assert mbc(*asking).stdout == "Aalen\n"
+    assert json.loads(mbc(*asking, "--json").stdout)["sources"] == []
+
+
+def test_reading_no_sources_is_an_error_before_any_model_is_loaded(mbc, bank):
+    asking = ("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--sources", 0, "--read-sources")
+    assert mbc(*asking).exit_code == 2
 
 
 @pytest.fixture
@@ -271,6 +335,10 @@ def dated(ingest, home):
         (("--only", "#a"), ""),
         (("--only", "*#a", "--only", "*#b"), "ab"),
         (("--exclude", "*#a"), "bc"),
+        (("--only", "[x]/rows.jsonl"), "abc"),
+        (("--only", "./[x]"), "abc"),
+        (("--exclude", "[x]/rows.jsonl#b"), "ac"),
+        (("--only", "./[x]/rows.jsonl#*"), "abc"),
         (("--only", "./[[]x]/rows.jsonl"), "abc"),
         (("--only", "./[[]x]/*#b"), "b"),
         (("--exclude", "../*/*/rows.jsonl#c"), "ab"),

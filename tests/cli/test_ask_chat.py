@@ -20,7 +20,10 @@ from mbc_cli.commands.ask.asker import Manner, opened
 from mbc_cli.commands.ask.chat import converse
 from mbc_cli.commands.ask.editor import LineEditor
 from mbc_engine.bank import Selection
+from mbc_engine.errors import DataError
 from mbc_engine.model.base import BaseLM
+from mbc_engine.model.checkpoint import signature
+from mbc_engine.serving import ask as serving
 
 QUESTION = "Where did Ada move?"
 
@@ -89,6 +92,14 @@ def test_sources_are_shown_in_full(talk, says):
     assert re.search(r"\d\. notes/ada\.txt  \d+%  .*\n   Ada moved to Aalen in the spring\. The river rose\.\n", shown)
 
 
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), DataError("Something is wrong.")])
+def test_a_question_without_an_answer_leaves_no_sources(talk, says, end):
+    says("Aalen", end)
+    out, err, _ = talk(QUESTION, QUESTION, "/sources")
+    assert out.count("notes/ada.txt") == 1
+    assert err.endswith("Nothing was answered.\n\n")
+
+
 def test_the_bank_is_described(talk, mbc, bank):
     out, _, _ = talk("/bank")
     assert out == mbc("bank", "info", "--bank", bank).stdout
@@ -102,7 +113,7 @@ def test_help_says_that_questions_stand_alone(talk):
 
 @pytest.mark.parametrize(
     ("line", "told"),
-    [("/bogus", "no /bogus"), ("/sources", "Nothing was answered"), ("/history", "Nothing was asked")],
+    [("/bogus", "no /bogus"), ("/sources", "Nothing was answered."), ("/history", "Nothing was asked")],
 )
 def test_what_cannot_be_done_is_told(talk, line, told):
     out, err, _ = talk(line)
@@ -119,6 +130,15 @@ def test_an_error_is_one_line_and_it_goes_on(talk, says, bank, home):
     out, err, _ = talk(lambda: bank.rename(away) and QUESTION, lambda: away.rename(bank) and QUESTION)
     assert f"No bank at {bank}. Make one" in err.splitlines()[0]
     assert out.startswith("Aalen\n")
+
+
+@pytest.mark.parametrize(("end", "times"), [(DataError("Something is wrong."), 1), (KeyboardInterrupt(), 2)])
+def test_only_an_interruption_lets_go_of_the_bank(talk, says, monkeypatch, end, times):
+    hashed = []
+    monkeypatch.setattr(serving, "signature", lambda model: hashed.append(model) or signature(model))
+    says("Aalen", end, "Bergen")
+    assert "\nBergen\n" in talk(QUESTION, QUESTION, QUESTION)[0]
+    assert len(hashed) == times
 
 
 def test_what_is_ingested_meanwhile_is_found(talk, says, ingest, bank, home):
@@ -222,7 +242,10 @@ def test_a_conversation_on_a_terminal(bank, model, home):
     with _Terminal("ask", "--bank", bank, "--model", model, "--max-tokens", 3, cwd=home) as terminal:
         assert "2 documents, 2 chunks" in terminal.until("? ")
         terminal.type("/so\t\r")
-        terminal.until("Nothing was answered yet.")
+        terminal.until("Nothing was answered.")
+        terminal.until("? ")
+        terminal.type("/caf \udcff\r")
+        terminal.until("There is no /caf;")
         terminal.until("? ")
         terminal.type(f"{QUESTION}\r")
         shown = terminal.until("sources 0.").replace("\r", "")
@@ -233,7 +256,7 @@ def test_a_conversation_on_a_terminal(bank, model, home):
         terminal.type("\x15\x04")
         assert terminal.ended() == 0
     kept = home / "XDG_DATA_HOME" / "mbc" / "questions.history"
-    assert kept.read_text().splitlines() == ["/sources", QUESTION]
+    assert kept.read_bytes().splitlines() == [b"/sources", b"/caf \xff", QUESTION.encode()]
 
 
 class _Terminal:
@@ -247,17 +270,18 @@ class _Terminal:
             "os.execv(sys.executable, [sys.executable, '-m', 'mbc_cli', *sys.argv[1:]])"
         )
         path = os.pathsep.join(filter(None, sys.path))
+        strict = {"PYTHONIOENCODING": "utf-8:strict"}  # as in most languages
         self._process = subprocess.Popen(
             [sys.executable, "-c", script, *map(str, arguments)],
             pass_fds=[theirs],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": path, "TERM": "dumb", "OMP_NUM_THREADS": "1"},
+            env={**os.environ, **strict, "PYTHONPATH": path, "TERM": "dumb", "OMP_NUM_THREADS": "1"},
         )
         self._theirs = theirs  # kept open, for what is shown last would go with it
         self._unread = ""
 
     def type(self, text):
-        os.write(self._own, text.encode())
+        os.write(self._own, text.encode(errors="surrogateescape"))
 
     def until(self, wanted):
         """What is shown up to what is wanted."""

@@ -63,7 +63,7 @@ def test_a_bank_stays_valid(mbc, own, questions, notes, home):
 
 
 def test_the_rates_are_shown(mbc, own, questions, found):
-    result = mbc("calibrate", "--model", own, "--data", questions)
+    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "with its document  60.0 % from memory, 30.0 % unsure, 10.0 % from the model alone",
@@ -75,7 +75,7 @@ def test_the_rates_are_shown(mbc, own, questions, found):
 
 
 def test_a_dry_run_changes_nothing(mbc, own, model, questions, found):
-    result = mbc("calibrate", "--model", own, "--data", questions, "--dry-run")
+    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--dry-run")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == "kept in            nothing (--dry-run)"
     assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
@@ -83,7 +83,7 @@ def test_a_dry_run_changes_nothing(mbc, own, model, questions, found):
 
 def test_a_memory_that_does_not_help_is_called_that(mbc, own, questions, found):
     found(Calibrated(100, 50, 16, 0.0, 0.0, 1.0, 0.0, 0.5, 0.0, 100.0, 0.0, 0.0, 100.0, 0.0))
-    result = mbc("calibrate", "--model", own, "--data", questions)
+    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
     assert "every answer will be called unsure" in result.stderr
     assert config(own)["model"]["confidence"]["slope"] == 0
 
@@ -94,25 +94,32 @@ def test_ctrl_c_leaves_the_model_as_it_was(mbc, own, model, questions, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", interrupted)
-    result = mbc("calibrate", "--model", own, "--data", questions)
+    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted.\n")
     assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 
 def test_a_model_that_cannot_be_written_is_an_error_before_the_work(mbc, own, questions, found, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
-    result = mbc("calibrate", "--model", own, "--data", questions)
+    result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
     assert (result.exit_code, result.stdout) == (4, "")
     assert "cannot be written" in result.stderr
     assert "Copy the folder" in result.stderr
-    assert mbc("calibrate", "--model", own, "--data", questions, "--dry-run").exit_code == 0
+    assert mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--dry-run").exit_code == 0
 
 
-def test_too_few_documents_are_an_error(mbc, own, questions):
-    result = mbc("calibrate", "--model", own, "--data", questions)
+@pytest.mark.parametrize(
+    ("options", "said", "hint"),
+    [
+        ((), "44 documents do not fill two banks of 64", "--bank-size"),
+        (("--bank-size", 20, "--questions", 5), "5 questions are too few", "--questions"),
+    ],
+)
+def test_too_little_data_is_an_error_before_any_model_is_loaded(mbc, questions, options, said, hint):
+    result = mbc("calibrate", "--model", "no-such-model", "--data", questions, *options)
     assert result.exit_code == 3
-    assert "44 documents do not fill two banks of 64" in result.stderr
-    assert "--bank-size" in result.stderr
+    assert said in result.stderr
+    assert hint in result.stderr
 
 
 def test_missing_data_is_an_error_before_any_model_is_loaded(mbc):

@@ -37,6 +37,8 @@ def test_packed_files_are_unpacked(tmp_path, suffix, packed):
         ("[1]", "has no question"),
         ('{"question": "  "}', "has no question"),
         ('{"question": 7}', "has no question"),
+        ('{"question": "Who?", "id": NaN}', "has an id that is not JSON"),
+        ('{"question": "Who?", "id": [{"a": -1e999}]}', "has an id that is not JSON"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, told):

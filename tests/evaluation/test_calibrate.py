@@ -15,7 +15,7 @@ import pytest
 from mbc_engine import QAExample, Recall, calibrate, ingest, load_model, open_bank
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
-from mbc_engine.evaluation.calibrate import require_writable, separation, settings_of, store
+from mbc_engine.evaluation.calibrate import require_enough, require_writable, separation, settings_of, store
 from mbc_engine.events import Calibrated, QuestionsAnswered
 from mbc_engine.model.checkpoint import fingerprints, save_model
 from mbc_engine.model.confidence import Judgement, judge
@@ -31,17 +31,21 @@ class Oracle:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, errs: Sequence[str] = ()) -> None:
         self.errs = errs
-        self.documents = SimpleNamespace(chunker=lambda text: text.split("|"))
         self.banks: list[list[str]] = []
         self.asked: list[tuple[str, bool]] = []
-        monkeypatch.setattr("mbc_engine.evaluation.calibrate.memorise", self.memorise)
+        self.readers: list[object] = []
+        monkeypatch.setattr("mbc_engine.evaluation.calibrate.memorise_documents", self.memorise)
 
-    def memorise(self, model: "Oracle", chunks: list[str], lengths: np.ndarray) -> list[str]:
-        assert lengths.sum() == len(chunks)
-        self.banks.append(chunks)
-        return chunks
+    def memorise(self, model: "Oracle", texts: list[str]) -> SimpleNamespace:
+        self.banks.append(texts)
+        return SimpleNamespace(memory=texts)
 
-    def read(self, questions: Sequence[str], memory: list[str], *, read_mode: str | None, top: int) -> list[str]:
+    def reader(self) -> object:
+        self.readers.append(object())
+        return self.readers[-1]
+
+    def read(self, questions: Sequence[str], memory: list[str], *, top: int, reader: object) -> list[str]:
+        assert self.readers == [reader]  # made once and kept: each projects the codebook anew
         return memory
 
     def say(self, reading: list[str], questions: Sequence[str]) -> list[str]:
@@ -114,11 +118,11 @@ def test_a_limit_spaces_the_questions_evenly(monkeypatch: pytest.MonkeyPatch, ex
     assert {name for name, _ in model.asked} == {example.question.split()[2] for example in some}
 
 
-def test_a_long_document_has_all_its_chunks_in_the_bank(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
-    some = [replace(example, text=f"{example.text}|More of it.") for example in examples(40)]
-    model = Oracle(monkeypatch)
-    calibrated(model, some, bank_documents=20)
-    assert [len(bank) for bank in model.banks] == [40, 40]
+def test_questions_about_blank_documents_are_left_out(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+    some = examples(42)
+    some[3:3] = [replace(some[0], id=str(number), text=text) for number, text in enumerate(["", " \n\t", "\u3000"])]
+    made = calibrated(Oracle(monkeypatch), some, bank_documents=21)
+    assert (made.questions, made.held_out, made.auc) == (42, 21, 1.0)
 
 
 def test_progress_ends_at_two_answers_a_question(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
@@ -128,22 +132,26 @@ def test_progress_ends_at_two_answers_a_question(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("count", "options", "said"),
+    ("count", "options", "said", "hint"),
     [
-        (0, {}, "0 documents do not fill two banks of 64"),
-        (50, {"bank_documents": 26}, "50 documents do not fill two banks of 26"),
-        (39, {"bank_documents": 1}, "39 questions are too few"),
-        (50, {"bank_documents": 1, "questions": 20}, "20 questions are too few"),
+        (0, {}, "0 documents do not fill two banks of 64", "--bank-size"),
+        (50, {"bank_documents": 26}, "50 documents do not fill two banks of 26", "--bank-size"),
+        (39, {"bank_documents": 1}, "39 questions are too few", "--data"),
+        (39, {"bank_documents": 1, "questions": 39}, "39 questions are too few", "--data"),
+        (50, {"bank_documents": 1, "questions": 20}, "20 questions are too few", "--questions"),
     ],
 )
 def test_too_little_data_is_refused_before_the_work(
-    monkeypatch: pytest.MonkeyPatch, examples: Examples, count: int, options: dict[str, int], said: str
+    monkeypatch: pytest.MonkeyPatch, examples: Examples, count: int, options: dict[str, int], said: str, hint: str
 ) -> None:
     model = Oracle(monkeypatch)
     with pytest.raises(DataError, match=said) as caught:
         next(calibrate(model, examples(count), **options))  # type: ignore[arg-type]
-    assert caught.value.hint
+    assert hint in (caught.value.hint or "")
     assert not model.banks
+    with pytest.raises(DataError, match=said):
+        require_enough(examples(count), **options)
+    require_enough(examples(50), bank_documents=1)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +191,23 @@ def test_calibrating_changes_neither_the_model_nor_its_banks(
         reply = Recall(again, bank).ask(["Who moved?"])[0]
     assert reply.judgement == judge(settings_of(first), reply.gain)
     assert isinstance(reply.judgement, Judgement)
+
+
+def test_a_model_whose_gains_are_no_numbers_is_not_calibrated(tiny: Any, examples: Examples) -> None:
+    model = tiny.model()
+    model.prefix.requires_grad_(False)
+    for parameter in model.prefix.parameters():
+        parameter.fill_(float("nan"))
+    with pytest.raises(ModelError, match="likelihoods that are no numbers"):
+        calibrated(model, examples(40), bank_documents=20)
+
+
+def test_real_documents_of_any_length_are_calibrated_with(tiny: Any, examples: Examples) -> None:
+    some = [replace(example, text=" ".join([example.text] * 8)) for example in examples(40)]
+    model = tiny.model()
+    assert len(model.documents.chunker(some[0].text)) > 1
+    blank = replace(some[0], text="\n")
+    assert calibrated(model, [blank, *some], bank_documents=20).questions == 40
 
 
 def test_storing_changes_the_confidence_and_nothing_else(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Codes in a bank against the same codes at hand, whole and in part, however the bank is cut into blocks."""
 
 import math
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any
@@ -223,6 +224,26 @@ def test_a_bank_without_origins_has_nothing_to_select_by(small: Any) -> None:
         with pytest.raises(BankError, match="made without sources") as refused:
             BankMemory(bank, codebook, Selection(only=("/1",)))
     assert refused.value.hint
+
+
+def test_weights_take_four_bytes_a_chunk(small: Any) -> None:
+    codebook, lengths = small.codebook(), np.full(50, 4000)
+    with small.bank(codebook, small.codes(200_000), lengths) as bank:
+        tracemalloc.start()
+        memory = BankMemory(bank, codebook, Selection(exclude=("/2",)))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert len(memory) == 196_000
+    assert peak < 6 * 200_000
+
+
+def test_an_empty_bank_has_nothing_to_weigh(small: Any) -> None:
+    codebook = small.codebook()
+    with small.bank(codebook, small.codes(1), np.ones(1, np.int64)) as bank:
+        bank.remove([("/0", "")])
+        memory = BankMemory(bank, codebook, Selection(exclude=("/2",)))
+        assert len(memory) == 0
+        assert read("flat", small.reader(codebook), small.question(), memory).sources == [[], []]
 
 
 def test_weights_cost_one_look_at_the_bank(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:

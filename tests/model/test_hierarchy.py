@@ -21,7 +21,7 @@ from mbc_engine.model.memory import Memory
 from mbc_engine.model.reads import read
 from mbc_engine.model.vector_memory import VectorMemory
 
-Node = tuple[Tensor, dict[int, float], float]  # a modulation [T, D], the chunks' shares, and their mean weight
+Node = tuple[Tensor, dict[int, float], float]  # a modulation [T, D], the chunks' shares, and what these weigh together
 
 
 def combined(aggregator: Aggregator, question: Tensor, nodes: Sequence[Node]) -> Node:
@@ -32,7 +32,7 @@ def combined(aggregator: Aggregator, question: Tensor, nodes: Sequence[Node]) ->
     shares = {
         chunk: share * part for (_, own, _), part in zip(nodes, parts, strict=True) for chunk, share in own.items()
     }
-    return read.modulation[0], shares, sum(weight for _, _, weight in nodes) / len(nodes)
+    return read.modulation[0], shares, sum(weight for _, _, weight in nodes)
 
 
 def divide_and_conquer(aggregator: Aggregator, question: Tensor, nodes: list[Node], size: int) -> Node:
@@ -112,6 +112,37 @@ def test_a_half_life_counts_between_groups_too(small: Any, monkeypatch: pytest.M
         assert sum(own.share for own in found if own.chunk >= 6) < 0.1
 
 
+@pytest.mark.parametrize("weight", [None, 0.25])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_equal_documents_share_alike_though_the_last_group_is_not_full(
+    small: Any, levels: int, weight: float | None
+) -> None:
+    codebook, codes = small.codebook(levels=levels), np.tile(small.codes(1, levels), (200, 1, 1))
+    memory = CodeMemory(codes, codebook, weights=None if weight is None else np.full(200, weight, np.float32))
+    for size in (64, 3):
+        reading = read(f"hierarchical:{size}", small.reader(codebook), small.question(), memory, top=200)
+        for found in reading.sources:
+            assert [own.share for own in found] == pytest.approx([1 / 200] * 200, rel=1e-4)
+
+
+def test_full_groups_are_combined_without_weights_as_in_the_paper() -> None:
+    given: list[Tensor | None] = []
+
+    def noting(rows: Tensor, logs: Tensor | None) -> Aggregated:
+        given.append(logs)
+        return averaged(rows, logs)
+
+    hierarchy = Hierarchy(noting, 2, 5)
+    for number, weight in enumerate([3.0, 3.0, 3.0, 1.0]):
+        hierarchy.add(Result(torch.ones(1, 1, 1), [{number: Share(number, 1.0, 1.0)}], weight))
+    assert hierarchy.last().weight == 10
+    full, last, both = given
+    assert full is None
+    for logs, weights in ((last, [3, 1]), (both, [6, 4])):
+        assert logs is not None
+        assert logs.exp().tolist() == [pytest.approx(weights)]
+
+
 def test_as_many_sources_as_asked_for_however_many(small: Any) -> None:
     codebook = small.codebook()
     memory = CodeMemory(small.codes(90), codebook)
@@ -129,7 +160,6 @@ def test_equal_documents_of_a_group_tie(small: Any) -> None:
 
 def averaged(rows: Tensor, logs: Tensor | None) -> Aggregated:
     """What a tiny aggregator could do: each row gets the same attention."""
-    assert logs is None
     return Aggregated(rows.mean(1, keepdim=True), torch.full(rows.shape[:2], 1 / rows.shape[1]))
 
 

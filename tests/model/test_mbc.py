@@ -46,6 +46,16 @@ def test_nothing_to_memorise_gives_no_codes(tiny: Any) -> None:
     assert tiny.model().memorise([]).shape == (0, 4, 1)
 
 
+@pytest.mark.parametrize("encoder", ["bert", "t5"])
+def test_sentences_come_back_in_their_order_whatever_the_batches(tiny: Any, encoder: str) -> None:
+    documents = tiny.model("gpt2", encoder).documents
+    alone = torch.cat([documents.sentence_vectors([text]) for text in TEXTS])
+    assert torch.pdist(alone).min() > 1e-3
+    for size in (1, 2, 32):
+        torch.testing.assert_close(documents.sentence_vectors(TEXTS, batch_size=size), alone, rtol=1e-4, atol=1e-5)
+    assert documents.sentence_vectors([]).shape == (0, alone.shape[1])
+
+
 @pytest.mark.parametrize("base", ["gpt2", "llama"])
 @pytest.mark.parametrize("mode", ["flat", "routed"])
 def test_answering_reads_the_memory_and_prefixes_the_base(tiny: Any, base: str, mode: str) -> None:

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mbc_engine.bank import Codes
 from mbc_engine.errors import ConfigError, MBCError, ModelError
@@ -220,8 +221,10 @@ def test_an_empty_memory_leaves_the_question_as_it_is(small: Any, mode: str) -> 
 
 
 def test_a_model_without_router_cannot_read_routed(small: Any) -> None:
-    with pytest.raises(ModelError, match="without a router"):
+    with pytest.raises(ModelError, match="without a router") as refused:
         read("routed", small.reader(), small.question(1), CodeMemory(small.codes(2), small.codebook()))
+    # Residual codes are not read flat.
+    assert refused.value.hint == "Ask with --read flat, or --read hierarchical."
 
 
 def test_one_bank_is_read_in_three_modes(small: Any) -> None:
@@ -284,6 +287,39 @@ def test_gradients_reach_what_a_read_goes_through(small: Any) -> None:
         assert codebook.books.grad.abs().sum() > 0
         assert all(weight.grad is not None for weight in reader.aggregator.parameters())
         assert len(reading.sources[0]) == 5
+
+
+class WithoutDouble(TorchDispatchMode):
+    """As on a device that has no float64."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and result.dtype == torch.float64:
+            raise TypeError("this device has no float64")
+        return result
+
+
+@pytest.mark.parametrize("weights", [None, np.array([1, 0.5, 0.5, 0, 1, 0.25], np.float32)])
+def test_reads_need_no_float64(small: Any, weights: np.ndarray | None) -> None:
+    codebook = small.codebook()
+    reader, question = small.reader(codebook, routed=True), small.question()
+    codes = small.codes(6)
+    memories = CodeMemory(codes, codebook, weights=weights), VectorMemory(small.dense(codebook, codes), None, weights)
+    with WithoutDouble():
+        for memory in memories:
+            for mode in ("flat", "routed", "hierarchical:2"):
+                assert read(mode, reader, question, memory).sources[0]
+
+
+def test_attention_in_half_precision_gives_shares(small: Any) -> None:
+    codebook, codes = small.codebook(), small.codes(4)
+    attention = torch.rand(2, 12).bfloat16()
+    (masses,) = VectorMemory(small.dense(codebook, codes)).shares(attention)
+    expected = attention.double().reshape(2, 4, 3).sum(-1)
+    np.testing.assert_allclose(np.exp(masses.values), expected, rtol=1e-5)
+    rows = attention[:, :5]
+    (masses,) = CodeMemory(codes, codebook).shares(rows)
+    assert np.exp(masses.values).sum(-1) == pytest.approx(rows.double()[:, np.unique(codes)].sum(-1).numpy(), rel=1e-5)
 
 
 def test_a_reader_projects_the_codebook_once(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:

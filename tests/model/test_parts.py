@@ -37,7 +37,7 @@ def test_parts_are_what_one_list_would_be_cut_into(
         assert part.documents.tolist() == own
         assert part.lengths.tolist() == [own.count(number) for number in sorted(set(own))]
         if weights is None:
-            assert (part.weights, part.weight) == (None, 1.0)
+            assert (part.weights, part.weight) == (None, len(chunks))
         else:
             assert part.weights.tolist() == [weights[chunk] for chunk in chunks]
-            assert part.weight == sum(weights[chunk] for chunk in chunks) / len(chunks)
+            assert part.weight == sum(weights[chunk] for chunk in chunks)

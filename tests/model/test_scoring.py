@@ -2,14 +2,30 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.model.scoring import ask_all, score
+from mbc_engine.model.scoring import ask_all, memorise_documents, score
 
 
 def example(text: str) -> QAExample:
     return QAExample(text[:5], text, "Where did Ada move?", ("Bergen",))
+
+
+def test_chunks_know_their_documents_and_blank_ones_have_none(tiny: Any) -> None:
+    model = tiny.model()
+    long = " ".join(f"{name} moved to Bergen in the spring." for name in ("Adabo", "Bruka", "Claro", "Darimir"))
+    texts = ["", "Ada moved to Bergen.", " \n", long]
+    memorised = memorise_documents(model, texts)
+    chunks = [(number, piece) for number, text in enumerate(texts) for piece in model.documents.chunker(text)]
+    assert memorised.document_of.tolist() == [number for number, _ in chunks]
+    assert len(memorised.memory) == len(chunks) == 3
+    alone = memorise_documents(model, [chunks[2][1]])
+    vectors, same = (
+        memory.chosen(np.array([[at]])).vectors for memory, at in ((memorised.memory, 2), (alone.memory, 0))
+    )
+    assert vectors.equal(same)
 
 
 @pytest.mark.parametrize("is_quantising", [True, False])

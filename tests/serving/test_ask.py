@@ -4,18 +4,23 @@ import io
 import json
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from mbc_engine import Recall, ingest, open_bank
 from mbc_engine.bank import MemoryBank, Selection
+from mbc_engine.config import ConfidenceSettings
 from mbc_engine.documents import split_sentences
-from mbc_engine.errors import BankError, ConfigError, ModelMismatch
+from mbc_engine.errors import BankError, ConfigError, ModelError, ModelMismatch
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.ranking import Ranked
+from mbc_engine.model.reads import Reading
+from mbc_engine.serving.ask import Timings
 from mbc_engine.serving.ingest import ingest_stream
-from mbc_engine.serving.sources import find_sources
+from mbc_engine.serving.sources import Source, find_sources
 
 
 def test_an_answer_names_sources_and_what_became_of_them(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -236,3 +241,89 @@ def test_a_read_that_does_not_exist_is_refused(tiny: Any, folder: Path, tmp_path
         with pytest.raises(ConfigError) as refused:
             Recall(model, bank).ask(["Who won?"], read_mode=mode)
     assert refused.value.hint
+
+
+def test_a_judgement_holds_for_the_models_own_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    settings = ConfidenceSettings(slope=1, intercept=0, from_memory=1, from_model=0)
+    model.settings = model.settings.model_copy(update={"confidence": settings})
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        judged = [
+            Recall(model, bank).ask(["Who won?"], read_mode=mode)[0].judgement is not None
+            for mode in (None, "flat", "hierarchical:2")
+        ]
+    assert judged == [True, True, False]
+
+
+def test_gains_that_are_no_numbers_are_an_error(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        model.base.log_likelihood = lambda *_: torch.tensor([0.0, -torch.inf])
+        with pytest.raises(ModelError, match="likelihoods that are no numbers") as refused:
+            Recall(model, bank).ask(["Who won?"])
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("mode", ["flat", "routed"])
+def test_an_answer_without_sources_does_not_look_for_them(
+    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    model = tiny.model("gpt2", "bert", "model.routing=true")
+    questions = ["Who won?", "Who moved?"]
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        recall = Recall(model, bank)
+        usual = recall.ask(questions, read_mode=mode)
+        monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
+        monkeypatch.setattr("mbc_engine.serving.ask.find_sources", lambda *_: pytest.fail("looks for sentences"))
+        replies = recall.ask(questions, read_mode=mode, sources=0, read_sources=True)
+    assert [reply.answer for reply in replies] == [reply.answer for reply in usual]
+    assert {(reply.sources, reply.read_answer, reply.timings.reading) for reply in replies} == {((), None, 0.0)}
+
+
+@pytest.mark.parametrize(
+    ("passages", "expected"),
+    [
+        ([("Ada moved.", None), (None,)], ["Ada moved.", None]),
+        ([(None,), ()], [None, None]),
+        ([("Ada moved.",), (None, "Hugo won.", "Ada moved.")], ["Ada moved.", "Hugo won.\nAda moved."]),
+    ],
+)
+def test_only_where_a_passage_is_to_be_had_there_is_a_second_answer(
+    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passages: Any, expected: Any
+) -> None:
+    model, questions = tiny.model(), ["Who?", "Where?"]
+    named = [tuple(Source("a", "", 0.5, 0, "unchanged", None, passage, None) for passage in own) for own in passages]
+    monkeypatch.setattr("mbc_engine.serving.ask.find_sources", lambda *_: named)
+    monkeypatch.setattr(MBC, "say", lambda self, reading, questions, *, passages=None, **_: passages or questions)
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        replies = Recall(model, bank).ask(questions, read_sources=True)
+    assert [reply.answer for reply in replies] == questions
+    assert [reply.read_answer for reply in replies] == expected
+
+
+def test_each_part_of_the_work_has_its_own_time(
+    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, now = tiny.model(), [0.0]
+
+    def takes(seconds: float, work: Any) -> Any:
+        def timed(*args: Any, **options: Any) -> Any:
+            now[0] += seconds
+            return work(*args, **options)
+
+        return timed
+
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        monkeypatch.setattr("mbc_engine.serving.ask.time", SimpleNamespace(perf_counter=lambda: now[0]))
+        for name, seconds in (("read", 1), ("say", 2), ("memory_gains", 4)):
+            monkeypatch.setattr(MBC, name, takes(seconds, getattr(MBC, name)))
+        monkeypatch.setattr("mbc_engine.serving.ask.find_sources", takes(8, find_sources))
+        recall = Recall(model, bank)
+        assert recall.ask(["Who won?"])[0].timings == Timings(answer=3, confidence=4, sources=8, reading=0)
+        assert recall.ask(["Who won?"], read_sources=True)[0].timings == Timings(3, 4, 8, 2)
+        assert recall.ask(["Who won?"], sources=0)[0].timings == Timings(3, 4, 0, 0)

@@ -71,7 +71,7 @@ def ask(
         ),
     ] = None,
     read: ReadOption = None,
-    sources: Annotated[int, typer.Option(min=1, help="How many documents to name.")] = 3,
+    sources: Annotated[int, typer.Option(min=0, help="How many documents to name.")] = 3,
     read_sources: Annotated[
         bool, typer.Option("--read-sources", help="Answer a second time, with the passages of the sources at hand.")
     ] = False,
@@ -93,7 +93,7 @@ def ask(
 ) -> None:
     """Answer questions from a bank and name the documents the answers came from.
 
-    The answer is the first line of stdout. Without a question this is a
+    The answer is the first line of stdout, empty where it is withheld. Without a question this is a
     conversation; what is piped in is taken as questions, one a line. Several
     questions with --json give a line of JSON each, in order.
 

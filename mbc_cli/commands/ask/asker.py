@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mbc_cli.render.reply import Showing
 from mbc_engine.bank import BankHeader, MemoryBank, Selection
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, MBCError
 
 if TYPE_CHECKING:
+    from mbc_engine.config import ModelSettings
     from mbc_engine.model.mbc import MBC
     from mbc_engine.serving.ask import Recall, Reply
 
@@ -34,6 +36,8 @@ class Manner:
     def __post_init__(self) -> None:
         if self.least is not None and not 0 <= self.least <= 1:
             raise ConfigError(f"--min-confidence {self.least:g} is not from 0 to 1.", hint="0.5 is even odds.")
+        if self.read_sources and not self.sources:
+            raise ConfigError("--read-sources needs a source to read.", hint="Let --sources be 1 or more.")
 
     @property
     def can_be_said(self) -> bool:
@@ -50,10 +54,15 @@ class Asker:
         manner: how to ask.
         name: the model's, as it was given.
         loading: seconds spent on loading it.
+
+    Attributes:
+        showing: what is shown of its answers.
     """
 
     def __init__(self, model: "MBC", path: Path, manner: Manner, name: str, loading: float) -> None:
         self._model, self.path, self.manner, self.name, self.loading = model, path, manner, name, loading
+        confidence = model.settings.confidence
+        self.showing = Showing(manner.least, manner.read_sources, confidence is None or confidence.slope > 0)
         self._bank: MemoryBank | None = None
         self._recall: Recall | None = None
         self._seen: tuple[BankHeader, int] | None = None
@@ -77,6 +86,8 @@ class Asker:
                 beams=manner.beams,
                 said=said,
             )
+        except MBCError:
+            raise
         except BaseException:
             self.close()  # Ctrl-C may come between any two lines of the bank's own
             raise
@@ -117,13 +128,33 @@ def opened(bank: Path, model: str, manner: Manner) -> Iterator[Asker]:
     MemoryBank.open(bank, read_only=True).close()
     began = time.perf_counter()
     loaded = load_model(model)
-    if manner.least is not None and loaded.settings.confidence is None:
-        raise ConfigError(
-            f"The model {model} is not calibrated: it does not know how sure its answers are.",
-            hint="Run `mbc calibrate`, or leave out --min-confidence.",
-        )
+    if manner.least is not None:
+        _require_confidence(loaded.settings, model, manner.read)
     asker = Asker(loaded, bank, manner, model, time.perf_counter() - began)
     try:
         yield asker
     finally:
         asker.close()
+
+
+def _require_confidence(settings: "ModelSettings", model: str, read: str | None) -> None:
+    """Make sure that a model's confidence can tell answers apart.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if settings.confidence is None:
+        raise ConfigError(
+            f"The model {model} is not calibrated: it does not know how sure its answers are.",
+            hint="Run `mbc calibrate`, or leave out --min-confidence.",
+        )
+    if not settings.confidence.slope:
+        raise ConfigError(
+            f"Calibration found that the model {model} cannot tell whether its bank holds what was asked.",
+            hint="Leave out --min-confidence, or calibrate another model.",
+        )
+    if read not in (None, settings.read):
+        raise ConfigError(
+            f"The model {model} is calibrated for its own read, {settings.read}, not for {read}.",
+            hint="Leave out --read or --min-confidence.",
+        )

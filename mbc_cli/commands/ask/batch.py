@@ -66,7 +66,7 @@ def ask_all(asker: "Asker", *, questions: Questions, as_json: bool) -> None:
     view = BatchView(
         str(asker.path),
         asker.loading,
-        asker.manner.least,
+        asker.showing,
         total=questions.total,
         as_json=as_json,
         is_shown=not questions.is_typed,

@@ -89,6 +89,7 @@ class _Conversation:
             notes.print(f"There is no {plain(word)}; /help lists what there is.", style="yellow")
 
     def _ask(self, question: str) -> None:
+        self._last = None  # what is not answered leaves no sources
         reply = self._last = answer(self._asker, question)
         self._turns.append((question, None if is_withheld(reply, self._asker.manner.least) else reply.answer))
         show_times(reply)

@@ -26,5 +26,5 @@ def answer(asker: "Asker", question: str) -> "Reply":
     is_live = out.is_terminal and asker.manner.can_be_said
     with Saying() as saying:
         (reply,) = asker.ask([question], saying if is_live else None)
-    show_reply(reply, asker.manner.least, is_said=saying.has_begun)
+    show_reply(reply, asker.showing, is_said=saying.has_begun)
     return reply

@@ -14,6 +14,7 @@ from mbc_engine.errors import ConfigError
 _DATE: Final = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d\d?)(?:-(?P<day>\d\d?))?)?", re.ASCII)
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?) *([dwmy]?)", re.ASCII)
 _DAYS: Final = {"": 1, "d": 1, "w": 7, "m": 30, "y": 365}
+_PLACE: Final = re.compile(r"~|\.{0,2}(/|$)")
 _WILD: Final = re.compile(r"[*?\[\\]")
 _SPECIAL: Final = re.compile(r"[*?\[\]\\!# ]")
 
@@ -62,16 +63,24 @@ def _days(typed: str) -> float:
 def _placed(pattern: str) -> str:
     """A pattern that begins with a place as one from the root: a bank knows files by their real paths.
 
-    What comes before the first wildcard names folders as they are. Signs that are special to patterns only by chance,
-    as in a folder called "[old]" on the way there, are escaped.
+    What there is of that name, or else the folders before the first wildcard, is named as it is: signs that are special
+    to patterns only by chance, as in a file called "[old].txt", are escaped.
     """
-    parts = pattern.split("/")
-    if parts[0] not in ("", ".", "..") and not parts[0].startswith("~"):
-        return pattern
-    wild = next((place for place, part in enumerate(parts) if _WILD.search(part)), None)
-    place = os.path.realpath(_home("/".join(parts[:wild]) or "/"))
-    rest = "/".join(["", *parts[wild:]]) if wild is not None else "/" * pattern.endswith("/")
-    return _SPECIAL.sub(r"\\\g<0>", place.rstrip("/")) + rest
+    is_place = _PLACE.match(pattern) is not None
+    literal = _literal(pattern, is_place)
+    place = os.path.realpath(_home(literal or "/")).rstrip("/") if is_place else literal
+    return _SPECIAL.sub(r"\\\g<0>", place) + pattern[len(literal) :]
+
+
+def _literal(pattern: str, is_place: bool) -> str:
+    """The beginning of a pattern that is no pattern, without the slash after it."""
+    for name in (pattern, pattern.rpartition("#")[0]):
+        if name and os.path.lexists(_home(name)):
+            return name.rstrip("/")
+    if not is_place:
+        return ""
+    wild = _WILD.search(pattern)
+    return pattern[: wild.start()].rpartition("/")[0] if wild else pattern.rstrip("/")
 
 
 def _home(place: str) -> Path:

@@ -1,0 +1,33 @@
+"""What the names of reads mean, and what is said about wrong ones."""
+
+import pytest
+
+from mbc_engine.errors import ConfigError
+from mbc_engine.read_modes import READ_MODES, ReadMode, parse_read_mode
+
+
+@pytest.mark.parametrize("name", READ_MODES)
+def test_a_name_alone_leaves_the_number_to_the_model(name: str) -> None:
+    assert parse_read_mode(name) == ReadMode(name, None)
+
+
+@pytest.mark.parametrize("name", READ_MODES)
+def test_a_number_is_taken_from_the_least_on(name: str) -> None:
+    least = READ_MODES[name].least
+    if least is None:
+        with pytest.raises(ConfigError, match="takes no number"):
+            parse_read_mode(f"{name}:1")
+        return
+    assert parse_read_mode(f"{name}:{least}") == ReadMode(name, least)
+    with pytest.raises(ConfigError, match=f"at least {least}") as refused:
+        parse_read_mode(f"{name}:{least - 1}")
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "text", ["", "best", "routed:", "routed:x", "routed:-1", "routed:²", "routed:02", "routed:" + 5000 * "9"]
+)
+def test_what_is_no_read_is_refused_with_those_there_are(text: str) -> None:
+    with pytest.raises(ConfigError, match="no read") as refused:
+        parse_read_mode(text)
+    assert refused.value.hint == "There are flat, hierarchical, routed; a number may follow, as in routed:2."
