@@ -82,8 +82,9 @@ def read_written(found: dict[str, Result]) -> Iterator[str]:
         "are one row, weighted by how often it occurs, and keys and values of the codebook are computed once per "
         "model. It reads the counts from the bank's file. *Sources of flat* is what it leaves for later: which "
         "documents the attention went to, a scan of all codes. *Hierarchical* is the paper's divide and conquer, "
-        "whose result is another than that of the dense read; it and *routed* name their sources on the way. The "
-        "aggregator has the paper's shape and random weights; the codes are random. One thread, float32; medians of "
+        "whose result is another than that of the dense read, and whose memory grows until a group of groups is full "
+        "at N = M² = 65,536; it and *routed* name their sources on the way. The aggregator has the paper's shape and "
+        "random weights; the codes are random. One thread, float32; medians of "
         "repeated runs in a process of their own, files in the page cache. Memory is by how much the process grew at "
         "most, above the model itself and what libraries take on first use."
     )

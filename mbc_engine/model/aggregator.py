@@ -4,7 +4,7 @@ The bank has no positions, so the result does not depend on its order. A row may
 counts like n equal rows, exactly, since attention is a sum over rows (softmax weights ∝ n · exp(q·k/√d)).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -100,16 +100,19 @@ class Aggregator(nn.Module):
             bank: rows to read, [B, N, D], or [1, N, D] when all questions read the same.
             log_weights: log of each row's multiplicity, [B or 1, N]; None means one each.
         """
-        return self.read(question, self.project(bank), log_weights)
+        return self.read(question, self._projections(bank), log_weights)  # one block's at a time
 
     def project(self, bank: Tensor) -> list[KeyValue]:
         """Each block's keys and values of rows [B, N, D] or [1, N, D]: all of a bank that a read depends on."""
-        return [block.attention.project(bank) for block in self.blocks]  # type: ignore[operator, union-attr]
+        return list(self._projections(bank))
 
-    def read(self, question: Tensor, bank: Sequence[KeyValue], log_weights: Tensor | None = None) -> Aggregated:
+    def read(self, question: Tensor, bank: Iterable[KeyValue], log_weights: Tensor | None = None) -> Aggregated:
         """Read a bank that is projected already; otherwise as `forward`."""
         queries, attention = question, []
         for block, rows in zip(self.blocks, bank, strict=True):
             queries, weights = block(queries, rows, log_weights)
             attention.append(weights)
         return Aggregated(queries, torch.stack(attention).mean(0))
+
+    def _projections(self, bank: Tensor) -> Iterator[KeyValue]:
+        return (block.attention.project(bank) for block in self.blocks)  # type: ignore[operator, union-attr]

@@ -44,9 +44,10 @@ class Reader:
 
     def attend(self, question: Tensor, rows: Rows) -> Aggregated:
         """Questions [B, T, D] read the same rows."""
-        bank = self._projected if rows.are_codebook else self.aggregator.project(rows.vectors.unsqueeze(0))
         weights = None if rows.log_weights is None else rows.log_weights.unsqueeze(0)
-        return self.aggregator.read(question, bank, weights)
+        if rows.are_codebook:
+            return self.aggregator.read(question, self._projected, weights)
+        return self.aggregator(question, rows.vectors.unsqueeze(0), weights)  # type: ignore[no-any-return]
 
     @cached_property
     def _projected(self) -> list[KeyValue]:
