@@ -170,7 +170,7 @@ def time_removal(path: str) -> None:
 
 
 def memory_of_a_question(path: str) -> None:
-    """Bytes by which the process grows at most, and seconds, when a question is routed to the best 50 chunks."""
+    """Bytes by which the process grows at most, and seconds, when a question is routed to its best chunks."""
     import torch
 
     from mbc_engine.model.code_memory import BankMemory
