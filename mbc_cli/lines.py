@@ -7,12 +7,13 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.whole_file import whole_file
 
 STANDARD: Final = Path("-")
 # Nothing that a bank exports comes near; a line without end would fill the memory.
@@ -74,21 +75,13 @@ def written(path: Path, *, force: bool) -> Iterator[io.BufferedIOBase | BinaryIO
         raise ConfigError(f"{path} is not a file.", hint="Name a file, or - for stdout.")
     if target.exists() and not force:
         raise ConfigError(f"There is already a file at {path}.", hint="Name another, or replace it with --force.")
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        with partial.open("xb") as file:
-            with _compressing(file, target.suffix) as stream:
-                yield stream
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
+        with whole_file(target) as file, _compressing(file, target.suffix) as stream:
+            yield stream
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written: {_reason(error)}.", hint="Check the path and the room on the disk."
         ) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 class _Counted(io.RawIOBase):

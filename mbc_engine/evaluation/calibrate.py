@@ -3,7 +3,6 @@
 import os
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +21,7 @@ from mbc_engine.model.mbc import MBC
 from mbc_engine.model.memory import Memory
 from mbc_engine.model.reads import Reader
 from mbc_engine.model.scoring import memorise_documents
+from mbc_engine.whole_file import whole_file
 
 Gains = NDArray[np.float64]
 
@@ -113,20 +113,13 @@ def store(settings: ConfidenceSettings, folder: Path) -> None:
         ModelError: it cannot be written.
     """
     path = _config_of(folder)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         table["model"]["confidence"] = settings.model_dump()
-        with partial.open("x", encoding="utf-8") as file:
-            file.write(tomli_w.dumps(table))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        with whole_file(path) as file:
+            tomli_w.dump(table, file)
     except OSError as error:
         raise _not_writable(folder, (error.strerror or str(error)).lower()) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

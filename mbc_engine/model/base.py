@@ -10,14 +10,13 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.model.families import AttentionShape, attention_shape, family_of
 from mbc_engine.model.first_line import DECODING, FirstLineEnd, FirstLineStreamer, first_line
 from mbc_engine.model.prefix import KVPrefix
-from mbc_engine.model.token_loss import ROWS, token_loss
+from mbc_engine.model.token_loss import token_loss, token_losses
 
 
 @dataclass(frozen=True)
@@ -110,12 +109,8 @@ class BaseLM(nn.Module):
         The targets are those of `asked`, EOS included; an answer longer than its window is judged by its beginning.
         """
         texts = self.asked(questions, answers, question_window=question_window, answer_window=answer_window)
-        blocks = zip(self._before(prefix, texts).split(ROWS), texts.targets.split(ROWS), strict=True)
-        losses = [
-            functional.cross_entropy(self._logits(states).float(), ids, reduction="none") for states, ids in blocks
-        ]
         by_token = torch.zeros(texts.target_mask.shape, device=texts.ids.device)
-        by_token[texts.target_mask.bool()] = -torch.cat(losses)
+        by_token[texts.target_mask.bool()] = -token_losses(self._before(prefix, texts), texts.targets, self._logits)
         return by_token.sum(1) / texts.target_mask.sum(1)
 
     @torch.no_grad()

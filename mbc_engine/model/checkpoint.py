@@ -15,10 +15,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, fingerprint, upgrade
+from mbc_engine.bank import MemoryBank, ModelSignature, fingerprint, upgrade
 from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.model.builder import assemble, load_pretrained
+from mbc_engine.model.code_memory import shape_of
 from mbc_engine.model.digest import state_digest
 from mbc_engine.model.kv_lora import add_kv_lora, load_adapter, save_adapter
 from mbc_engine.model.mbc import MBC
@@ -63,8 +64,7 @@ def open_bank(model: MBC, path: Path, *, keeps_origins: bool = True, half: bool 
         ModelMismatch: another model wrote it.
         BankError: it cannot be opened or made.
     """
-    book = model.codebook
-    shape = CodeShape(book.tokens, book.levels, book.num_codes, book.per_position)
+    shape = shape_of(model.codebook)
     return MemoryBank.open_or_create(
         path, signature(model), shape, _books(model), keeps_origins=keeps_origins, half=half
     )

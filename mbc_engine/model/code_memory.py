@@ -35,7 +35,8 @@ class CodedMemory(ABC):
         self._codebook, self._weights = codebook, weights
 
     @abstractmethod
-    def __len__(self) -> int: ...
+    def _chunks(self) -> int:
+        """How many chunks there are, whatever they weigh."""
 
     @abstractmethod
     def _blocks(self) -> Iterator[tuple[Codes, Lengths]]:
@@ -52,6 +53,13 @@ class CodedMemory(ABC):
     @abstractmethod
     def _codes_at(self, chunks: NDArray[np.int64]) -> Codes:
         """The codes of chunks by their indices [n]: [n, T, levels]."""
+
+    def __len__(self) -> int:
+        return self._size
+
+    @cached_property
+    def _size(self) -> int:
+        return self._chunks() if self._weights is None else int((self._weights > 0).sum())
 
     def rows(self) -> Rows:
         """The codebook's rows and the logarithms of how often each occurs; -inf for those that do not.
@@ -156,16 +164,19 @@ class CodeMemory(CodedMemory):
         self._codes = codes
         self._lengths = np.ones(len(codes), np.int64) if lengths is None else lengths
 
-    def __len__(self) -> int:
-        return len(self._codes) if self._weights is None else int((self._weights > 0).sum())
+    def _chunks(self) -> int:
+        return len(self._codes)
 
     def _blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         yield self._codes, self._lengths
 
     def _sums(self, worths: Worths) -> Iterator[tuple[Worths, Lengths]]:
+        yield self._packed.sums(CodeTables(self._packed.shape, worths)), self._lengths
+
+    @cached_property
+    def _packed(self) -> PackedBlock:
         shape = shape_of(self._codebook)
-        block = PackedBlock(shape, pack(self._codes, shape), self._lengths)
-        yield block.sums(CodeTables(shape, worths)), self._lengths
+        return PackedBlock(shape, pack(self._codes, shape), self._lengths)
 
     def _counts(self) -> NDArray[np.int64]:
         return count(self._codes, shape_of(self._codebook))
@@ -195,8 +206,8 @@ class BankMemory(CodedMemory):
         super().__init__(codebook, weights)
         self._bank = bank
 
-    def __len__(self) -> int:
-        return self._bank.totals().chunks if self._weights is None else int((self._weights > 0).sum())
+    def _chunks(self) -> int:
+        return self._bank.totals().chunks
 
     def _blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         return self._bank.blocks()

@@ -109,7 +109,7 @@ class Recall:
             totals, sizes = self._bank.totals(), self._bank.sizes()
             memory = BankMemory(self._bank, model.codebook, selection)
             if not len(memory):
-                raise self._nothing_to_read()
+                raise self._nothing_to_read(totals)
             reading = model.read(questions, memory, read_mode=read_mode, top=max(1, sources), reader=self._reader)
             answers = model.say(reading, questions, max_new_tokens=max_new_tokens, beams=beams, said=said)
             answered = time.perf_counter()
@@ -136,8 +136,8 @@ class Recall:
             )
         ]
 
-    def _nothing_to_read(self) -> BankError:
-        if self._bank.totals().chunks:
+    def _nothing_to_read(self, totals: BankTotals) -> BankError:
+        if totals.chunks:
             return BankError(
                 f"No document of {self._bank.name} fits what was asked for.",
                 hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",

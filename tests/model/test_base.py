@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.model import base as module
+from mbc_engine.model import token_loss
 from mbc_engine.model.base import BaseLM, load_base
 from mbc_engine.model.families import FAMILIES
 from mbc_engine.model.prefix import KVPrefix
@@ -326,7 +326,7 @@ def test_each_question_has_a_passage_or_none(base: BaseLM) -> None:
 
 
 def test_the_likelihood_of_answers_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS", 4)  # the targets go through the head in several blocks
+    monkeypatch.setattr(token_loss, "ROWS", 4)  # the targets go through the head in several blocks
     base, prefix, expected = every_base, prefix_for(every_base, 3), []
     questions, answers = [QUESTIONS[1], "Ada?", ""], ["bergen", "Cadiz in the spring", "élan"]
     for index, target in enumerate([" Bergen", " Cadiz in the spring", " Élan"]):

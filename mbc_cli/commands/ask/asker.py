@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,13 +105,15 @@ class Asker:
         """
         from mbc_engine.serving.ask import Recall
 
-        with MemoryBank.open(self.path, read_only=True) as now:
+        with ExitStack() as stack:
+            now = stack.enter_context(MemoryBank.open(self.path, read_only=True))
             seen = now.header, self.path.stat().st_ino
-        if self._recall is None or seen != self._seen:
-            self.close()
-            self._bank = MemoryBank.open(self.path, read_only=True)
-            self._recall, self._seen = Recall(self._model, self._bank), seen
-        return self._recall
+            if self._recall is None or seen != self._seen:
+                recall = Recall(self._model, now)
+                self.close()
+                self._bank, self._recall, self._seen = now, recall, seen
+                stack.pop_all()  # it stays open
+            return self._recall
 
 
 @contextmanager
