@@ -3,6 +3,7 @@
 A config ends at the builder (`model/builder.py`) and at the trainer; modules below them take plain arguments.
 """
 
+import os
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -76,7 +77,7 @@ class LoraSettings(_Settings):
     rank: PositiveInt = 16
     alpha: PositiveInt = 32
     dropout: float = Field(0.05, ge=0, le=1)
-    layers: PositiveInt = Field(6, description="n_lora, the last layers")
+    layers: NonNegativeInt = Field(6, description="n_lora, the last layers; 0 is no KV-LoRA")
 
 
 class ConfidenceSettings(_Settings):
@@ -104,6 +105,7 @@ class ModelSettings(_Settings):
     documents: EncoderSettings
     questions: EncoderSettings
     tokens: PositiveInt = Field(12, description="T, vectors of a document")
+    quantised: bool = Field(True, description="documents become codes; false keeps them as vectors, as MAC does")
     centring: bool = False
     routing: bool = Field(False, description="a router, needed by the routed read")
     read: str = Field("flat", description="NAME or NAME:NUMBER, see read_modes.py")
@@ -130,7 +132,7 @@ class ModelSettings(_Settings):
         kind = READ_MODES[name]
         if kind.needs_router and not self.routing:
             raise ValueError(f"the {name} read needs model.routing = true")
-        if self.codebook.levels > 1 and not kind.reads_residual:
+        if self.quantised and self.codebook.levels > 1 and not kind.reads_residual:
             fitting = " or ".join(repr(other) for other, its in READ_MODES.items() if its.reads_residual)
             raise ValueError(f"residual codes (codebook.levels > 1) need read = {fitting}")
         return self
@@ -206,7 +208,7 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
     """
     if name in preset_names():
         text = (files("mbc_engine") / "presets" / f"{name}.toml").read_text()
-    elif Path(name).is_file():
+    elif os.path.isfile(name):  # noqa: PTH113  # Path.is_file() fails where a name is too long
         try:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

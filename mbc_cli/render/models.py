@@ -113,12 +113,12 @@ def _summary(model: ModelHere) -> dict[str, Any]:
 
 
 def made_of(settings: ModelSettings) -> dict[str, Any]:
-    """Base LM, encoders and codes as JSON."""
+    """Base LM, encoders and codes as JSON; codes are null in a model that makes none."""
     shape = code_shape(settings)
     return {
         "base": settings.base,
         "encoders": {"documents": settings.documents.name, "questions": settings.questions.name},
-        "codes": {**asdict(shape), "bits_per_chunk": shape.bits_per_chunk},
+        "codes": {**asdict(shape), "bits_per_chunk": shape.bits_per_chunk} if settings.quantised else None,
     }
 
 
@@ -128,26 +128,32 @@ def short(name: str) -> str:
 
 
 def layout(settings: ModelSettings) -> str:
-    """The codes of a chunk, as tokens x levels x codes; without levels where there is but one."""
+    """The codes of a chunk, as tokens x levels x codes; no levels where there is but one; none of vectors."""
+    if not settings.quantised:
+        return "none"
     shape = code_shape(settings)
     return " x ".join(map(str, (shape.tokens, *([shape.levels] if shape.levels > 1 else []), shape.num_codes)))
 
 
 def chunk(settings: ModelSettings) -> str:
-    """Bytes of a chunk, which need not be whole: chunks follow one another bit by bit."""
+    """Bytes of a chunk, which need not be whole: chunks follow one another bit by bit; or how many vectors it is."""
+    if not settings.quantised:
+        return counted(settings.tokens, "vector")
     return f"{code_shape(settings).bits_per_chunk / 8:.4g} B"
 
 
 def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
     shape, lora = code_shape(settings), settings.lora
     books = "a book for each token" if shape.per_position else "one book for all"
+    codes = f": {code_layout(shape.tokens, shape.levels, shape.num_codes)}, {books}" if settings.quantised else ""
+    depth = f"rank {lora.rank} in the last {counted(lora.layers, 'layer')}" if lora.layers else "none"
     return [
         ("base LM", f"{settings.base}{_held(settings.base_weights)}"),
         ("documents", _encoder(settings.documents)),
         ("questions", _encoder(settings.questions)),
-        ("a chunk", f"{chunk(settings)}: {code_layout(shape.tokens, shape.levels, shape.num_codes)}, {books}"),
+        ("a chunk", f"{chunk(settings)}{codes}"),
         ("reads", settings.read),
-        ("KV-LoRA", f"rank {lora.rank} in the last {counted(lora.layers, 'layer')}"),
+        ("KV-LoRA", depth),
         ("prefix", f"{counted(settings.prefix.columns, 'column')} a layer"),
     ]
 

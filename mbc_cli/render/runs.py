@@ -151,8 +151,8 @@ def _step_facts(told: RunHistory) -> list[tuple[str, str]]:
         return []
     route = "" if latest.route_accuracy is None else f", source {latest.route_accuracy:.0%}"
     use = f"perplexity {latest.perplexity:.4g}, {latest.dead_codes:,} dead, {told.codes_reset:,} reset"
-    if latest.perplexity == 1:  # as long as nothing is used
-        use = "none yet"
+    if latest.perplexity <= 1:  # as long as nothing is used; 0 in a model that makes none
+        use = "none yet" if latest.perplexity else "none"
     codes = f"since step {told.quantised.step:,}, {use}" if told.quantised else use
     pace = f"{told.throughput or 0:.0f} questions/s" + (f", {seconds(left)} left" if left else "")
     return [

@@ -1,11 +1,13 @@
-"""The frozen base LM f_theta_b with its tokenizer: losses and texts under a key/value prefix.
+"""The base LM f_theta_b with its tokenizer: losses and texts under a key/value prefix, or without one.
 
-Positions start after the prefix: the first token of a text stands at position P, and padding does not count.
+It is frozen, as a memory wants it, until `tune` makes it learn. Positions start after the prefix: the first token of a
+text stands at position P, and padding does not count.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -24,6 +26,7 @@ from mbc_engine.model.first_line import DECODING, FirstLineEnd, FirstLineStreame
 from mbc_engine.model.prefix import KVPrefix
 from mbc_engine.model.pretrained import open_pretrained, told_of
 from mbc_engine.model.token_loss import token_loss, token_losses
+from mbc_engine.model.tokenised_text import TokenisedText
 from mbc_engine.model.weights import base_dtype
 from mbc_engine.model_folder import EMBEDDED, packaged_model
 
@@ -49,7 +52,7 @@ class Targets:
 
 
 class BaseLM(nn.Module):
-    """A frozen causal LM that reads prefixes.
+    """A causal LM that reads prefixes, frozen until it is tuned.
 
     Args:
         model: any supported `AutoModelForCausalLM`.
@@ -90,11 +93,84 @@ class BaseLM(nn.Module):
         whole: list[int] = self.tokenizer("a")["input_ids"]
         return whole[: whole.index(self._tokens(["a"], 1)[0][0])]
 
+    def no_prefix(self, batch: int) -> KVPrefix:
+        """The prefix of nothing before `batch` texts, for a base LM that is used by itself."""
+        shape = self.shape
+        return KVPrefix.none(
+            batch,
+            layers=shape.layers,
+            kv_heads=shape.kv_heads,
+            head_dim=shape.head_dim,
+            device=self.model.device,
+        )
+
+    def tune(self) -> None:
+        """Let all weights learn. `loss` then has gradients for them, the output head's included.
+
+        Raises:
+            ModelError: weights are packed or rounded; small updates would be lost in them.
+        """
+        coarse = {str(value.dtype).removeprefix("torch.") for value in self.parameters()} - {"float32"}
+        if coarse:
+            raise ModelError(
+                f"A base LM can only be tuned in float32, and weights of this one are {min(coarse)}.",
+                hint="Hold its weights as float32: model.base_weights=float32.",
+            )
+        self.model.requires_grad_(True)
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer to a folder that `load_base` opens."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def pieces(self, text: str, window: int) -> list[TokenisedText]:
+        """A text in pieces of at most `window` tokens, and of no more than the context holds; an empty one has none.
+
+        The pieces are equally long, but for a token: each is to be a step of learning, and a short rest of one would
+        count as much as all before it.
+
+        Raises:
+            ModelError: the tokenizer does not know where its tokens lie.
+        """
+        if not self.tokenizer.is_fast:
+            raise ModelError(
+                "The base LM's tokenizer does not tell where its tokens lie in a text.", hint="Take another base LM."
+            )
+        encoded = self.tokenizer(
+            text,
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_offsets_mapping=True,
+            verbose=False,
+        )
+        ids, spans = encoded["input_ids"], encoded["offset_mapping"]
+        count = -(-len(ids) // min(window, self.context - max(1, len(self._begin))))
+        cuts = [len(ids) * number // count for number in range(count + 1)] if count else [0]
+        return [_piece(text, ids[start:end], spans[start:end]) for start, end in pairwise(cuts)]
+
     def asked(
-        self, questions: Sequence[str], answers: Sequence[str], *, question_window: int, answer_window: int
+        self,
+        questions: Sequence[str],
+        answers: Sequence[str],
+        *,
+        passages: Sequence[str] | None = None,
+        question_window: int,
+        answer_window: int,
     ) -> Targets:
-        """Questions as given texts, answers as targets: capitalised, after a space, ended by EOS."""
-        given = self._given(questions, question_window)
+        """Questions as given texts, answers as targets: capitalised, after a space, ended by EOS.
+
+        Args:
+            questions: those longer than the window are cut.
+            answers: one for each question.
+            passages: a text for each question to stand on the line before it, as in `generate` without a prefix when
+                `max_new_tokens` is the answers' window.
+            question_window: longest question in tokens.
+            answer_window: longest answer in tokens, EOS included.
+        """
+        if passages is None:
+            given = self._given(questions, question_window)
+        else:
+            given = self._prompts(questions, passages, window=question_window, room=self.context - answer_window)
         targets = [
             [*tokens, self._end]
             for tokens in self._tokens([_as_target(answer) for answer in answers], answer_window - 1)
@@ -107,7 +183,31 @@ class BaseLM(nn.Module):
 
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         """Mean negative log-likelihood of the target tokens under prefixes, a scalar in nats (paper, section 3.5)."""
-        return token_loss(self._before(prefix, texts), texts.targets, self._logits)
+        states = self._before(prefix, texts)
+        if self._head_learns:
+            return token_losses(states, texts.targets, self._logits).mean()
+        return token_loss(states, texts.targets, self._logits)
+
+    def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
+        """Mean over a piece's tokens of weight times negative log-likelihood, a scalar in nats.
+
+        As in `written`, the first token is predicted from BOS, or in most families EOS. What weighs nothing is not
+        computed, so that weights of 0 get no gradient.
+
+        Args:
+            piece: one of `pieces`.
+            weights: of its tokens, [S].
+        """
+        texts = self._targets([self._begin or [self._end]], [list(piece.ids)])
+        weights = weights.to(texts.ids.device)
+        counted = weights != 0
+        states = self._before(self.no_prefix(1), texts)[counted]
+        losses = token_losses(states, texts.targets[counted], self._logits)
+        return (weights[counted] * losses).sum() / len(weights)
+
+    @property
+    def _head_learns(self) -> bool:
+        return any(value.requires_grad for value in self.model.get_output_embeddings().parameters())
 
     @torch.no_grad()
     def log_likelihood(
@@ -266,6 +366,12 @@ def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torc
     if opened.tokenizer.eos_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no token that ends a text.", hint="Take another base LM.")
     return BaseLM(opened.model, opened.tokenizer)
+
+
+def _piece(text: str, ids: list[int], spans: list[tuple[int, int]]) -> TokenisedText:
+    """The part of a text that tokens cover, their spans told from its beginning."""
+    start, end = spans[0][0], max(end for _, end in spans)
+    return TokenisedText(text[start:end], tuple(ids), tuple((first - start, last - start) for first, last in spans))
 
 
 def _as_target(answer: str) -> str:

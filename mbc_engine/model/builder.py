@@ -50,10 +50,11 @@ def shares_encoder(settings: ModelSettings) -> bool:
 
 
 def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
-    """An untrained model around pretrained parts, with a fresh KV-LoRA."""
+    """An untrained model around pretrained parts, with a fresh KV-LoRA if it is to have one."""
     lora, base = settings.lora, pretrained.base.model
-    adapter = kv_lora_config(base, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, layers=lora.layers)
-    add_kv_lora(base, adapter)
+    if lora.layers:
+        adapter = kv_lora_config(base, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, layers=lora.layers)
+        add_kv_lora(base, adapter)
     return assemble(settings, pretrained)
 
 
@@ -65,7 +66,7 @@ def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
         base=pretrained.base,
         documents=_text_encoder(pretrained.documents, settings.documents, settings, shape.dim),
         questions=_text_encoder(pretrained.questions, settings.questions, settings, shape.dim),
-        codebook=_codebook(settings.codebook, shape.dim, settings.tokens),
+        codebook=_codebook(settings.codebook, shape.dim, settings.tokens) if settings.quantised else None,
         aggregator=Aggregator(
             shape.dim,
             blocks=settings.aggregator.blocks,

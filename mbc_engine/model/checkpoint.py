@@ -1,4 +1,4 @@
-"""A model as a folder: `config.toml`, `model.safetensors` (everything trained) and `adapter/` (peft).
+"""A model as a folder: `config.toml`, `model.safetensors` (everything trained) and, with KV-LoRA, `adapter/` (peft).
 
 Frozen pretrained parts are referred to by name, not stored. No pickle is read or written.
 """
@@ -67,9 +67,10 @@ def open_bank(model: MBC, path: Path, *, keeps_origins: bool = True, half: bool 
 
     Raises:
         ModelMismatch: another model wrote it.
+        ModelError: the model makes no codes.
         BankError: it cannot be opened or made.
     """
-    shape = shape_of(model.codebook)
+    shape = shape_of(model.require_codebook())
     return MemoryBank.open_or_create(
         path, signature(model), shape, _books(model), keeps_origins=keeps_origins, half=half
     )
@@ -86,13 +87,17 @@ def upgrade_bank(model: MBC, path: Path) -> bool:
 
 
 def signature(model: MBC) -> ModelSignature:
-    """What a bank remembers of the model that wrote it."""
+    """What a bank remembers of the model that wrote it.
+
+    Raises:
+        ModelError: the model makes no codes.
+    """
     amortizer, codebook = fingerprints(model)
     return ModelSignature(model.name, amortizer, codebook)
 
 
 def _books(model: MBC) -> NDArray[np.float32]:
-    return model.codebook.books.detach().float().cpu().numpy()
+    return model.require_codebook().books.detach().float().cpu().numpy()
 
 
 def save_model(
@@ -108,12 +113,14 @@ def save_model(
         writes: False only gives the parts of this process to the one that writes.
     """
     weights = whole_state(trained_state(model), keeps=writes)
-    adapter = whole_state(adapter_state(model.base.model), keeps=writes)
+    has_adapter = model.settings.lora.layers > 0
+    adapter = whole_state(adapter_state(model.base.model), keeps=writes) if has_adapter else {}
     if not writes:
         return
     folder.mkdir(parents=True, exist_ok=True)
     save_file({name: value.to(dtype) for name, value in weights.items()}, folder / WEIGHTS, {"format": "mbc-1"})
-    save_adapter(model.base.model, adapter, folder / ADAPTER)
+    if has_adapter:
+        save_adapter(model.base.model, adapter, folder / ADAPTER)
     (folder / CONFIG).write_text(config.to_toml())
 
 
@@ -138,7 +145,8 @@ def load_into(model: MBC, folder: Path) -> None:
         ModelError: they are damaged or do not fit.
     """
     try:
-        load_adapter(model.base.model, folder / ADAPTER)
+        if model.settings.lora.layers:
+            load_adapter(model.base.model, folder / ADAPTER)
         state = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"The weights in {folder} cannot be read: {error}", hint="Get the model again.") from error
@@ -159,7 +167,8 @@ def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
     folder = find_model(str(name))
     config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))
     model = assemble(config.model, load_pretrained(config.model, device=device))
-    _add_adapter(model, folder / ADAPTER)
+    if config.model.lora.layers:
+        _add_adapter(model, folder / ADAPTER)
     model.to(device)
     load_into(model, folder)
     model.name = name if isinstance(name, str) else folder.name

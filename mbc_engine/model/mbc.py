@@ -20,6 +20,7 @@ from mbc_engine.model.base import BaseLM
 from mbc_engine.model.chunker import Chunker
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Memory
+from mbc_engine.model.padded_batches import padded_batches
 from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reader, Reading, read
@@ -83,7 +84,8 @@ class TextEncoder(nn.Module):
     def batches(self, texts: Sequence[str], size: int) -> Iterator[list[int]]:
         """Indices of texts to encode together, at most `size`; on a CPU fewer where they are long."""
         device = next(self.amortizer.parameters()).device
-        return _by_length(texts, size, _CPU_CHARACTERS if device.type == "cpu" else math.inf)
+        longest = _CPU_CHARACTERS if device.type == "cpu" else math.inf
+        return padded_batches(list(map(len, texts)), size=size, longest=longest)
 
     @torch.no_grad()
     def sentence_vectors(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
@@ -102,10 +104,11 @@ class MBC(nn.Module):
     Attributes:
         settings: what it is made of.
         name: how it is called in messages.
-        base: the frozen base LM with KV-LoRA.
+        base: the frozen base LM, with KV-LoRA if the settings say so.
         documents, questions: g_amort and g_input.
-        codebook, aggregator, prefix, router: see their modules.
-        is_quantising: False only in a warm start of training, when documents are still continuous vectors.
+        codebook: None in a model that does not quantise, such as MAC; see `require_codebook`.
+        aggregator, prefix, router: see their modules.
+        is_quantising: whether documents are codes; see `is_warming_up`.
     """
 
     def __init__(
@@ -115,7 +118,7 @@ class MBC(nn.Module):
         base: BaseLM,
         documents: TextEncoder,
         questions: TextEncoder,
-        codebook: Codebook,
+        codebook: Codebook | None,
         aggregator: Aggregator,
         prefix: PrefixNetwork,
         router: Router | None,
@@ -126,7 +129,25 @@ class MBC(nn.Module):
         self.base = base
         self.documents, self.questions = documents, questions
         self.codebook, self.aggregator, self.prefix, self.router = codebook, aggregator, prefix, router
-        self.is_quantising = True
+        self.is_quantising = codebook is not None
+
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether documents are to become codes and are not yet: only in a warm start of training."""
+        return self.codebook is not None and not self.is_quantising
+
+    def require_codebook(self) -> Codebook:
+        """The codebook.
+
+        Raises:
+            ModelError: there is none: documents are vectors, and no bank holds these.
+        """
+        if self.codebook is None:
+            raise ModelError(
+                f"The model {self.name} makes no codes of documents, and a bank holds nothing else.",
+                hint="Take one trained with model.quantised = true; models without codes are there to be compared.",
+            )
+        return self.codebook
 
     def train(self, mode: bool = True) -> Self:
         """Training mode for what trains; frozen parts stay deterministic, without their dropout."""
@@ -147,12 +168,26 @@ class MBC(nn.Module):
 
     @torch.no_grad()
     def memorise(self, texts: Sequence[str], *, batch_size: int = 32) -> np.ndarray:
-        """Codes of texts that fit the window: [N, T, levels] uint16 (paper, algorithm 2, lines 2 to 5)."""
-        codes = np.zeros((len(texts), self.settings.tokens, self.codebook.levels), dtype=np.uint16)
+        """Codes of texts that fit the window: [N, T, levels] uint16 (paper, algorithm 2, lines 2 to 5).
+
+        Raises:
+            ModelError: the model makes none.
+        """
+        codebook = self.require_codebook()
+        codes = np.zeros((len(texts), self.settings.tokens, codebook.levels), dtype=np.uint16)
         for chosen in self.documents.batches(texts, batch_size):
-            encoded = self.codebook.encode(self.documents([texts[index] for index in chosen]))
+            encoded = codebook.encode(self.documents([texts[index] for index in chosen]))
             codes[chosen] = encoded.cpu().numpy()
         return codes
+
+    @torch.no_grad()
+    def amortise(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
+        """Continuous vectors of texts that fit the window, [N, T, D] float32: what MAC remembers."""
+        device = next(self.documents.amortizer.parameters()).device
+        vectors = torch.zeros(len(texts), self.settings.tokens, self.base.shape.dim, device=device)
+        for chosen in self.documents.batches(texts, batch_size):
+            vectors[chosen] = self.documents([texts[index] for index in chosen]).float()
+        return vectors
 
     @torch.no_grad()
     def read(
@@ -232,21 +267,3 @@ class MBC(nn.Module):
         reading = self.read(questions, memory, read_mode=read_mode, top=top, reader=reader)
         texts = self.say(reading, questions, max_new_tokens=max_new_tokens)
         return [Answer(text, tuple(sources)) for text, sources in zip(texts, reading.sources, strict=True)]
-
-
-def _by_length(texts: Sequence[str], size: int, characters: float) -> Iterator[list[int]]:
-    """Indices of texts, shortest first, so that little of a padded batch is padding.
-
-    Args:
-        texts: in any order.
-        size: most texts of a batch.
-        characters: most characters of a batch, padding included; a text that has more stands alone.
-    """
-    batch: list[int] = []
-    for index in sorted(range(len(texts)), key=lambda index: len(texts[index])):
-        if batch and (len(batch) == size or (len(batch) + 1) * len(texts[index]) > characters):
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch

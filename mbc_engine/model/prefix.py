@@ -16,6 +16,12 @@ class KVPrefix:
     keys: Tensor
     values: Tensor
 
+    @staticmethod
+    def none(batch: int, *, layers: int, kv_heads: int, head_dim: int, device: torch.device) -> "KVPrefix":
+        """No columns before any of `batch` texts: P is 0, and a base LM does as it does by itself."""
+        columns = torch.empty(batch, layers, kv_heads, 0, head_dim, device=device)
+        return KVPrefix(columns, columns)
+
     @property
     def length(self) -> int:
         """P, the prefix columns of a layer."""

@@ -33,14 +33,14 @@ class Reader:
 
     Attributes:
         aggregator: h_psi.
-        codebook: what the codes of memories are indices into.
+        codebook: what the codes of memories are indices into; None where memories hold vectors alone.
         router: None in a model trained without one.
         routed_documents: how many chunks a routed read aggregates.
         group_documents: how many chunks make a group of a hierarchical read (M in the paper).
     """
 
     aggregator: Aggregator
-    codebook: Codebook
+    codebook: Codebook | None
     router: Router | None
     routed_documents: int
     group_documents: int
@@ -55,7 +55,17 @@ class Reader:
     @cached_property
     def _projected(self) -> list[KeyValue]:
         """Keys and values of the codebook for each block, computed once: ten times the work of a read with them."""
-        return self.aggregator.project(self.codebook.books[:1].flatten(1, 2))
+        return self.aggregator.project(self._books.books[:1].flatten(1, 2))
+
+    @property
+    def shape(self) -> CodeShape:
+        """What codes look like; asked for where there are some."""
+        return shape_of(self._books)
+
+    @property
+    def _books(self) -> Codebook:
+        assert self.codebook is not None, "codes come with a codebook"
+        return self.codebook
 
 
 Rankings = list[list[Ranked]]
@@ -116,9 +126,10 @@ def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, number
         return ranking.result()
 
     def find_codes() -> CodeMap | None:
-        shape = shape_of(reader.codebook)
-        attention: CodeMap = read.attention.float().cpu().numpy()
-        return attention.reshape(-1, 1, shape.positions, shape.num_codes) if rows.are_codebook else None
+        if not rows.are_codebook:
+            return None
+        shape, attention = reader.shape, read.attention.float().cpu().numpy()
+        return attention.reshape(-1, 1, shape.positions, shape.num_codes)
 
     return Reading(question, read.modulation, find_sources, find_codes)
 
@@ -141,7 +152,7 @@ def read_hierarchical(reader: Reader, question: Tensor, memory: Memory, top: int
         question,
         last.modulation,
         lambda: [_ranked(shares, top) for shares in remembered_shares],
-        lambda: _codes_of(remembered_shares, memory, shape_of(reader.codebook)),
+        lambda: _codes_of(remembered_shares, memory, reader),
     )
 
 
@@ -161,13 +172,13 @@ def _ranked(shares: Sequence[Share], top: int) -> list[Ranked]:
     return [Ranked(own.chunk, own.share, ties) for own, ties in zip(shares, equal, strict=False)]
 
 
-def _codes_of(shares: Sequence[Sequence[Share]], memory: Memory, shape: CodeShape) -> CodeMap | None:
+def _codes_of(shares: Sequence[Sequence[Share]], memory: Memory, reader: Reader) -> CodeMap | None:
     """The shares of each question's documents spread evenly over the codes of one chunk of each."""
     chunks = np.unique([own.chunk for several in shares for own in several])
     codes = memory.chosen(chunks[None]).codes
     if codes is None:
         return None
-    maps = []
+    maps, shape = [], reader.shape
     for several in shares:
         rows = np.searchsorted(chunks, [own.chunk for own in several])
         each = np.array([[[own.share] * shape.tokens for own in several]])
@@ -202,7 +213,7 @@ def read_routed(reader: Reader, question: Tensor, memory: Memory, top: int, numb
     def find_codes() -> CodeMap | None:
         if codes is None:
             return None
-        return spread(read.attention.float().cpu().numpy().reshape(codes.shape[:3]), codes, shape_of(reader.codebook))
+        return spread(read.attention.float().cpu().numpy().reshape(codes.shape[:3]), codes, reader.shape)
 
     return Reading(question, read.modulation, documents.result, find_codes)
 

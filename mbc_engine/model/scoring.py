@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from mbc_engine.datasets.example import QAExample
@@ -12,7 +12,11 @@ from mbc_engine.metrics import Scores, exact_match, f1, lenient_match, shortest
 from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.memory import Memory
+from mbc_engine.model.reads import Reader
 from mbc_engine.model.vector_memory import VectorMemory
+
+# How many documents an answer is said to come from.
+SOURCES: Final = 5
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,14 @@ class Memorised:
 
     memory: Memory
     document_of: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a model said, and from which of the texts, best first."""
+
+    text: str
+    sources: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -63,15 +75,38 @@ def ask_all(
     asked = examples if asked is None else asked
     texts = list(dict.fromkeys(example.text for example in examples))
     place = {text: index for index, text in enumerate(texts)}
-    memorised, reader = memorise_documents(model, texts, batch_size=batch_size), model.reader()
-    for start in range(0, len(asked), batch_size):
-        batch = asked[start : start + batch_size]
-        questions = [example.question for example in batch]
-        answers = model.answer(questions, memorised.memory, read_mode=read_mode, top=5, reader=reader)
-        for example, answer in zip(batch, answers, strict=True):
-            sources = [int(memorised.document_of[source.chunk]) for source in answer.sources]
-            own = place[example.text]
-            yield Outcome(example, answer.text, sources.index(own) if own in sources else None)
+    memorised, questions = memorise_documents(model, texts, batch_size=batch_size), [one.question for one in asked]
+    answers = answer_from(model, questions, memorised, read_mode=read_mode, batch_size=batch_size)
+    for example, answer in zip(asked, answers, strict=True):
+        own = place[example.text]
+        yield Outcome(example, answer.text, answer.sources.index(own) if own in answer.sources else None)
+
+
+def answer_from(
+    model: MBC,
+    questions: Sequence[str],
+    memorised: Memorised,
+    *,
+    read_mode: str | None = None,
+    reader: Reader | None = None,
+    batch_size: int = 32,
+) -> Iterator[Answered]:
+    """Answer questions from a memory, batch by batch.
+
+    Args:
+        model: what is asked.
+        questions: in an order in which neighbours are about as long, where time counts.
+        memorised: what it remembers.
+        read_mode: see `MBC.read`.
+        reader: the model's, kept from before.
+        batch_size: questions at a time.
+    """
+    reader = reader or model.reader()
+    for start in range(0, len(questions), batch_size):
+        batch = questions[start : start + batch_size]
+        for answer in model.answer(batch, memorised.memory, read_mode=read_mode, top=SOURCES, reader=reader):
+            chunks = [source.chunk for source in answer.sources]
+            yield Answered(answer.text, tuple(map(int, memorised.document_of[chunks])) if chunks else ())
 
 
 def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32) -> Memorised:
@@ -89,11 +124,10 @@ def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32
     return Memorised(memory, np.repeat(np.arange(len(texts)), lengths))
 
 
-@torch.no_grad()
 def memorise(
     model: MBC, chunks: Sequence[str], lengths: NDArray[np.int64] | None = None, *, batch_size: int = 32
 ) -> Memory:
-    """A memory of chunks: codes, or continuous vectors while the model does not quantise yet.
+    """A memory of chunks: codes, or continuous vectors where the model does not quantise, or not yet.
 
     Args:
         model: what encodes them.
@@ -102,9 +136,8 @@ def memorise(
         batch_size: chunks encoded at a time.
     """
     if model.is_quantising:
-        return CodeMemory(model.memorise(chunks, batch_size=batch_size), model.codebook, lengths)
-    vectors = [model.documents(chunks[start : start + batch_size]) for start in range(0, len(chunks), batch_size)]
-    return VectorMemory(torch.cat(vectors), lengths)
+        return CodeMemory(model.memorise(chunks, batch_size=batch_size), model.require_codebook(), lengths)
+    return VectorMemory(model.amortise(chunks, batch_size=batch_size), lengths)
 
 
 def score(outcomes: Sequence[Outcome]) -> Scores:

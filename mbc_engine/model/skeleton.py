@@ -188,10 +188,12 @@ def _parts(model: MBC) -> Iterator[tuple[str, Iterable[nn.Parameter]]]:
     """The parts of a model by the names that people know, with their parameters."""
     of_base = list(model.base.parameters())
     yield "base LM", [parameter for parameter in of_base if not parameter.requires_grad]
-    yield "KV-LoRA", [parameter for parameter in of_base if parameter.requires_grad]
+    if lora := [parameter for parameter in of_base if parameter.requires_grad]:
+        yield "KV-LoRA", lora
     yield "amortizer", model.documents.parameters()
     yield "question encoder", model.questions.parameters()
-    yield "codebook", model.codebook.parameters()
+    if model.codebook is not None:
+        yield "codebook", model.codebook.parameters()
     yield "aggregator", model.aggregator.parameters()
     yield "prefix network", model.prefix.parameters()
     if model.router is not None:

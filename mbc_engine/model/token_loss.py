@@ -1,7 +1,8 @@
-"""Cross-entropy through a frozen output head, a few rows at a time: the logits of a whole batch never exist at once.
+"""Cross-entropy through an output head, a few rows at a time: the logits of a whole batch never exist at once.
 
 A vocabulary is wide; its logits and their gradient dwarf everything else a step holds, on a CPU's cache as on a GPU.
-The head needs no gradient of its own, so each block's gradient is taken on the way forward and the logits are dropped.
+A frozen head needs no gradient of its own, so each block's gradient is taken on the way forward and the logits are
+dropped; one that learns computes its logits a second time on the way back.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 ROWS = 512
 
@@ -46,6 +48,12 @@ def token_loss(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor]
 
 
 def token_losses(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor]) -> Tensor:
-    """Negative log-likelihood of each token, [N] in nats, without gradient; otherwise as `token_loss`."""
+    """Negative log-likelihood of each token, [N] in nats; otherwise as `token_loss`, but the head may learn too."""
+
+    def block(some: Tensor, ids: Tensor) -> Tensor:
+        return functional.cross_entropy(head(some).float(), ids, reduction="none")
+
     blocks = zip(states.split(ROWS), targets.split(ROWS), strict=True)
-    return torch.cat([functional.cross_entropy(head(some).float(), ids, reduction="none") for some, ids in blocks])
+    if len(targets) <= ROWS or not torch.is_grad_enabled():
+        return torch.cat([block(some, ids) for some, ids in blocks])
+    return torch.cat([checkpoint(block, some, ids, use_reentrant=False) for some, ids in blocks])

@@ -114,7 +114,7 @@ class Recall:
         model, began = self._model, time.perf_counter()
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
-            memory = BankMemory(self._bank, model.codebook, selection)
+            memory = BankMemory(self._bank, model.require_codebook(), selection)
             if not len(memory):
                 raise self._nothing_to_read(totals)
             reading = model.read(questions, memory, read_mode=read_mode, top=max(1, sources), reader=self._reader)

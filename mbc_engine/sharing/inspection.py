@@ -60,7 +60,7 @@ class SharedModel:
 
 
 def code_shape(settings: ModelSettings) -> CodeShape:
-    """What the codes of a chunk look like.
+    """What the codes of a chunk look like, or would, in a model that makes none.
 
     Raises:
         ConfigError: no bank can hold them.
@@ -84,10 +84,10 @@ def inspect(folder: Path, what: str, way_out: str) -> SharedModel:
         ModelError: something is missing, damaged, does not fit together, or is not to be trusted.
     """
     try:
-        missing = [name for name in MODEL_FILES if not (folder / name).is_file()]
-        if missing:
-            raise _Unsound(f"it has no {missing[0]}")
+        _require_files(folder, CONFIG)
         config = _config(folder)
+        _require_shareable(config.model)
+        _require_files(folder, *MODEL_FILES)
         _require_names(config.model)
         weights, adapter = _tensors(folder / WEIGHTS), _tensors(folder / ADAPTER_WEIGHTS)
         _require_weights(config.model, weights)
@@ -124,6 +124,20 @@ def _config(folder: Path) -> Config:
         raise _Unsound(error.message.rstrip(".")) from error
     except RecursionError as error:
         raise _Unsound(f"{CONFIG} is nested without end") from error
+
+
+def _require_files(folder: Path, *names: str) -> None:
+    for name in names:
+        if not (folder / name).is_file():
+            raise _Unsound(f"it has no {name}")
+
+
+def _require_shareable(settings: ModelSettings) -> None:
+    """Models are shared to make and to read banks; those without codes or KV-LoRA are made to be compared."""
+    if not settings.quantised:
+        raise _Unsound("it makes no codes (model.quantised = false), and no bank could be made with it")
+    if not settings.lora.layers:
+        raise _Unsound("it has no KV-LoRA (model.lora.layers = 0), which shared models have")
 
 
 def _require_names(settings: ModelSettings) -> None:

@@ -1,14 +1,13 @@
 """A training set: distinct documents, the questions about them, and the order of each epoch."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.metrics import shortest
-from mbc_engine.model.mbc import TextEncoder
 
 
 @dataclass(frozen=True)
@@ -24,27 +23,6 @@ class Batch:
     examples: list[int]
     documents: list[int]
     own: list[int]
-
-
-def within_window(examples: Sequence[QAExample], encoder: TextEncoder) -> list[QAExample]:
-    """The examples with documents that fit the encoder: a longer one gives way to its chunk with the answer.
-
-    Where no chunk holds the shortest answer literally, the first one stands.
-    """
-    chunks: dict[str, list[str]] = {}
-    texts = list(dict.fromkeys(example.text for example in examples))
-    for text, count in zip(texts, encoder.chunker.token_counts(texts), strict=True):
-        if count > encoder.chunker.capacity:
-            chunks[text] = encoder.chunker(text)
-
-    def fitting(example: QAExample) -> QAExample:
-        pieces = chunks.get(example.text)
-        if pieces is None:
-            return example
-        answer = shortest(example.answers)
-        return replace(example, text=next((piece for piece in pieces if answer in piece), pieces[0]))
-
-    return [fitting(example) for example in examples]
 
 
 def require_examples(examples: Sequence[QAExample]) -> None:

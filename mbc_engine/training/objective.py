@@ -75,7 +75,8 @@ class Objective(nn.Module):
         """
         model, weights, processes = self.model, self.settings.losses, self.processes
         vectors = self._document_vectors(batch.documents, chance)
-        quantized = model.codebook.quantize(vectors) if model.is_quantising else None
+        codebook = model.codebook if model.is_quantising else None
+        quantized = codebook.quantize(vectors) if codebook is not None else None
         memory = quantized.vectors if quantized is not None else vectors
 
         share = processes.share(len(batch.examples))

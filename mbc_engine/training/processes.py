@@ -81,19 +81,21 @@ class Processes:
         """Whether the launch asks for parameters in parts (FSDP)."""
         return bool(self.accelerator.state.distributed_type == DistributedType.FSDP)
 
-    def prepare(self, training: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module) -> torch.optim.Optimizer:
+    def prepare(
+        self, training: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module | None
+    ) -> torch.optim.Optimizer:
         """Wrap what trains as the launch asks for; from here on `inside` is the way to use it.
 
         Args:
             training: everything with parameters.
             optimizer: of these.
             whole: a part of it that every process keeps whole: written to by other means than gradients, and with
-                the same gradient in every process.
+                the same gradient in every process; None if there is none.
 
         Returns:
             The optimiser to use.
         """
-        if self.shards:
+        if self.shards and whole is not None:
             self.accelerator.state.fsdp_plugin.ignored_modules = [whole]
         self._inside, prepared = self.accelerator.prepare(_Inside(training), optimizer)
         own: torch.optim.Optimizer = prepared

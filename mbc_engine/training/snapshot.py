@@ -3,18 +3,17 @@
 Random numbers need no state: each step seeds its own from the run's seed and its number.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from mbc_engine.model.checkpoint import load_trained_state, trained_state
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.sharding import laid_out_like, whole_state
+from mbc_engine.model.tensor_file import write_tensors
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,7 @@ def save_snapshot(
     whole = whole_state(tensors, keeps=writes)
     if not writes:
         return
-    partial = path.with_suffix(".partial")
-    try:
-        save_file(whole, partial, {name: repr(value) for name, value in vars(progress).items()})
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)  # of a full disk, what was written takes up the rest
+    write_tensors(path, whole, {name: repr(value) for name, value in vars(progress).items()})
 
 
 def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> Progress:

@@ -27,6 +27,7 @@ from mbc_engine.events import (
     Validated,
 )
 from mbc_engine.metrics import Scores
+from mbc_engine.model.answer_chunks import within_window
 from mbc_engine.model.builder import build, load_pretrained, trainable_parameters
 from mbc_engine.model.checkpoint import load_into
 from mbc_engine.model.compiling import compile_parts
@@ -35,7 +36,7 @@ from mbc_engine.model.mbc import TextEncoder
 from mbc_engine.model.scoring import ask_all, score
 from mbc_engine.run_folder import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED
 from mbc_engine.training.clipping import clip_gradients
-from mbc_engine.training.data import Batch, TrainingSet, require_examples, within_window
+from mbc_engine.training.data import Batch, TrainingSet, require_examples
 from mbc_engine.training.keeping import at_work, keep_model, recover_model
 from mbc_engine.training.objective import Losses, Objective
 from mbc_engine.training.processes import Made, Processes, processes_on
@@ -146,10 +147,10 @@ class _Training:
             checkpoint_layers(self.model)
         if self.settings.compile:
             compile_parts(self.model)
-        self.model.is_quantising = not self.settings.quantise_from or start is not None
-        self.data = TrainingSet(within_window(examples, self.model.documents))
-        if not self.model.is_quantising:
-            require_enough(self.model.codebook, len(self.data.documents))
+        self.model.is_quantising = config.model.quantised and (not self.settings.quantise_from or start is not None)
+        self.data = TrainingSet(within_window(examples, self.model.documents.chunker))
+        if self.model.is_warming_up:
+            require_enough(self.model.require_codebook(), len(self.data.documents))
         self.documents = _states(self.model.documents, self.data.documents, cache)
         self.questions = _states(self.model.questions, self.data.questions, cache)
         self.objective = Objective(self.model, self.data, self.documents, self.questions, self.settings, processes)
@@ -162,9 +163,10 @@ class _Training:
 
     def _adam(self) -> torch.optim.Optimizer:
         """Adam for whatever trains; the codebook is a group of its own, since it is never held in parts."""
-        books = self.model.codebook.books
+        books = None if self.model.codebook is None else self.model.codebook.books
         others = [value for value in self.model.parameters() if value.requires_grad and value is not books]
-        return torch.optim.Adam([{"params": others}, {"params": [books]}], lr=self.settings.learning_rate)
+        groups = [{"params": others}, *([] if books is None else [{"params": [books]}])]
+        return torch.optim.Adam(groups, lr=self.settings.learning_rate)
 
     def events(self, log: EventLog | None) -> Iterator[Event]:
         """Everything that happens, until the last epoch or a stop; `log` is the main process's, which alone writes."""
@@ -261,10 +263,10 @@ class _Training:
         """One optimiser step of `accumulate` forward passes."""
         settings, model, step, processes = self.settings, self.model, self.progress.step, self.processes
         self._seed()
-        if not model.is_quantising and step >= int(self.total_steps * settings.quantise_from):
+        if model.is_warming_up and step >= int(self.total_steps * settings.quantise_from):
             self._centre()
             fitted_to = self._calmly(fit_codebook, model, self.documents, len(self.data.documents))
-            processes.agree_on(model.codebook)
+            processes.agree_on(model.require_codebook())
             yield QuantisationStarted(step, fitted_to)
         began = time.monotonic()
         rate = learning_rate(step, self.total_steps, settings)
@@ -279,8 +281,9 @@ class _Training:
                 with self._autocast():
                     losses = processes.inside(self.objective, self.data.batch(part), chance)
                 if losses.codes is not None and losses.residuals is not None:
-                    model.codebook.update_usage(losses.codes)
-                    resets += model.codebook.reset_dead(losses.residuals, chance) if settings.reset_codes else 0
+                    codebook = model.require_codebook()
+                    codebook.update_usage(losses.codes)
+                    resets += codebook.reset_dead(losses.residuals, chance) if settings.reset_codes else 0
                 # Gradients become the mean over the processes, whose losses add up.
                 processes.accelerator.backward(losses.total * (processes.count * len(part) / len(batch.examples)))
             parts.append((losses, len(part)))
@@ -294,10 +297,10 @@ class _Training:
         yield report(parts, processes, step=step + 1, epoch=epoch, model=model, rate=rate, speed=speed)
 
     def _validate(self, epoch: int) -> Iterator[Event]:
-        """EM and F1 on the validation questions; the best quantised model so far becomes `run/model`."""
+        """EM and F1 on the validation questions; the best model so far becomes `run/model`, none in a warm start."""
         self._centre()
         if not self.validation:
-            if self.model.is_quantising:
+            if not self.model.is_warming_up:
                 keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
             return
         self.model.eval()
@@ -306,7 +309,7 @@ class _Training:
         asked = [self.validation[place] for place in share.places]
         outcomes = self._calmly(lambda: list(ask_all(self.model, self.validation, asked=asked)))
         scores = self._pooled(score(outcomes[: share.own]))
-        is_best = self.model.is_quantising and scores.f1 > self.progress.best_f1
+        is_best = not self.model.is_warming_up and scores.f1 > self.progress.best_f1
         if is_best:
             self.progress = replace(self.progress, best_f1=scores.f1)
             keep_model(self.model, self.config, self.run, writes=self.processes.is_main)

@@ -229,3 +229,44 @@ def test_listing_imports_no_torch(home, run):
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.fixture
+def vectors(home, tiny):
+    """A model that makes no codes and has no KV-LoRA."""
+    from mbc_engine.model.checkpoint import save_model
+
+    settings = ("gpt2", "bert", "model.quantised=false", "model.lora.layers=0")
+    folder = home / "XDG_DATA_HOME" / "mbc" / "models" / "mac"
+    save_model(tiny.model(*settings), tiny.config(*settings), folder)
+    return folder
+
+
+def test_a_model_without_codes_is_listed_and_shown_without(mbc, vectors):
+    rows = {line.split("\t")[0]: line.split("\t") for line in mbc("models", "list").stdout.splitlines()}
+    assert rows["mac"][2:4] == ["none", "4 vectors"]
+    shown = mbc("models", "show", "mac").stdout
+    assert "a chunk    4 vectors\n" in shown
+    assert "KV-LoRA    none\n" in shown
+    assert "codebook" not in shown
+    told = json.loads(mbc("models", "show", "mac", "--json").stdout)
+    assert told["codes"] is None
+    assert not {part["part"] for part in told["parameters"]["parts"]} & {"codebook", "KV-LoRA"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ingest", "{notes}", "--bank", "new.mbc", "--workers", "0"),
+        ("ask", "Where did Ada move?", "--bank", "{bank}"),
+        ("models", "push", "mac", "ada/mac", "--hub", "{home}/hub"),
+    ],
+)
+def test_a_model_without_codes_serves_no_bank_and_is_not_shared(mbc, vectors, bank, notes, home, command):
+    words = [word.format(bank=bank, notes=notes, home=home) for word in command]
+    (home / "hub").mkdir()
+    result = mbc(*words, *(() if command[0] == "models" else ("--model", "mac")))
+    assert result.exit_code == 4
+    assert "makes no codes" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (home / "new.mbc").exists()

@@ -450,3 +450,140 @@ def test_a_missing_base_says_what_to_do(tmp_path: Path) -> None:
 def test_an_unknown_family_is_refused(tiny: Any) -> None:
     with pytest.raises(ModelError):
         load_base(str(tiny.encoders["bert"]))
+
+
+@torch.no_grad()
+def by_itself(base: BaseLM, ids: list[int]) -> Tensor:
+    """The logits of one unpadded text as plain Hugging Face computes them: [S, V]."""
+    return base.model(input_ids=torch.tensor([ids])).logits[0]
+
+
+def test_without_a_prefix_answers_are_those_of_the_plain_model(every_base: BaseLM) -> None:
+    base, expected = every_base, []
+    for question in QUESTIONS:
+        ids = ids_of(base, question)
+        given = torch.tensor([ids])
+        said = base.model.generate(
+            given, attention_mask=torch.ones_like(given), max_new_tokens=6, do_sample=False, pad_token_id=0
+        )
+        expected.append(text_of(base, said[0, len(ids) :].tolist()))
+    assert base.generate(base.no_prefix(len(QUESTIONS)), QUESTIONS, max_new_tokens=6) == expected
+    assert base.generate(base.no_prefix(2), QUESTIONS[:2], max_new_tokens=6, beams=2)
+
+
+def test_without_a_prefix_the_loss_is_that_of_the_plain_model(every_base: BaseLM) -> None:
+    base, losses = every_base, []
+    questions, answers = [QUESTIONS[1], "Ada?"], ["Bergen", "Cadiz in the spring"]
+    for question, answer in zip(questions, answers, strict=True):
+        given, wanted = ids_of(base, question), [*ids_of(base, f" {answer}"), base.tokenizer.eos_token_id]
+        chances = by_itself(base, given + wanted).log_softmax(-1)
+        losses += [-chances[len(given) + place - 1, token].item() for place, token in enumerate(wanted)]
+    texts = base.asked(questions, answers, question_window=40, answer_window=40)
+    assert base.loss(base.no_prefix(2), texts).item() == pytest.approx(sum(losses) / len(losses), rel=1e-4)
+
+
+def test_questions_for_training_are_those_of_inference(base: BaseLM, prompts: Any) -> None:
+    passages = ["Ada moved to Bergen.", "", "Hugo moved to Haifa in the spring. " * 30, "x"]
+    assert len(ids_of(base, passages[2])) > base.context
+    at_inference = prompts(base, base.no_prefix(4), QUESTIONS, passages=passages, max_new_tokens=16)
+    texts = base.asked(QUESTIONS, ["Delft"] * 4, passages=passages, question_window=128, answer_window=16)
+    width = texts.target_mask.shape[1]
+    given = [ids[:-width][mask[:-width].bool()].tolist() for ids, mask in zip(texts.ids, texts.mask, strict=True)]
+    assert given == at_inference
+    assert max(map(len, at_inference)) == base.context - 16
+
+
+@pytest.fixture(params=["gpt2", "llama"])
+def tuned(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
+    base = load_base(str(tiny.bases[request.param]))
+    base.tune()
+    return base
+
+
+def gradients(base: BaseLM, loss: Tensor) -> dict[str, Tensor]:
+    base.zero_grad()
+    loss.backward()
+    return {name: value.grad.clone() for name, value in base.named_parameters() if value.grad is not None}
+
+
+def test_the_gradients_of_a_tuned_base_are_those_of_the_plain_model(
+    tuned: BaseLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_loss, "ROWS", 4)  # the targets go through the head in several blocks
+    question, answer = ids_of(tuned, "Where did Ada move?"), ids_of(tuned, " Bergen in the spring")
+    ids = torch.tensor([[*question, *answer, tuned.tokenizer.eos_token_id]])
+    labels = ids.clone()
+    labels[:, : len(question)] = -100
+    expected = gradients(tuned, tuned.model(input_ids=ids, labels=labels).loss)
+    texts = tuned.asked(["Where did Ada move?"], ["bergen in the spring"], question_window=40, answer_window=40)
+    found = gradients(tuned, tuned.loss(tuned.no_prefix(1), texts))
+    assert found.keys() == expected.keys() == dict(tuned.named_parameters()).keys()
+    for name, value in expected.items():
+        assert torch.allclose(found[name], value, atol=1e-5), name
+
+
+def test_the_loss_of_a_piece_by_hand(tuned: BaseLM) -> None:
+    (piece,) = tuned.pieces("Ada moved to Bergen.", 40)
+    weights = torch.tensor([0.0, 2.0, 0.5] + [0.0] * (len(piece.ids) - 4) + [1.0])
+    logits = tuned.model(input_ids=torch.tensor([[tuned.tokenizer.eos_token_id, *piece.ids]])).logits[0]
+    losses = torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(piece.ids), reduction="none")
+    expected = (weights * losses).mean()
+    by_hand = gradients(tuned, expected)
+    assert tuned.piece_loss(piece, weights).item() == pytest.approx(expected.item(), rel=1e-5)
+    found = gradients(tuned, tuned.piece_loss(piece, weights))
+    assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in by_hand.items())
+
+
+def test_a_piece_of_even_weights_has_the_loss_of_writing_it(tuned: BaseLM) -> None:
+    (piece,) = tuned.pieces("Ada moved to Bergen.", 40)
+    written = tuned.loss(tuned.no_prefix(1), tuned.written([piece.text], window=40))
+    assert tuned.piece_loss(piece, torch.ones(len(piece.ids))).item() == pytest.approx(written.item(), rel=1e-5)
+
+
+def test_pieces_are_the_text_in_order_and_equally_long(base: BaseLM) -> None:
+    text = "Ada moved to Bergen in the spring. Zoë met 東京 § Hugo.\n\nWho moved?"
+    whole = ids_of(base, text)
+    for window in (1, 3, 7, len(whole) - 1, len(whole), 500):
+        pieces = base.pieces(text, window)
+        assert [token for piece in pieces for token in piece.ids] == whole
+        lengths = [len(piece.ids) for piece in pieces]
+        assert max(lengths) <= window and max(lengths) - min(lengths) <= 1
+        assert len(pieces) == -(-len(whole) // window)
+    assert base.pieces("", 8) == []
+
+
+def test_a_piece_knows_where_its_tokens_lie(base: BaseLM) -> None:
+    text = "Ada moved to Bergen in the spring."
+    for piece in base.pieces(text, 4):
+        assert piece.text in text
+        assert [piece.text[start:end] for start, end in piece.spans] == [base.tokenizer.decode(id) for id in piece.ids]
+    assert "".join(piece.text for piece in base.pieces(text, 4)) == text
+
+
+def test_a_character_of_several_tokens_belongs_to_each(base: BaseLM) -> None:
+    (piece,) = base.pieces("a東", 9)
+    assert len(piece.ids) == 4
+    assert piece.spans[1:] == ((1, 2),) * 3
+
+
+def test_a_piece_fits_the_context(base: BaseLM) -> None:
+    pieces = base.pieces("Ada moved. " * 200, 10_000)
+    assert max(len(piece.ids) for piece in pieces) < base.context
+    assert base.piece_loss(pieces[0], torch.ones(len(pieces[0].ids))).isfinite()
+
+
+def test_rounded_weights_cannot_be_tuned(tiny: Any) -> None:
+    base = load_base(str(tiny.bases["llama"]), weights="bf16")
+    with pytest.raises(ModelError, match=r"only be tuned in float32, and weights of this one are bfloat16\.") as caught:
+        base.tune()
+    assert caught.value.hint
+    assert not any(parameter.requires_grad for parameter in base.parameters())
+
+
+def test_a_saved_base_opens_again(tuned: BaseLM, tmp_path: Path) -> None:
+    with torch.no_grad():
+        next(tuned.parameters()).add_(0.5)
+    tuned.save(tmp_path)
+    opened = load_base(str(tmp_path))
+    assert all(torch.equal(value, again) for value, again in zip(tuned.parameters(), opened.parameters(), strict=True))
+    assert opened.generate(opened.no_prefix(4), QUESTIONS) == tuned.generate(tuned.no_prefix(4), QUESTIONS)

@@ -14,12 +14,14 @@ from mbc_engine.model.checkpoint import (
     fingerprints,
     load_model,
     load_trained_state,
+    open_bank,
     save_model,
     signature,
     trained_state,
 )
 from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.mbc import MBC
+from mbc_engine.model.scoring import memorise
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]
@@ -197,3 +199,41 @@ def test_a_users_own_model_and_run_are_found_by_name(
     trained = tmp_path / "data" / "mbc" / "runs" / "my-run" / "model"
     shutil.copytree(saved, trained)
     assert find_model("my-run") == trained
+
+
+@pytest.mark.parametrize("base", ["gpt2", "llama"])
+@pytest.mark.parametrize("quantised", ["true", "false"])
+def test_a_model_without_kv_lora_has_no_adapter_and_answers_the_same(
+    tiny: Any, tmp_path: Path, base: str, quantised: str
+) -> None:
+    settings = (base, "bert", f"model.quantised={quantised}", "model.lora.layers=0")
+    model = disturbed(tiny.model(*settings))
+    assert not any(value.requires_grad for value in model.base.parameters())
+    save_model(model, tiny.config(*settings), tmp_path / "model")
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["config.toml", "model.safetensors"]
+    again = load_model(tmp_path / "model")
+    assert trained_state(model).keys() == trained_state(again).keys()
+    memories = [memorise(own, TEXTS) for own in (model, again)]
+    answers = [own.answer(QUESTIONS, memory) for own, memory in zip((model, again), memories, strict=True)]
+    assert answers[0] == answers[1]
+
+
+def test_a_model_without_codes_has_no_bank(tiny: Any, tmp_path: Path) -> None:
+    model = tiny.model("gpt2", "bert", "model.quantised=false")
+    assert not any(name.startswith("codebook") for name in trained_state(model))
+    for attempt in (
+        lambda: open_bank(model, tmp_path / "bank.mbc"),
+        lambda: signature(model),
+        lambda: model.memorise(TEXTS),
+    ):
+        with pytest.raises(ModelError, match="makes no codes") as caught:
+            attempt()
+        assert "model.quantised = true" in (caught.value.hint or "")
+    assert not (tmp_path / "bank.mbc").exists()
+
+
+def test_weights_of_a_model_with_codes_are_not_those_of_one_without(tiny: Any, saved: Path) -> None:
+    config = saved / "config.toml"
+    config.write_text(config.read_text().replace("quantised = true", "quantised = false"))
+    with pytest.raises(ModelError, match="does not hold the weights"):
+        load_model(saved)

@@ -96,3 +96,11 @@ def test_every_layers_keys_and_values_reach_the_loss(tiny: Any, family: str, lay
     base.loss(prefix, texts).backward()
     gradient = getattr(prefix, kind).grad[0, layer]
     assert (gradient.abs().amax((0, 2)) > 0).all()  # each column
+
+
+def test_no_prefix_has_no_columns() -> None:
+    prefix = KVPrefix.none(3, layers=2, kv_heads=4, head_dim=5, device=torch.device("cpu"))
+    assert prefix.length == 0
+    assert prefix.keys.shape == prefix.values.shape == (3, 2, 4, 0, 5)
+    assert prefix.repeat(2).keys.shape[0] == 6
+    assert prefix.cache(torch.float32).get_seq_length() == prefix.fixed(torch.float32).get_seq_length() == 0

@@ -13,6 +13,7 @@ from mbc_engine.config import ModelSettings, load_preset, preset_names
 from mbc_engine.errors import ModelError
 from mbc_engine.model.builder import trainable_parameters
 from mbc_engine.model.skeleton import ParameterTable, config_of, packable, parameter_table, skeleton
+from mbc_engine.variants import mac_of
 
 FLOAT = ("model.base_weights=float32", "model.documents.weights=float32", "model.questions.weights=float32")
 PACKED = tuple(setting.replace("float32", "nf4") for setting in FLOAT)
@@ -61,6 +62,9 @@ def test_published_setups_have_the_published_parameters(
     assert table.trainable == total
     assert (table["codebook"].trainable, table["KV-LoRA"].trainable) == (codebook, lora)
     assert total - codebook - lora == rest
+    mac = parameter_table(mac_of(load_preset(preset, [*FLOAT])).model)
+    assert mac.trainable == rest
+    assert {"KV-LoRA", "codebook"} == {part.part for part in table.parts} - {part.part for part in mac.parts}
     assert table["base LM"].trainable == table.frozen - table["base LM"].frozen == 0
 
 

@@ -217,3 +217,13 @@ def test_an_adapter_holds_what_its_config_says(saved):
     assert "does not hold the layers" in refused(saved)
     save_file({f"{name}.evil": value for name, value in state.items()}, saved / ADAPTER)
     assert "LoRA of rank 2" in refused(saved)
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [("model.quantised=false", "it makes no codes"), ("model.lora.layers=0", "it has no KV-LoRA")],
+)
+def test_a_model_that_is_there_to_be_compared_is_not_shared(tiny, tmp_path, setting, reason):
+    names = ("model.base=b/c", "model.documents.name=d", "model.questions.name=d")
+    save_model(tiny.model("gpt2", "bert", setting), tiny.config("gpt2", "bert", setting, *names), tmp_path / "m")
+    assert reason in refused(tmp_path / "m")

@@ -103,7 +103,7 @@ def test_a_failed_write_leaves_the_old_snapshot(tiny: Any, tmp_path: Path, monke
         target.write_bytes(b"half")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("mbc_engine.training.snapshot.save_file", full)
+    monkeypatch.setattr("mbc_engine.model.tensor_file.save_file", full)
     with pytest.raises(OSError, match="no space left"):
         save_snapshot(path, model, optimizer, PROGRESS)
     assert path.read_bytes() == content

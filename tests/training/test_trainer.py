@@ -331,7 +331,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_from_its_snapshot(
     start(config, "run", until=lambda event: isinstance(event, CheckpointSaved))
     before = (tmp_path / "run" / "snapshot.safetensors").read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr("mbc_engine.training.snapshot.save_file", full)
+        patch.setattr("mbc_engine.model.tensor_file.save_file", full)
         with pytest.raises(ConfigError, match="cannot read or write its files") as caught:
             start(config, "run", resume=True)
     assert str(error) in caught.value.message

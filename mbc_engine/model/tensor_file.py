@@ -1,0 +1,24 @@
+"""Tensors in a file that is complete or not there, with notes beside them; no pickle is written."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
+    """Replace a safetensors file at once; killed in the middle, what was there before is there still.
+
+    Raises:
+        OSError, SafetensorError: it cannot be written.
+    """
+    partial = path.with_suffix(".partial")
+    try:
+        save_file(dict(tensors), partial, dict(notes))
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)  # of a full disk, what was written takes up the rest

@@ -1,0 +1,110 @@
+"""Training without codes: the same loop, and nothing of a codebook or an adapter anywhere."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from mbc_engine.config import Config
+from mbc_engine.events import (
+    CodesReset,
+    Event,
+    QuantisationStarted,
+    TrainFinished,
+    TrainStarted,
+    TrainStep,
+    TrainStopped,
+    Validated,
+)
+from mbc_engine.model.builder import trainable_parameters
+from mbc_engine.model.checkpoint import load_model
+from mbc_engine.model.scoring import ask_all
+from mbc_engine.run_folder import read_usage
+from mbc_engine.training.trainer import train
+from mbc_engine.variants import mac_of
+
+
+@pytest.fixture
+def config(tiny: Any) -> Config:
+    """MAC of a model that starts without codes, whose codes would die."""
+    return mac_of(
+        tiny.config(
+            "gpt2",
+            "bert",
+            "model.centring=true",
+            "model.codebook.dead_threshold=0.3",
+            "training.quantise_from=0.3",
+            "training.accumulate=2",
+            "training.backprop_dropout=0.5",
+        )
+    )
+
+
+def tensors(path: Path) -> dict[str, Tensor]:
+    with safe_open(path, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def test_nothing_of_a_codebook_or_an_adapter_is_trained_told_or_kept(
+    tiny: Any, tmp_path: Path, examples: Any, config: Config
+) -> None:
+    run = tmp_path / "run"
+    events = list(train(config, examples(20), examples(3), run, cache=tmp_path / "cache"))
+    assert not [event for event in events if isinstance(event, CodesReset | QuantisationStarted)]
+    steps = [event for event in events if isinstance(event, TrainStep)]
+    assert {(step.vq_loss, step.perplexity, step.dead_codes) for step in steps} == {(0.0, 0.0, 0)}
+    assert steps[-1].loss < steps[0].loss
+    assert read_usage(run) is None
+    assert not (run / "model" / "adapter").exists()
+    for file in ("snapshot.safetensors", "model/model.safetensors"):
+        assert not [name for name in tensors(run / file) if "codebook" in name or "lora" in name]
+    model = load_model(run)
+    assert model.codebook is None
+    (started,) = [event for event in events if isinstance(event, TrainStarted)]
+    whole = tiny.model("gpt2", "bert", "model.centring=true")
+    lora = sum(value.numel() for value in whole.base.parameters() if value.requires_grad)
+    assert started.trainable_parameters == trainable_parameters(model)
+    assert started.trainable_parameters == trainable_parameters(whole) - lora - whole.codebook.books.numel()
+
+
+def test_the_best_validated_model_is_kept(tmp_path: Path, examples: Any, config: Config) -> None:
+    events = list(train(config, examples(20), examples(3), tmp_path / "run", cache=tmp_path / "cache"))
+    validated = [event for event in events if isinstance(event, Validated)]
+    assert [event.is_best for event in validated] == [True, validated[1].f1 > validated[0].f1]
+    assert isinstance(events[-1], TrainFinished)
+
+
+@pytest.mark.parametrize("validate", [0, 3])
+@pytest.mark.parametrize("step", [3, 5])
+def test_a_stopped_run_resumes_to_the_same_bits(
+    tmp_path: Path, examples: Any, config: Config, step: int, validate: int
+) -> None:
+    def run(name: str, *, until: int = 0, resume: bool = False) -> list[Event]:
+        stop, events, folder = threading.Event(), [], tmp_path / name
+        running = train(
+            config, examples(20), examples(validate), folder, cache=tmp_path / "cache", stop=stop, resume=resume
+        )
+        for event in running:
+            events.append(event)
+            if isinstance(event, TrainStep) and event.step == until:
+                stop.set()
+        return events
+
+    run("whole")
+    assert run("stopped", until=step)[-1] == TrainStopped(step, 10)
+    run("stopped", resume=True)
+    for file in ("snapshot.safetensors", "model/model.safetensors"):
+        here, there = tensors(tmp_path / "whole" / file), tensors(tmp_path / "stopped" / file)
+        assert here.keys() == there.keys()
+        assert all(torch.equal(value, there[name]) for name, value in here.items())
+
+
+def test_a_question_is_asked_of_vectors(tiny: Any, examples: Any) -> None:
+    model = tiny.model("gpt2", "bert", "model.quantised=false", "model.lora.layers=0", "model.routing=true")
+    for read_mode in ("flat", "hierarchical:2", "routed:2"):
+        outcomes = list(ask_all(model, examples(5), read_mode=read_mode))
+        assert [outcome.rank is not None for outcome in outcomes] == [True] * 5  # five documents, five sources
