@@ -2,13 +2,14 @@
 
 A reader is one entry of `READERS`: a suffix and a function from an open file, plain or packed (.gz, .xz), to rows. What
 the columns of the rows hold is told by the first of `LAYOUTS` that has all of its columns there. Datasets that need no
-file are one entry of `NAMED`.
+file are one entry of `NAMED`. `[FROM:TO]` behind any of them is a part of its documents.
 """
 
 import csv
 import gzip
 import json
 import lzma
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from mbc_engine.documents.unreadable import UnreadableFile, described, reason
 from mbc_engine.errors import DataError
 
 _NEWSWIRE = "newswire"
+_PART = re.compile(r"(?P<whole>.+)\[(?P<start>\d*):(?P<end>\d*)\]", re.DOTALL)
 _OPENERS: Mapping[str, Callable[..., TextIO]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 _DAMAGE = (ValueError, lzma.LZMAError, zlib.error, EOFError)
 # By default 131,072, less than a long article; and one limit for the whole process.
@@ -39,27 +41,68 @@ def load_examples(source: str) -> list[QAExample]:
     Args:
         source: a .jsonl, .csv or .json file (SQuAD's layout), plain or packed; `squad:SPLIT[:FOLDER]` for the paper's
             splits of SQuAD v1.1, from the hub or from the folder of its original files; or
-            `newswire:SPLIT:STORIES[:SEED]` for generated stories.
+            `newswire:SPLIT:STORIES[:SEED]` for generated stories. Of any of these, `[FROM:TO]` behind it takes the
+            documents FROM to TO - 1 with all their questions, counted from 0 in order of their first question.
 
     Raises:
         DataError: it is missing, of an unknown kind, lacks a column or holds no questions.
     """
-    name = _name_of(source)
-    return NAMED[name](source) if name else _from_file(Path(source))
+    whole, start, end = _part_of(source)
+    name = _name_of(whole)
+    examples = NAMED[name](whole) if name else _from_file(Path(whole))
+    if not examples:
+        raise DataError(f"{source} holds no questions.", hint="Ask for more of it.")
+    if whole == source:
+        return examples
+    documents = set(list(dict.fromkeys(example.text for example in examples))[start:end])
+    if not documents:
+        count = len({example.text for example in examples})
+        raise DataError(f"{source} holds no questions.", hint=f"{whole} has {count:,} documents.")
+    return [example for example in examples if example.text in documents]
 
 
-def absolute(source: str) -> str:
+def absolute(source: str, folder: Path | None = None) -> str:
     """The same dataset by a name that means the same in every working folder.
+
+    Args:
+        source: as `load_examples` takes it.
+        folder: where relative paths begin; None is the working folder.
 
     Raises:
         DataError: it names no dataset.
     """
-    match _name_of(source):
+    whole, _, _ = _part_of(source)
+    part, here = source[len(whole) :], (folder or Path()).absolute()
+    match _name_of(whole):
         case None:
-            return str(Path(source).absolute())
+            return f"{here / whole}{part}"
         case squad.NAME:
-            return str(squad.Spec.parse(source).absolute())
+            return f"{squad.Spec.parse(whole).absolute(here)}{part}"
     return source
+
+
+def file_of(source: str) -> Path | None:
+    """The file or folder that a dataset is read from; None for those of the hub and generated ones.
+
+    Raises:
+        DataError: it names no dataset.
+    """
+    whole, _, _ = _part_of(source)
+    match _name_of(whole):
+        case None:
+            return Path(whole)
+        case squad.NAME:
+            return squad.Spec.parse(whole).folder
+    return None
+
+
+def is_of_hub(source: str) -> bool:
+    """Whether a dataset has to be had from the hub.
+
+    Raises:
+        DataError: it names no dataset.
+    """
+    return _name_of(source) == squad.NAME and file_of(source) is None
 
 
 def own_validation(sources: Sequence[str]) -> str | None:
@@ -70,13 +113,22 @@ def own_validation(sources: Sequence[str]) -> str | None:
     """
     if len(sources) != 1 or _name_of(sources[0]) != squad.NAME:
         return None
-    spec = squad.Spec.parse(sources[0])
+    spec = squad.Spec.parse(_part_of(sources[0])[0])
     return str(squad.Spec("validation", spec.folder)) if spec.split == "train" else None
 
 
 def _name_of(source: str) -> str | None:
     name, colon, _ = source.partition(":")
     return name if colon and name in NAMED else None
+
+
+def _part_of(source: str) -> tuple[str, int | None, int | None]:
+    """What a dataset is a part of, and which documents of it; None is all on that side."""
+    found = _PART.fullmatch(source)
+    if found is None:
+        return source, None, None
+    start, end = (int(number) if number else None for number in found.group("start", "end"))
+    return found["whole"], start, end
 
 
 def _from_file(path: Path) -> list[QAExample]:

@@ -59,12 +59,13 @@ def _of_first_paragraphs(count: int) -> Callable[[Sequence[QAExample]], list[QAE
 _TRAIN = Original("train", "train-v1.1.json", 87_599)
 _DEV = Original("validation", "dev-v1.1.json", 10_570)
 
-# The ranges of the released code of CaMeLS, on which MAC and the paper build. It leaves the questions before 42,118 to
-# the training of its base models.
+# The ranges of the released code of CaMeLS, on which MAC and the paper build. The questions before 42,118 are for the
+# base LMs of fine-tuning: 40,000 to train them, the rest to validate them.
 SPLITS = {
     "train": Split(_TRAIN, _from_to(42_118, 82_011)),
     "validation": Split(_TRAIN, _from_to(82_011, 87_599)),
     "test": Split(_DEV, _of_first_paragraphs(1_665)),
+    "base-train": Split(_TRAIN, _from_to(0, 40_000)),
 }
 
 
@@ -92,9 +93,9 @@ class Spec:
             raise DataError(f"{source!r} is not squad:SPLIT[:FOLDER].", hint=f"The splits are {', '.join(SPLITS)}.")
         return cls(split, Path(folder[0]).expanduser() if folder else None)
 
-    def absolute(self) -> Self:
-        """The same in every working folder."""
-        return replace(self, folder=self.folder and self.folder.absolute())
+    def absolute(self, here: Path) -> Self:
+        """The same in every working folder, relative to one."""
+        return replace(self, folder=self.folder and (here / self.folder).absolute())
 
     def __str__(self) -> str:
         return ":".join((NAME, self.split, *([str(self.folder)] if self.folder else [])))

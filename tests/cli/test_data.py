@@ -55,8 +55,9 @@ def test_a_training_on_squad_is_validated_as_in_the_paper(mbc, preset, small_squ
 
 
 def test_a_model_is_measured_on_squad(mbc, model, small_squad):
-    result = mbc("eval", "--model", model, "--data", "squad:test:.", "--json")
-    assert json.loads(result.stdout)["questions"] == 6
+    result = mbc("eval", "--model", model, "--data", "squad:test:.", "--method", "mbc", "--json")
+    (cell,) = json.loads(result.stdout)["cells"]
+    assert cell["rows"][0]["online"]["scores"]["questions"] == 6
     result = mbc("calibrate", "--model", model, "--data", "squad:test:.", "--bank-size", 2, "--json")
     assert (result.exit_code, "6 questions are too few" in result.stderr) == (3, True)
 

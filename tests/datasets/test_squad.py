@@ -134,3 +134,10 @@ def test_without_the_package_of_the_hub_the_way_out_is_told(monkeypatch):
     with pytest.raises(DataError, match="package datasets") as caught:
         load_examples("squad:train")
     assert "mbc[hub]" in caught.value.hint
+
+
+def test_base_lms_learn_from_questions_that_memories_do_not():
+    numbers = list(range(87_599))
+    base, train = (set(squad.SPLITS[name].cut(numbers)) for name in ("base-train", "train"))
+    assert base == set(range(40_000))
+    assert not base & train
