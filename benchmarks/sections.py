@@ -246,14 +246,12 @@ def sources_written(found: dict[str, Result]) -> Iterator[str]:
     for own in results:
         for name, rates in own["methods"].items():
             kept = {"BM25": f"{own['text_bytes']:,.0f}", "chance": ""}.get(name, f"{own['code_bytes']:.0f}")
-            figures = ["skipped"] * 2 if "skipped" in rates else [f"{rates[key]:.1f}" for key in ("first", "in_five")]
+            figures = [f"{rates[key]:.1f}" for key in ("first", "in_five")]
             rows.append([own["data"], f"{own['documents']:,}", f"{own['questions']:,}", name, *figures, kept])
     head = ["data", "documents in the bank", "questions", "found by", "first, %", "in five, %", "bytes a document"]
     yield from table(head, rows)
     if found.get("squad") == []:
         yield "squad_val was not there when this was measured, and is left out."
-    skipped = {rates["skipped"] for own in results for rates in own["methods"].values() if "skipped" in rates}
-    yield from (f"Skipped: {reason}." for reason in skipped)
 
 
 def answers(llama: bool = False) -> list[Result]:

@@ -4,9 +4,9 @@
 
 The documents of a data set are taken in order, so many to a bank, and each question is asked of the bank with its own
 document, as in `mbc eval --bank-size`. `routed` is mini's own read. `flat` is attention over every chunk's vectors; as
-mini's codes are residual, it is asked for as `hierarchical:N` with all N chunks in one group. BM25 (package bm25s with
-its own settings, English stop words) sees the whole text of the same documents. Nothing is answered; each document is
-encoded once for each size of banks, each question once.
+mini's codes are residual, it is asked for as `hierarchical:N` with all N chunks in one group. BM25 sees the whole text
+of the same documents (`methods/word_index.py`). Nothing is answered; each document is encoded once for each size of
+banks, each question once.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from torch import Tensor
 
 from mbc_engine import load_examples, load_model
 from mbc_engine.datasets.example import QAExample
+from mbc_engine.methods.word_index import WordIndex
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.reads import read
 from mbc_engine.model.scoring import Memorised, memorise_documents
@@ -99,23 +100,9 @@ def by_read(bank: Bank, mode: str) -> Found:
 
 
 def by_words(bank: Bank) -> Found:
-    """What BM25 finds; a document without any word of the question is not found.
-
-    Raises:
-        ImportError: there is no bm25s.
-    """
-    import bm25s
-
-    def words(texts: Sequence[str]) -> Any:
-        return bm25s.tokenize(list(texts), stopwords="en", show_progress=False)
-
-    index = bm25s.BM25()
-    index.index(words(bank.texts), show_progress=False)
-    asked = words([example.question for example in bank.examples])
-    places, scores = index.retrieve(asked, k=min(NAMED, len(bank.texts)), show_progress=False)
-    return [
-        [int(place) for place, score in zip(*own, strict=True) if score > 0] for own in zip(places, scores, strict=True)
-    ]
+    """What BM25 finds; a document without any word of the question is not found."""
+    index = WordIndex(bank.texts)
+    return [index.ranking(example.question)[:NAMED] for example in bank.examples]
 
 
 METHODS: Final[dict[str, Callable[[Bank], Found]]] = {
@@ -145,7 +132,7 @@ def measure(data: str, sizes: Sequence[int] = ()) -> list[Result]:
 
     Returns:
         For each size `data`, `documents`, `banks`, `questions`, `code_bytes` and `text_bytes` (kept of a document, the
-        mean) and `methods`: by name `first` and `in_five`, or `skipped`, a reason.
+        mean) and `methods`: by name `first` and `in_five`.
     """
     whole = encode(data)
     shape, results = whole.model.codebook, []
@@ -153,12 +140,7 @@ def measure(data: str, sizes: Sequence[int] = ()) -> list[Result]:
     for size in sizes or (len(whole.texts),):
         banks = list(whole.parts(size))
         chunks = float(np.mean([len(bank.memorised.memory) / size for bank in banks]))
-        methods: dict[str, Result] = {}
-        for name, method in METHODS.items():
-            try:
-                methods[name] = score(banks, method)
-            except ImportError as error:
-                methods[name] = {"skipped": f"there is no {error.name}; pip install -e '.[bench]' brings it"}
+        methods = {name: score(banks, method) for name, method in METHODS.items()}
         methods["chance"] = {"first": 100 / size, "in_five": 100 * min(NAMED, size) / size}
         results.append(
             {
@@ -198,8 +180,7 @@ def main() -> None:
             f"{found['text_bytes']:,.0f} of text:"
         )
         for name, own in found["methods"].items():
-            rates = own.get("skipped") or f"{own['first']:5.1f} % first, {own['in_five']:5.1f} % in five"
-            print(f"  {name:7} {rates}")
+            print(f"  {name:7} {own['first']:5.1f} % first, {own['in_five']:5.1f} % in five")
 
 
 if __name__ == "__main__":

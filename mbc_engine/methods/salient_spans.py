@@ -1,0 +1,180 @@
+"""Salient spans: only names and dates count (paper, section 4.3.2; Guu et al. 2020, REALM; Hu et al. 2023, CaMeLS).
+
+spaCy recognises them where it is installed with an English model. Otherwise rules do: by capitals, unless a word only
+opens its sentence; by the names of months and weekdays, and by years. Numbers that are no dates do not count, as in the
+released code of CaMeLS.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from torch import Tensor
+
+from mbc_engine.documents.sentences import split_sentences
+from mbc_engine.methods.token_weights import TokenisedText, over_characters
+
+Span = tuple[int, int]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_MODELS: Final = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
+# What spaCy calls numbers that are no dates.
+_NUMBER_KINDS: Final = _words("TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL")
+
+_WORD: Final = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W\d_](?:[\w&]|[-'’](?=\w))*")  # noqa: RUF001
+# Between two capitalised words of one name: "University of California", "Ludwig van Beethoven", "St. Petersburg".
+_WITHIN_NAMES: Final = re.compile(
+    r"\s+(?:(?:of(?: the)?|for|de(?: la)?|del|della|den|der|di|da|dos?|du|la|le|van(?: de[rn]?)?|von|bin|al|el|y)"
+    r"\s+)?|\.\s+|\s*&\s*"
+)
+_TITLES: Final = _words("Mr Mrs Ms Dr Prof St Mt Ft Gen Sen Rep Gov Col Lt Sgt Capt Adm Rev Hon Pres Jr Sr")
+# Words that open sentences, or are always written with a capital, and name nothing.
+_ORDINARY: Final = _words(
+    "i i'm i've i'll i'd a an the this that these those there then thus he she it we you they his her its their our "
+    "my your it's he's she's that's there's let's what who whom whose which where when why how in on at by for from to "
+    "with without within of off over under into onto upon after before during since until till while as if unless "
+    "although though because but and or nor so yet however moreover therefore meanwhile also not no yes some any many "
+    "most much several both all each every either neither another other few more less one two three four five six "
+    "seven eight nine ten once twice first second later today today's yesterday tomorrow now still even just only "
+    "perhaps maybe about above across against along among around behind below beneath beside between beyond despite "
+    "down except inside instead like near outside past per than through throughout toward towards up via "
+    "is are was were be been being am do does did done have has had will would shall should can could may might must "
+    "according earlier finally indeed nearly almost never always often sometimes recently last next"
+)
+_DAYS: Final = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
+_MONTHS: Final = (
+    "January|February|March|April|May|June|July|August|September|October|November|December"
+    "|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec)\\."
+)
+_DATES: Final = re.compile(
+    rf"\b(?:{_DAYS})s?\b"
+    # "3 March 2020", "March 3rd, 2020", "March 2020"
+    rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTHS})(?:,?\s+\d{{4}})?(?!\w)"
+    rf"|\b(?:{_MONTHS})\s+\d{{1,4}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?"
+    # Months by themselves; "May" and "March" are words too, which only their place in the sentence tells.
+    rf"|\b(?:{_MONTHS.replace('March|', '').replace('May|', '')})(?!\w)"
+    r"|\b\d{4}-\d{2}-\d{2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"
+    # Decades, centuries, years
+    r"|\b\d{3}0s\b|['’]\d0s\b|\b\d{1,2}(?:st|nd|rd|th)[\s-]century\b"  # noqa: RUF001
+    r"|(?<![\d.,$€£¥])\b(?:1\d{3}|20\d{2})\b(?![.,]?\d|\s*%)"
+)
+
+
+class SalientSpans:
+    """Weights of tokens: 1 in names of people, places, organisations, …, and in dates, 0 elsewhere.
+
+    A piece without any of them weighs nothing, and no step of tuning is made on it.
+
+    Attributes:
+        recogniser: what finds the spans: "rules", or the spaCy model's name.
+    """
+
+    def __init__(self) -> None:
+        self.recogniser, self._spans = _recogniser()
+
+    def __call__(self, piece: TokenisedText) -> Tensor:
+        """Weights of a piece's tokens, [S]."""
+        return over_characters(piece, ((start, end, 1.0) for start, end in self._spans(piece.text)))
+
+
+def salient_spans(text: str) -> list[Span]:
+    """Names and dates of an English text by rules: (start, end) of each, in order, none overlapping.
+
+    Capitals tell names; a sentence written in capitals throughout has none.
+    """
+    found = [*_names(text), *(match.span() for match in _DATES.finditer(text))]
+    merged: list[Span] = []
+    for start, end in sorted(found):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _names(text: str) -> Iterator[Span]:
+    """Runs of capitalised words, as far as they are names for certain."""
+    known = _capitalised_inside(text)
+    for start, end in split_sentences(text):
+        words = list(_WORD.finditer(text, start, end))
+        if _is_shouted([word[0] for word in words]):
+            continue
+        for run in _runs(text, words):
+            # Inside a sentence "May" is the month; "the" belongs to no name.
+            while run and _is_ordinary(run[0][0]) and (run[0][0] != "May" or run[0] is words[0]):
+                run = run[1:]
+            opens = bool(run) and run[0] is words[0]
+            if run and not (opens and len(run) == 1 and not _is_name_by_itself(run[0][0], known)):
+                yield run[0].start(), run[-1].end()
+
+
+def _runs(text: str, words: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
+    """Capitalised words of a sentence that belong together."""
+    run: list[re.Match[str]] = []
+    for word in (word for word in words if _is_capitalised(word[0])):
+        if run and not _belongs(run[-1], text[run[-1].end() : word.start()]):
+            yield run
+            run = []
+        run.append(word)
+    if run:
+        yield run
+
+
+def _belongs(earlier: re.Match[str], gap: str) -> bool:
+    """Does a capitalised word belong to the same name as the one before it?"""
+    if _is_ordinary(earlier[0]) or _WITHIN_NAMES.fullmatch(gap) is None:
+        return False
+    return not gap.startswith(".") or len(earlier[0]) == 1 or earlier[0] in _TITLES
+
+
+def _capitalised_inside(text: str) -> frozenset[str]:
+    """Words that stand capitalised inside a sentence."""
+    inside = set()
+    for start, end in split_sentences(text):
+        words = _WORD.findall(text, start, end)
+        if not _is_shouted(words):
+            inside |= {_stem(word) for word in words[1:] if _is_capitalised(word)}
+    return frozenset(inside)
+
+
+def _is_shouted(words: list[str]) -> bool:
+    """Is it a headline in capitals? One or two such words may be a name."""
+    return len(words) > 2 and all(word.isupper() for word in words)
+
+
+def _is_capitalised(word: str) -> bool:
+    return any(letter.isupper() for letter in word)  # "iPhone" too
+
+
+def _is_ordinary(word: str) -> bool:
+    return word.lower().replace("’", "'") in _ORDINARY and (len(word) == 1 or not word.isupper())  # noqa: RUF001
+
+
+def _is_name_by_itself(word: str, known: frozenset[str]) -> bool:
+    """Is a word that opens a sentence a name: by its capitals ("NATO", "McDonald"), or because it is one elsewhere?"""
+    return any(letter.isupper() for letter in word[1:]) or _stem(word) in known
+
+
+def _stem(word: str) -> str:
+    return re.sub(r"['’]s?$", "", word)  # noqa: RUF001
+
+
+def _recogniser() -> tuple[str, Callable[[str], list[Span]]]:
+    """The best there is: spaCy with its largest installed model, else the rules."""
+    try:
+        spacy: Any = importlib.import_module("spacy")
+    except ImportError:
+        spacy = None
+    installed = set() if spacy is None else set(spacy.util.get_installed_models())
+    best = next((name for name in _MODELS if name in installed), None)
+    if best is None:
+        return "rules", salient_spans
+    model = spacy.load(best, exclude=["tagger", "parser", "attribute_ruler", "lemmatizer"])
+    return best, lambda text: [
+        (entity.start_char, entity.end_char) for entity in model(text).ents if entity.label_ not in _NUMBER_KINDS
+    ]

@@ -1,0 +1,286 @@
+"""CaMeLS: the weight model, its meta-training, and that what it learns helps where nothing it saw comes again."""
+
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.errors import ConfigError, DataError, ModelError
+from mbc_engine.events import Event, TuningStep
+from mbc_engine.methods.camels.inner_update import parameters_of, token_losses
+from mbc_engine.methods.camels.meta_training import meta_train
+from mbc_engine.methods.camels.weight_model import LearnedWeights, load_weights, weight_model_for
+from mbc_engine.methods.fine_tuned import FineTuned
+from mbc_engine.methods.token_weights import TokenWeights, uniform
+from mbc_engine.model.base import BaseLM, load_base
+from mbc_engine.model.families import FAMILIES
+
+TOWNS = ("aalen", "bergen", "cadiz", "delft", "essen", "ferrara", "gdansk", "haifa", "izmir", "jena")
+FILLERS = ("the", "river", "rose", "and", "bridge", "held", "nobody", "was", "hurt", "in", "old", "winter", "painter")
+
+
+@pytest.fixture(params=["gpt2", "llama"])
+def base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
+    return load_base(str(tiny.bases[request.param]))
+
+
+@pytest.fixture
+def town_base() -> BaseLM:
+    """A base LM, 32 wide with 1 layer, that knows how such documents read and that a town is asked for."""
+    words = ["<end>", "where", "?", *TOWNS, *FILLERS]
+    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="<end>"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(words), n_embd=32, n_layer=1, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0
+    )
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", unk_token="<end>")
+    base = BaseLM(GPT2LMHeadModel(config).eval(), fast)
+    own = {name: value.requires_grad_() for name, value in parameters_of(base.model).items()}
+    optimiser = torch.optim.Adam(own.values(), lr=0.01)
+    for step in range(60):
+        told, asked = town_examples(16, seed=1000 + step), town_examples(16, seed=2000 + step)
+        document = base.written([example.text for example in told], window=32)
+        question = base.asked(
+            [example.question for example in asked],
+            [example.answers[0] for example in asked],
+            question_window=8,
+            answer_window=4,
+        )
+        (token_losses(base.model, own, document).mean() + token_losses(base.model, own, question).mean()).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    return base
+
+
+def town_examples(count: int, seed: int) -> list[QAExample]:
+    """A town somewhere among words that say nothing about it."""
+    chance = random.Random(seed)
+    made = []
+    for number in range(count):
+        town, words = chance.choice(TOWNS), chance.choices(FILLERS, k=9)
+        words.insert(chance.randrange(1, 9), town)
+        made.append(QAExample(str(number), " ".join(words), "where ?", (town,)))
+    return made
+
+
+def losses_of(events: list[Event]) -> list[float]:
+    return [event.loss for event in events if isinstance(event, TuningStep)]
+
+
+def weights_of(base: BaseLM, weights: TokenWeights, texts: list[str]) -> list[Tensor]:
+    return [weights(piece) for text in texts for piece in base.pieces(text, 32)]
+
+
+def test_all_weights_are_one_at_the_start(base: BaseLM) -> None:
+    texts = base.written(["Adabo moved to Aalen.", "The river rose, the bridge held."], window=32)
+    torch.testing.assert_close(weight_model_for(base)(texts), torch.ones(len(texts.targets)))
+
+
+def test_body_is_a_copy_of_the_base_lms_first_layers(base: BaseLM) -> None:
+    model = weight_model_for(base)
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.no_grad():
+        torch.testing.assert_close(model.body(ids)[0], base.model.get_decoder()(ids)[0])
+        next(iter(model.body.parameters())).add_(1)
+        assert not torch.equal(model.body(ids)[0], base.model.get_decoder()(ids)[0])
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_body_of_a_deep_base_lm_is_cut(family: str, tiny: Any) -> None:
+    tokenizer = load_base(str(tiny.bases["llama"])).tokenizer
+    config = AutoConfig.for_model(
+        family,
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=8,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=4,
+        max_position_embeddings=64,
+        pad_token_id=1,
+    )
+    base = BaseLM(AutoModelForCausalLM.from_config(config), tokenizer)
+
+    model = weight_model_for(base)
+
+    assert model.body.config.num_hidden_layers == 6
+    texts = base.written(["Adabo moved."], window=32)
+    torch.testing.assert_close(model(texts), torch.ones(len(texts.targets)))
+
+
+def test_a_weight_knows_its_token_and_the_past_alone(base: BaseLM) -> None:
+    model = weight_model_for(base)
+    torch.nn.init.normal_(model.out.weight)
+    weights = LearnedWeights(model, (0,))
+    (first,), (second,) = base.pieces("Adabo moved to Aalen.", 32), base.pieces("Adabo moved to Bergen.", 32)
+    same = next(place for place, (one, other) in enumerate(zip(first.ids, second.ids, strict=False)) if one != other)
+
+    torch.testing.assert_close(weights(first)[:same], weights(second)[:same])
+    assert not torch.isclose(weights(first)[same], weights(second)[same])
+
+
+def test_fine_tuning_under_untrained_weights_is_uniform(base: BaseLM) -> None:
+    learned = LearnedWeights(weight_model_for(base), (0,))
+    ends = []
+    for weights in (learned, uniform):
+        method = FineTuned(base, weights, rate=1e-3, optimiser="adam", window=32)
+        method.adapt(["Adabo moved to Aalen.", "The river rose, the bridge held, and nobody was hurt."])
+        ends.append([value.detach().clone() for value in base.parameters()])
+        method.reset()
+    torch.testing.assert_close(*ends, rtol=1e-3, atol=1e-5)
+
+
+def test_weights_are_never_negative(base: BaseLM) -> None:
+    model = weight_model_for(base)
+    torch.nn.init.normal_(model.out.weight, std=100)
+    assert (model(base.written(["The river rose, the bridge held, and nobody was hurt."], window=32)) >= 0).all()
+
+
+def test_trained_weights_open_as_they_were_left(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
+) -> None:
+    before = {name: value.clone() for name, value in base.model.state_dict().items()}
+    attention = base.model.config._attn_implementation
+    settings: dict[str, Any] = {"steps": 2, "inner_batches": 1, "learning_rate": 0.01, "window": 32}
+    list(meta_train(base, examples(6), tmp_path, **settings))
+
+    weights = load_weights(tmp_path)
+
+    (piece,) = base.pieces("Adabo moved to Aalen.", 32)
+    assert weights(piece).shape == (len(piece.ids),)
+    assert not torch.equal(weights(piece), torch.ones(len(piece.ids)))
+    assert weights.given == (0,)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "weights.safetensors"]
+    assert all(torch.equal(before[name], value) for name, value in base.model.state_dict().items())
+    assert base.model.config._attn_implementation == attention
+    assert list(meta_train(base, examples(6), tmp_path, **settings)) == []
+
+
+@pytest.mark.parametrize("stopped_after", [1, 3])
+def test_resumed_meta_training_equals_an_uninterrupted_one(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path, stopped_after: int
+) -> None:
+    settings: dict[str, Any] = {"steps": 4, "inner_documents": 3, "inner_batches": 2, "learning_rate": 0.01}
+    settings |= {"inner_rate": 0.05, "window": 32, "seed": 3}
+    whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", **settings)))
+
+    stopped = meta_train(base, examples(8), tmp_path / "parts", **settings, snapshot_seconds=0)
+    first = [next(stopped) for _ in range(stopped_after)]
+    stopped.close()  # type: ignore[attr-defined]
+    rest = list(meta_train(base, examples(8), tmp_path / "parts", **settings))
+
+    assert losses_of(first) + losses_of(rest) == whole
+    interrupted, through = (load_weights(tmp_path / name).model.state_dict() for name in ("parts", "whole"))
+    assert all(torch.equal(value, interrupted[name]) for name, value in through.items())
+
+
+def test_stopped_meta_training_leaves_a_snapshot(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
+) -> None:
+    stop = threading.Event()
+    settings: dict[str, Any] = {"steps": 3, "inner_documents": 2, "inner_batches": 1}
+    stopped = []
+    for event in meta_train(base, examples(4), tmp_path / "parts", **settings, stop=stop):
+        stopped.append(event)
+        stop.set()
+    assert [file.name for file in (tmp_path / "parts").iterdir()] == ["snapshot.safetensors"]
+
+    rest = list(meta_train(base, examples(4), tmp_path / "parts", **settings))
+
+    whole = list(meta_train(base, examples(4), tmp_path / "whole", **settings))
+    assert losses_of(stopped) + losses_of(rest) == losses_of(whole)
+
+
+def test_a_folder_of_other_questions_or_settings_is_left_alone(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"steps": 2, "inner_documents": 2, "inner_batches": 1, "snapshot_seconds": 0}
+    begun = meta_train(base, examples(4), tmp_path, **settings)
+    next(begun)
+    begun.close()  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="other settings"):
+        list(meta_train(base, examples(4), tmp_path, **settings, seed=1))
+    list(meta_train(base, examples(4), tmp_path, **settings))
+    with pytest.raises(ConfigError, match="other questions"):
+        list(meta_train(base, examples(5), tmp_path, **settings))
+
+
+def test_what_cannot_be_used_is_told(base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="could not be opened"):
+        load_weights(tmp_path)
+    with pytest.raises(DataError, match="no questions"):
+        list(meta_train(base, [], tmp_path, steps=1))
+    (tmp_path / "snapshot.safetensors").write_bytes(b"\0" * 20)
+    with pytest.raises(ConfigError, match="cannot read or write"):
+        list(meta_train(base, examples(2), tmp_path, steps=1))
+
+
+def test_texts_longer_than_the_context_are_read_in_part(
+    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
+) -> None:
+    long = [
+        QAExample(example.id, "The river rose. " * 200 + example.text, example.question, example.answers)
+        for example in examples(4)
+    ]
+    settings: dict[str, Any] = {"steps": 1, "inner_documents": 2, "inner_batches": 1, "window": 512}
+    (loss,) = losses_of(list(meta_train(base, long, tmp_path, **settings)))
+    assert loss > 0
+
+
+def test_a_long_document_is_learned_where_its_answer_stands(base: BaseLM, tmp_path: Path) -> None:
+    text = "Hugo moved. " * 12 + "Irene moved to Izmir." + " Hugo moved." * 12
+    pieces = [piece.text for piece in base.pieces(text, 40)]
+    own, other = next(piece for piece in pieces if "Izmir" in piece), pieces[0]
+
+    def losses(text: str) -> list[float]:
+        example = QAExample("0", text, "Where did Irene move?", ("Izmir",))
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        return losses_of(list(meta_train(base, [example], folder, steps=1, inner_rate=0.1, locality=0.0, window=40)))
+
+    assert losses(text) == losses(own) != losses(other)
+
+
+def test_words_that_answer_weigh_more_and_one_step_under_them_teaches_more(town_base: BaseLM, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "steps": 40,
+        "inner_documents": 1,
+        "inner_batches": 4,
+        "learning_rate": 0.002,
+        "inner_rate": 0.1,
+    }
+    list(meta_train(town_base, town_examples(60, seed=0), tmp_path, **settings))
+    weights = load_weights(tmp_path)
+
+    held_out = town_examples(20, seed=1)
+    learned = weights_of(town_base, weights, [example.text for example in held_out])
+    is_town = [torch.tensor([word in TOWNS for word in example.text.split()]) for example in held_out]
+    towns = torch.cat([one[places] for one, places in zip(learned, is_town, strict=True)])
+    fillers = torch.cat([one[~places] for one, places in zip(learned, is_town, strict=True)])
+
+    assert towns.mean() > 5 * fillers.mean()
+    gains = [gain(town_base, example, one) for example, one in zip(held_out, learned, strict=True)]
+    plain = [gain(town_base, example, torch.ones_like(one)) for example, one in zip(held_out, learned, strict=True)]
+    assert sum(gains) > 2 * sum(plain)
+
+
+def gain(base: BaseLM, example: QAExample, weights: Tensor) -> float:
+    """How much the answer's loss falls by a weighted step of length 0.5 on the document."""
+    own = {name: value.requires_grad_() for name, value in parameters_of(base.model).items()}
+    inner = (weights * token_losses(base.model, own, base.written([example.text], window=32))).mean()
+    slopes = torch.autograd.grad(inner, list(own.values()))
+    length = torch.cat([slope.flatten() for slope in slopes]).norm()
+    moved = {name: value - 0.5 / length * slope for (name, value), slope in zip(own.items(), slopes, strict=True)}
+    asked = base.asked([example.question], [example.answers[0]], question_window=8, answer_window=4)
+    with torch.no_grad():
+        return float((token_losses(base.model, own, asked) - token_losses(base.model, moved, asked)).mean())

@@ -1,0 +1,144 @@
+"""Controls: what they spoil, what they leave as it is, and which reads can tell."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mbc_engine.methods.blind_reads import alike_up_to
+from mbc_engine.methods.compressed import Compressed
+from mbc_engine.methods.controls import EmptyBank, ShuffledCodes, ShuffledDocuments, WrongBank
+from mbc_engine.methods.method import Footprint, Reply
+from mbc_engine.model.mbc import MBC
+from mbc_engine.read_modes import parse_read_mode
+
+BOOKS = ["{ codes = 8 }", "{ codes = 8, per_position = true }", "{ codes = 8, levels = 2, per_position = true }"]
+
+
+@pytest.fixture
+def model(tiny: Any, examples: Any) -> MBC:
+    """Untrained, but with a codebook in which documents have codes of their own."""
+    made: MBC = tiny.model("gpt2", "bert", "model.routing=true", f"model.codebook={BOOKS[1]}")
+    made.codebook.fit(made.amortise([one.text for one in examples(50)]))
+    return made
+
+
+def some_codes(model: MBC, chunks: int) -> np.ndarray:
+    levels = model.settings.codebook.levels
+    return np.random.default_rng(7).integers(0, 8, (chunks, 4, levels)).astype(np.uint16)
+
+
+def with_books(tiny: Any, books: str) -> MBC:
+    made: MBC = tiny.model("gpt2", "bert", "model.read=hierarchical", f"model.codebook={books}")
+    return made
+
+
+@pytest.mark.parametrize("books", BOOKS)
+def test_codes_change_documents_and_keep_their_positions(tiny: Any, books: str) -> None:
+    model = with_books(tiny, books)
+    codes = some_codes(model, 40)
+    shuffled = ShuffledDocuments(model, 3)._read_codes(codes)
+    assert shuffled.dtype == codes.dtype
+    orders = []
+    for token in range(4):
+        before, after = codes[:, token].tolist(), shuffled[:, token].tolist()
+        assert sorted(before) == sorted(after)
+        orders.append([a == b for a, b in zip(before, after, strict=True)])
+    assert len({tuple(order) for order in orders}) == 4  # each position by itself
+    assert (ShuffledDocuments(model, 3)._read_codes(codes) == shuffled).all()
+    assert (ShuffledDocuments(model, 4)._read_codes(codes) != shuffled).any()
+
+
+@pytest.mark.parametrize("books", BOOKS)
+def test_every_code_becomes_one_other_of_its_book(tiny: Any, books: str) -> None:
+    model = with_books(tiny, books)
+    codes = some_codes(model, 60)
+    shuffled = ShuffledCodes(model, 3)._read_codes(codes)
+    assert shuffled.dtype == codes.dtype
+    others: dict[tuple[int, int], dict[int, int]] = {}
+    is_per_position = model.settings.codebook.per_position
+    for (_, token, level), code in np.ndenumerate(codes):
+        index = (token if is_per_position else 0, level)
+        new = int(shuffled[_, token, level])
+        assert others.setdefault(index, {}).setdefault(int(code), new) == new
+    for book in others.values():
+        assert sorted(book.values()) == sorted(book) == list(range(8))
+    assert any(code != new for book in others.values() for code, new in book.items())
+    assert len({tuple(sorted(book.items())) for book in others.values()}) == len(others)
+
+
+def answers(method: Any, some: Any) -> list[Reply]:
+    method.adapt([one.text for one in some])
+    said: list[Reply] = method.answer([one.question for one in some])
+    return said
+
+
+READS = ["flat", "routed:2", "routed:19", "routed:20", "hierarchical:3", "hierarchical:19", "hierarchical:20"]
+
+
+@pytest.mark.parametrize("read_mode", READS)
+def test_reads_that_cannot_tell_a_control_are_those_that_are_named(model: MBC, examples: Any, read_mode: str) -> None:
+    some = examples(20)  # a chunk each
+
+    def read(method: Compressed) -> torch.Tensor:
+        """What the questions take from the bank."""
+        method.adapt([one.text for one in some])
+        return model.read([one.question for one in some], method._now().memory, read_mode=read_mode).modulation
+
+    real = read(Compressed(model))
+    for name, control in (("documents", ShuffledDocuments(model, 1)), ("codes", ShuffledCodes(model, 1))):
+        alike = alike_up_to(f"mbc-shuffled-{name}", parse_read_mode(read_mode)) >= 20
+        # What is read in another order adds up to the same but for rounding.
+        assert torch.allclose(read(control), real, rtol=0, atol=1e-5) == alike, name
+
+
+def test_a_shuffled_bank_still_names_places_and_weighs_the_same(model: MBC, examples: Any) -> None:
+    real, shuffled = Compressed(model), ShuffledDocuments(model, 1)
+    sources = [reply.sources for reply in answers(shuffled, examples(8))]
+    assert sources != [reply.sources for reply in answers(real, examples(8))]
+    assert all(own is not None and len(own) == 5 for own in sources)
+    assert shuffled.footprint() == real.footprint()
+
+
+@pytest.mark.parametrize("settings", [(), ("model.quantised=false", "model.lora.layers=0")])
+def test_an_empty_bank_holds_and_names_nothing(tiny: Any, examples: Any, settings: tuple[str, ...]) -> None:
+    model: MBC = tiny.model("gpt2", "bert", *settings)
+    method, some = EmptyBank(model), examples(3)
+    questions = [one.question for one in some]
+    with torch.no_grad():
+        alone = model.base.generate(model.prefix(model.questions(questions)), questions)
+    before = method.answer(questions)
+    assert [reply.text for reply in before] == alone
+    assert answers(method, some) == before
+    assert {reply.sources for reply in before} == {None}
+    assert method.footprint() == Footprint(0)
+
+
+def test_a_wrong_bank_holds_as_many_others_and_never_names_the_right_one(model: MBC, examples: Any) -> None:
+    texts = [one.text for one in examples(12)]
+    method = WrongBank(model, texts, seed=2)
+    method.adapt(texts[:2])
+    method.adapt(texts[2:4])
+    assert len(method._held) == 4
+    assert not set(method._held) & set(texts[:4])
+    once = WrongBank(model, texts, seed=2)
+    once.adapt(texts[:4])
+    assert sorted(once._held) == sorted(method._held)
+    assert {reply.sources for reply in method.answer(["Where did Ada move?", "Who moved?"])} == {()}
+    real = Compressed(model)
+    real.adapt(method._held)
+    assert method.footprint() == real.footprint()
+
+
+def test_a_wrong_bank_gives_way_to_the_stream(model: MBC, examples: Any) -> None:
+    """In the end nothing is left to take from, and what came into the stream meanwhile is not held."""
+    texts = [one.text for one in examples(6)]
+    method = WrongBank(model, texts)
+    for text in texts:
+        method.adapt([text])
+    assert method._held == []
+    assert method.answer(["Who moved?"])[0] == Reply(EmptyBank(model).answer(["Who moved?"])[0].text, ())
+    method.reset()
+    method.adapt(texts[:3])
+    assert sorted(method._held) == sorted(texts[3:])

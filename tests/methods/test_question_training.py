@@ -1,0 +1,242 @@
+"""Training on questions: what is learned, what is kept, and that an interruption changes nothing."""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.errors import ConfigError, DataError, ModelError
+from mbc_engine.events import Event, TuningStep, TuningValidated
+from mbc_engine.methods.answering import answers, passage_chunker
+from mbc_engine.methods.question_training import batches_by_length, train_on_questions
+from mbc_engine.model.base import BaseLM, load_base
+
+Examples = Callable[[int], list[QAExample]]
+
+
+def train(base: BaseLM, examples: list[QAExample], folder: Path, **changes: Any) -> Iterator[Event]:
+    given: dict[str, Any] = {
+        "validation": examples[:4],
+        "reads": False,
+        "epochs": 2,
+        "batch_size": 4,
+        "learning_rate": 1e-3,
+        "seed": 3,
+    }
+    given |= changes
+    validation = given.pop("validation")
+    return train_on_questions(base, examples, validation, folder, **given)
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_the_model_of_the_folder_answers_what_it_was_trained_on(
+    tiny: Any, examples: Examples, tmp_path: Path, family: str
+) -> None:
+    asked = examples(8)
+    base = load_base(str(tiny.bases[family]))
+    questions = [example.question for example in asked]
+    assert answers(base, questions) != [example.answers[0] for example in asked]
+    list(train(base, asked, tmp_path / "out", epochs=40, learning_rate=1e-2, batch_size=8, validation=asked))
+    trained = load_base(str(tmp_path / "out"))
+    assert answers(trained, questions) == [example.answers[0] for example in asked]
+
+
+def test_a_reader_learns_to_read_what_it_never_saw(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    """Likelihood of right answers with the right documents, against those with each other's."""
+    asked = examples(50)
+    train_, held_back = asked[:40], asked[40:]
+    base = load_base(str(tiny.bases["llama"]))
+    list(train(base, train_, tmp_path, reads=True, epochs=30, learning_rate=5e-3, batch_size=20, validation=held_back))
+    base = load_base(str(tmp_path))
+
+    @torch.no_grad()
+    def loss(passages: list[str]) -> float:
+        texts = base.asked(
+            [example.question for example in held_back],
+            [example.answers[0] for example in held_back],
+            passages=passages,
+            question_window=128,
+            answer_window=16,
+        )
+        return base.loss(base.no_prefix(len(held_back)), texts).item()
+
+    documents = [example.text for example in held_back]
+    assert loss(documents) < loss(documents[1:] + documents[:1]) - 0.3
+
+
+def test_events_tell_of_every_step_and_every_epoch(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    events = list(train(load_base(str(tiny.bases["gpt2"])), examples(10), tmp_path))
+    steps = [event for event in events if isinstance(event, TuningStep)]
+    assert [(event.step, event.total_steps) for event in steps] == [(number, 6) for number in range(1, 7)]
+    assert [type(event) for event in events] == [*[TuningStep] * 3, TuningValidated] * 2
+    validated = [event for event in events if isinstance(event, TuningValidated)]
+    assert [(event.step, event.epoch) for event in validated] == [(3, 0), (6, 1)]
+    assert sorted(path.name for path in tmp_path.iterdir() if "tokenizer" not in path.name) == [
+        "config.json", "generation_config.json", "model.safetensors", "question-training.json",
+    ]  # fmt: skip
+
+
+def test_the_best_validated_weights_are_kept(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    """A rate at which what is learned soon tells against the questions that were held back."""
+    asked, held_back = examples(40), examples(50)[40:]
+    base = load_base(str(tiny.bases["gpt2"]))
+    kept: list[dict[str, torch.Tensor]] = []
+    losses = []
+    for event in train(base, asked, tmp_path, epochs=5, learning_rate=0.02, validation=held_back):
+        if isinstance(event, TuningValidated):
+            losses.append(event.loss)
+            kept.append({name: value.detach().clone() for name, value in base.model.named_parameters()})
+            assert event.is_best == (event.loss == min(losses))
+    best = losses.index(min(losses))
+    assert 0 < best < 4  # neither the first nor the last: otherwise this tests nothing
+    assert same(weights_of(tmp_path), kept[best])
+
+
+def test_without_validation_the_last_weights_are_kept(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    base = load_base(str(tiny.bases["gpt2"]))
+    events = list(train(base, examples(8), tmp_path, validation=[]))
+    assert [(event.loss, event.is_best) for event in events if isinstance(event, TuningValidated)] == [
+        (None, False),
+        (None, True),
+    ]
+    assert same(weights_of(tmp_path), dict(base.model.named_parameters()))
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "adafactor"])
+@pytest.mark.parametrize("stops_after", [1, 2, 3, 4, 6])
+def test_an_interrupted_training_ends_in_the_same_weights(
+    tiny: Any, examples: Examples, tmp_path: Path, optimiser: str, stops_after: int
+) -> None:
+    asked = examples(12)
+
+    def begun(folder: str) -> Iterator[Event]:
+        base = load_base(str(tiny.bases["gpt2"]))
+        return train(base, asked, tmp_path / folder, optimiser=optimiser, snapshot_seconds=0)
+
+    whole = [event.loss for event in begun("whole") if isinstance(event, TuningStep)]
+    interrupted, losses = begun("parts"), []
+    for _ in range(stops_after):
+        event = next(interrupted)
+        losses += [event.loss] if isinstance(event, TuningStep) else []
+    del interrupted  # as a kill: what is on the disk is all there is
+    rest = [event for event in begun("parts") if isinstance(event, TuningStep)]
+    assert [*losses[: rest[0].step - 1], *(event.loss for event in rest)] == whole
+    assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))
+
+
+def test_a_stop_leaves_what_is_needed_to_go_on(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    first = list(train(load_base(str(tiny.bases["gpt2"])), examples(12), tmp_path, stop=stop))
+    assert [event.step for event in first if isinstance(event, TuningStep)] == [1]
+    rest = list(train(load_base(str(tiny.bases["gpt2"])), examples(12), tmp_path))
+    assert next(event.step for event in rest if isinstance(event, TuningStep)) == 2
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_a_move_of_the_result_that_was_cut_off_is_finished(
+    tiny: Any, examples: Examples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(self: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "rmdir", killed)
+        list(train(load_base(str(tiny.bases["gpt2"])), examples(8), tmp_path))
+    shutil.move(tmp_path / "config.json", tmp_path / "best" / "config.json")
+    assert list(train(load_base(str(tiny.bases["gpt2"])), examples(8), tmp_path)) == []
+    assert load_base(str(tmp_path))
+    assert not (tmp_path / "best").exists() and not (tmp_path / "snapshot.safetensors").exists()
+
+
+def test_a_finished_training_is_not_done_again(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    assert list(train(load_base(str(tiny.bases["gpt2"])), examples(8), tmp_path))
+    assert list(train(load_base(str(tiny.bases["gpt2"])), examples(8), tmp_path)) == []
+
+
+@pytest.mark.parametrize("stops_after", [2, 99])
+def test_a_folder_of_another_training_is_refused(
+    tiny: Any, examples: Examples, tmp_path: Path, stops_after: int
+) -> None:
+    begun = train(load_base(str(tiny.bases["gpt2"])), examples(8), tmp_path, snapshot_seconds=0)
+    for _ in zip(range(stops_after), begun, strict=False):
+        pass
+    base = load_base(str(tiny.bases["gpt2"]))
+    for changes in ({"seed": 4}, {"learning_rate": 1e-4}, {"reads": True}, {"validation": []}):
+        with pytest.raises(ConfigError, match="trained on other questions or with other settings") as caught:
+            list(train(base, examples(8), tmp_path, **changes))
+        assert caught.value.hint
+    with pytest.raises(ConfigError):
+        list(train(base, examples(9), tmp_path))
+    with pytest.raises(ConfigError, match="holds another base LM"):
+        list(train(load_base(str(tiny.bases["llama"])), examples(8), tmp_path))
+
+
+def test_what_cannot_be_trained_is_said(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no questions"):
+        list(train(load_base(str(tiny.bases["gpt2"])), [], tmp_path))
+    with pytest.raises(ModelError, match="float32"):
+        list(train(load_base(str(tiny.bases["gpt2"]), weights="bf16"), examples(8), tmp_path))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot read or write"):
+        list(train(load_base(str(tiny.bases["gpt2"])), examples(8), tmp_path / "file"))
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_batches_by_length_are_of_alike_lengths_and_hold_every_question_once(reads: bool) -> None:
+    long = ["x" * (number * 37 % 101) for number in range(101)]
+    other = ["y" * (number * 53 % 401) for number in range(101)]  # what is not read is no length to go by
+    asked = [
+        QAExample(str(number), *(("y" * 400 + x, "") if reads else (y, x)), ("a",))
+        for number, (x, y) in enumerate(zip(long, other, strict=True))
+    ]
+
+    def padding(batch: list[QAExample]) -> int:
+        lengths = [len(one.text if reads else one.question) for one in batch]
+        return max(lengths) * len(lengths) - sum(lengths)
+
+    for seed in (None, 1, 2):
+        batches = batches_by_length(asked, 4, seed=seed, reads=reads)
+        assert sorted(int(example.id) for batch in batches for example in batch) == list(range(101))
+        assert sum(map(padding, batches)) / sum(map(len, long)) < 0.1
+    one, again, another = (batches_by_length(asked, 4, seed=seed, reads=reads) for seed in (1, 1, 2))
+    assert one == again != another
+    assert batches_by_length([], 4, seed=None, reads=reads) == []
+
+
+def test_of_a_long_document_the_reader_reads_the_chunk_with_the_answer(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a passage is handed over; from its beginning it would learn to answer what it did not read."""
+    base = load_base(str(tiny.bases["gpt2"]))
+    text = "The river rose, and the bridge held. " * base.context + "Ada moved to Aalen."
+    asked = [
+        QAExample("", text, "Where did Ada move?", ("Aalen",)),
+        QAExample("", "Hugo moved to Haifa.", "Where did Hugo move?", ("Haifa",)),
+    ]
+    read: set[str] = set()
+    usual = base.asked
+
+    def noted(*given: Any, passages: list[str], **rest: Any) -> Any:
+        read.update(passages)
+        return usual(*given, passages=passages, **rest)
+
+    monkeypatch.setattr(base, "asked", noted)
+    list(train(base, asked, tmp_path, reads=True, epochs=1, validation=asked))
+    chunks = passage_chunker(base)(text)
+    assert len(chunks) > 1
+    assert read == {chunks[-1], "Hugo moved to Haifa."}

@@ -1,0 +1,231 @@
+"""Closed book, BM25 and oracle: what is read for a question, what it costs, and that it tells what is not known."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.methods.answering import MAX_NEW_TOKENS
+from mbc_engine.methods.closed_book import ClosedBook
+from mbc_engine.methods.method import Method, Reply
+from mbc_engine.methods.question_training import train_on_questions
+from mbc_engine.methods.reading import BM25Reading, OracleReading
+from mbc_engine.methods.word_index import WordIndex
+from mbc_engine.model.base import BaseLM, load_base
+
+DOCUMENTS = [
+    "Ada moved to Aalen.",
+    "Hugo moved to Haifa, and Ada to Haifa.",
+    "The river rose in Haifa.",
+    " \n",
+    "Irène!",
+]
+QUESTIONS = ["Where does the river rise?", "Where is Hugo?", "Ada in Haifa?", "Quito?"]
+OWN = dict(zip(QUESTIONS, [DOCUMENTS[2], DOCUMENTS[1], DOCUMENTS[0], DOCUMENTS[3]], strict=True))
+
+
+@pytest.fixture
+def parrot(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> BaseLM:
+    """A base LM that says what it reads."""
+    base = load_base(str(tiny.bases["gpt2"]))
+    monkeypatch.setattr(
+        base, "generate", lambda prefix, questions, *, passages, **_: [f"read: {passage}" for passage in passages]
+    )
+    return base
+
+
+def methods(base: BaseLM) -> dict[str, Method]:
+    return {"closed book": ClosedBook(base), "BM25": BM25Reading(base), "oracle": OracleReading(base, OWN)}
+
+
+def test_closed_book_reads_nothing(parrot: BaseLM) -> None:
+    method = ClosedBook(parrot)
+    method.adapt(DOCUMENTS)
+    assert method.answer(QUESTIONS) == [Reply("read: ")] * 4
+    assert method.footprint().on_disk == 0
+
+
+def test_bm25_reads_the_best_document(parrot: BaseLM) -> None:
+    method = BM25Reading(parrot)
+    method.adapt(DOCUMENTS)
+    assert method.answer(QUESTIONS) == [
+        Reply(f"read: {DOCUMENTS[2]}", (2,)),
+        Reply(f"read: {DOCUMENTS[1]}", (1,)),
+        Reply(f"read: {DOCUMENTS[1]}", (1, 0, 2)),
+        Reply("read: ", ()),  # no document has any of its words
+    ]
+
+
+def test_the_oracle_reads_the_questions_own_document(parrot: BaseLM) -> None:
+    method = OracleReading(parrot, OWN)
+    method.adapt(DOCUMENTS)
+    assert method.answer(QUESTIONS) == [
+        Reply(f"read: {DOCUMENTS[2]}", (2,)),
+        Reply(f"read: {DOCUMENTS[1]}", (1,)),
+        Reply(f"read: {DOCUMENTS[0]}", (0,)),
+        Reply("read: ", (3,)),  # white space holds nothing to read
+    ]
+
+
+def test_the_oracle_does_not_read_what_has_not_come(parrot: BaseLM) -> None:
+    method = OracleReading(parrot, OWN)
+    method.adapt(DOCUMENTS[:2])
+    assert method.answer(QUESTIONS[:2]) == [Reply("read: ", ()), Reply(f"read: {DOCUMENTS[1]}", (1,))]
+
+
+def test_the_oracle_has_to_be_told(parrot: BaseLM) -> None:
+    with pytest.raises(KeyError, match="Who else"):
+        OracleReading(parrot, OWN).answer(["Who else?"])
+
+
+def test_of_a_document_that_comes_twice_the_first_is_named(parrot: BaseLM) -> None:
+    for method in (BM25Reading(parrot), OracleReading(parrot, OWN)):
+        method.adapt([DOCUMENTS[1], DOCUMENTS[1]])
+        assert (method.answer(QUESTIONS[1:2])[0].sources or ())[0] == 0
+
+
+@pytest.mark.parametrize("name", ["closed book", "BM25", "oracle"])
+def test_a_stream_may_come_in_parts(parrot: BaseLM, name: str) -> None:
+    whole, parts = methods(parrot)[name], methods(parrot)[name]
+    whole.adapt(DOCUMENTS)
+    for start in range(0, 6, 2):
+        parts.adapt(DOCUMENTS[start : start + 2])
+        parts.answer(QUESTIONS)
+    assert parts.answer(QUESTIONS) == whole.answer(QUESTIONS)
+    assert parts.footprint() == whole.footprint()
+
+
+@pytest.mark.parametrize("name", ["closed book", "BM25", "oracle"])
+def test_after_a_reset_nothing_is_known(parrot: BaseLM, name: str) -> None:
+    fresh, used = methods(parrot)[name], methods(parrot)[name]
+    used.adapt(DOCUMENTS)
+    used.answer(QUESTIONS)
+    used.reset()
+    assert used.answer(QUESTIONS) == fresh.answer(QUESTIONS)
+    assert {reply.text for reply in used.answer(QUESTIONS)} == {"read: "}
+    assert used.footprint() == fresh.footprint()
+    assert used.footprint().on_disk == 0
+
+
+@pytest.mark.parametrize("name", ["closed book", "BM25", "oracle"])
+def test_no_documents_and_no_questions(parrot: BaseLM, name: str) -> None:
+    method = methods(parrot)[name]
+    method.adapt([])
+    assert method.answer([]) == []
+    assert method.answer(QUESTIONS[:1])[0].text == "read: "
+
+
+def test_the_footprint_is_texts_and_index(parrot: BaseLM) -> None:
+    bm25, oracle = BM25Reading(parrot), OracleReading(parrot, OWN)
+    bm25.adapt(DOCUMENTS)
+    oracle.adapt(DOCUMENTS)
+    texts = len("".join(DOCUMENTS)) + 1  # è is two bytes
+    assert oracle.footprint().on_disk == texts
+    assert bm25.footprint().on_disk == texts + WordIndex(DOCUMENTS).size_on_disk()
+    assert bm25.footprint().paper is oracle.footprint().paper is None
+
+
+def long_document() -> str:
+    """Some 2,000 tokens where 160 fit, its answer far from its beginning."""
+    filler = "The river rose, the bridge held, and nobody was hurt. " * 60
+    return f"{filler}Irene moved to Izmir. {filler}"
+
+
+def test_of_a_long_document_the_piece_with_the_answer_is_read(parrot: BaseLM) -> None:
+    question = "Where did Irene move after the river rose?"
+    bm25, oracle = BM25Reading(parrot), OracleReading(parrot, {question: long_document()})
+    for method in (bm25, oracle):
+        method.adapt([DOCUMENTS[0], long_document()])
+        (reply,) = method.answer([question])
+        assert "Irene moved to Izmir." in reply.text
+        assert reply.sources == (1,)  # once, however many of its pieces are found
+        assert len(parrot.tokenizer(reply.text)["input_ids"]) < 100
+
+
+def test_of_a_long_document_without_the_questions_words_the_oracle_reads_the_beginning(parrot: BaseLM) -> None:
+    oracle = OracleReading(parrot, {"Why?": "Once. " + long_document()})
+    oracle.adapt(["Once. " + long_document()])
+    assert oracle.answer(["Why?"])[0].text.startswith("read: Once. The river")
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_what_is_read_fits_the_context_uncut(tiny: Any, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model itself gets the whole piece, its question and room for the answer."""
+    base, prompts = load_base(str(tiny.bases[family])), []
+    generate = base.model.generate
+    monkeypatch.setattr(
+        base.model, "generate", lambda input_ids, **rest: prompts.append(input_ids) or generate(input_ids, **rest)
+    )
+    method = BM25Reading(base)
+    method.adapt([long_document()])
+    method.answer(["Where did Irene move?"])
+    text = base.tokenizer.decode(prompts[0][0], skip_special_tokens=True)
+    assert "Irene moved to Izmir." in text
+    assert text.startswith("The river")
+    assert text.endswith(".\nWhere did Irene move?")  # whole sentences, and the whole question
+    assert 60 < prompts[0].shape[1] <= base.context - MAX_NEW_TOKENS
+
+
+def test_five_documents_at_most_are_named(parrot: BaseLM) -> None:
+    method = BM25Reading(parrot)
+    method.adapt(["Hugo."] * 4 + [long_document()] + ["Hugo in Izmir."] * 4)
+    assert method.answer(["Is Hugo in Izmir?"])[0].sources == (5, 6, 7, 8, 0)
+
+
+@pytest.fixture(scope="module")
+def tuned(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], BaseLM]:
+    """Tiny models that learned who moved where, of people who are said to have moved elsewhere in each document."""
+    folder = tmp_path_factory.mktemp("tuned")
+
+    def tuned(reads: bool) -> BaseLM:
+        place = folder / str(reads)
+        for _ in train_on_questions(
+            load_base(str(tiny.bases["gpt2"])),
+            moves(seen=True),
+            [],
+            place,
+            reads=reads,
+            epochs=6,
+            batch_size=32,
+            learning_rate=3e-3,
+        ):
+            pass
+        return load_base(str(place))
+
+    return tuned
+
+
+def moves(*, seen: bool) -> list[QAExample]:
+    """Everybody has moved to nine places in the documents that are trained on, and to a tenth in those that are not."""
+    people = [
+        first + last for first in ("Ada", "Bru", "Cla", "Edi", "Hu") for last in ("bo", "dine", "ka", "mir", "ro")
+    ]
+    places = ["Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa", "Izmir", "Jena"]
+    unseen = {person: random.Random(person).choice(places) for person in people}
+    return [
+        QAExample(person + place, f"{person} moved to {place}.", f"Where did {person} move?", (place,))
+        for person in people
+        for place in places
+        if (place != unseen[person]) is seen
+    ]
+
+
+def right(method: Method, examples: Sequence[QAExample]) -> float:
+    method.adapt([example.text for example in examples])
+    replies = method.answer([example.question for example in examples])
+    return sum(reply.text in example.answers for reply, example in zip(replies, examples, strict=True)) / len(examples)
+
+
+def test_reading_answers_what_a_closed_book_cannot(tuned: Callable[[bool], BaseLM]) -> None:
+    asked = moves(seen=False)
+    assert len(asked) == 25
+    reader = tuned(True)
+    assert right(ClosedBook(tuned(False)), asked) < 0.3
+    assert right(ClosedBook(reader), asked) < 0.3
+    assert right(BM25Reading(reader), asked) > 0.8
+    assert right(OracleReading(reader, {example.question: example.text for example in asked}), asked) > 0.8
+    # What it reads is what it says: with everybody's documents exchanged, hardly one answer is right.
+    exchanged = {one.question: other.text for one, other in zip(asked, asked[1:] + asked[:1], strict=True)}
+    assert right(OracleReading(reader, exchanged), asked) < 0.3

@@ -1,0 +1,129 @@
+"""Salient spans by rules, on sentences that mislead them; and by a spaCy that is a stand-in."""
+
+import sys
+from itertools import pairwise
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mbc_engine.methods.salient_spans import SalientSpans, salient_spans
+from mbc_engine.model.base import load_base
+from mbc_engine.model.tokenised_text import TokenisedText
+
+
+def found(text: str) -> list[str]:
+    return [text[start:end] for start, end in salient_spans(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("The crowd met Angela Merkel in Berlin.", ["Angela Merkel", "Berlin"]),
+        ("The White House spoke.", ["White House"]),
+        ("Cats like milk. However, Google bought it.", ["Google"]),
+        ("Obama spoke. People heard Obama.", ["Obama", "Obama"]),
+        ("Spoke he? People spoke to Obama\u2019s friends.", ["Obama\u2019s"]),
+        ("Milk is white.\nCats like it.", []),
+        ("NATO acted. McDonald's sells iPhones.", ["NATO", "McDonald's", "iPhones"]),
+        ("I think I'm the one who saw it.", []),
+        ("Mr. Smith flew to St. Petersburg.", ["Mr. Smith", "St. Petersburg"]),
+        ("It was J. K. Rowling. Then Paris won.", ["J. K. Rowling", "Paris"]),
+        ("He likes Ludwig van Beethoven and the University of California, Berkeley.",
+         ["Ludwig van Beethoven", "University of California", "Berkeley"]),
+        ("The U.S. Senate and AT&T met.", ["U.S. Senate", "AT&T"]),
+        ("BREAKING NEWS FROM PARIS\n\nIt rained.", []),
+        ("We met Élodie Ngô in Zürich.", ["Élodie Ngô", "Zürich"]),
+        ('"We like Rome," he said. "They like Rome too."', ["Rome", "Rome"]),
+        ("it was a day like any other", []),
+        ("May I come? March on!", []),
+        ("He came in May and left in March.", ["May", "March"]),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_names_are_told_from_words_that_open_sentences(text: str, names: list[str]) -> None:
+    assert found(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("it was on Tuesday, March 3, 2015.", ["Tuesday", "March 3, 2015"]),
+        ("May 2012 was wet; so was 3rd of May, 2013.", ["May 2012", "3rd of May, 2013"]),
+        ("in Jan. 1999, and on Nov. 3", ["Jan. 1999", "Nov. 3"]),
+        ("from 2020-03-01 to 04/05/21", ["2020-03-01", "04/05/21"]),
+        ("in the 1990s, the \u201980s and the 19th century", ["1990s", "\u201980s", "19th century"]),
+        ("Sundays in 1066", ["Sundays", "1066"]),
+        ("marching in august company", []),
+    ],
+)
+def test_dates_count(text: str, dates: list[str]) -> None:
+    assert found(text) == dates
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it cost $1.65 billion, or £5m",
+        "up 3.5% to 20,000 tonnes",
+        "they won 51-49",
+        "worth 1999.5 or 1,999",
+        "two of 7",
+    ],
+)
+def test_numbers_that_are_no_dates_do_not_count(text: str) -> None:
+    assert found(text) == []
+
+
+def test_spans_do_not_overlap_and_are_in_order() -> None:
+    text = "In May 2012 the Group of Seven met at 10 a.m. on 3 May 2012 with Tuesday's 7 of the G7 in Berlin 1990s."
+    spans = salient_spans(text)
+    assert all(start < end <= following for (start, end), (following, _) in pairwise(spans))
+
+
+@pytest.fixture
+def no_spacy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+
+
+@pytest.mark.usefixtures("no_spacy")
+def test_tokens_of_spans_weigh_one_and_the_others_nothing() -> None:
+    piece = TokenisedText("he met Ada.", (1, 2, 3, 4, 5), ((0, 2), (2, 6), (6, 9), (9, 10), (10, 11)))
+    weights = SalientSpans()
+    assert weights.recogniser == "rules"
+    assert weights(piece).tolist() == [0, 0, 1, 1, 0]
+    assert weights(TokenisedText("he", (), ((0, 0), (0, 2)))).tolist() == [0, 0]
+
+
+@pytest.mark.usefixtures("no_spacy")
+def test_the_tokens_of_a_real_tokenizer_are_marked(tiny: Any) -> None:
+    base = load_base(str(tiny.bases["gpt2"]))
+    (piece,) = base.pieces("The baker moved to Bergen in the spring.", 100)
+    weights = SalientSpans()(piece)
+    marked = "".join(base.tokenizer.decode(id) for id, weight in zip(piece.ids, weights, strict=True) if weight)
+    assert marked == " Bergen"
+
+
+def stand_in(models: list[str]) -> ModuleType:
+    """A spaCy that finds a place and a number."""
+    spacy: Any = ModuleType("spacy")
+    spacy.util = SimpleNamespace(get_installed_models=lambda: models)
+    entities = [
+        SimpleNamespace(start_char=0, end_char=3, label_="GPE"),
+        SimpleNamespace(start_char=4, end_char=5, label_="CARDINAL"),
+    ]
+    spacy.load = lambda name, exclude: lambda text: SimpleNamespace(ents=entities)
+    module: ModuleType = spacy
+    return module
+
+
+def test_spacy_is_used_where_it_has_an_english_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", stand_in(["de_core_news_sm", "en_core_web_sm", "en_core_web_md"]))
+    piece = TokenisedText("ada 5 b", (1, 2, 3), ((0, 3), (3, 5), (5, 7)))
+    assert SalientSpans().recogniser == "en_core_web_md"
+    assert SalientSpans()(piece).tolist() == [1, 0, 0]
+
+
+def test_spacy_without_an_english_model_leaves_it_to_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", stand_in(["de_core_news_sm"]))
+    assert SalientSpans().recogniser == "rules"

@@ -1,0 +1,96 @@
+"""BM25: against the formula written out, and what it makes of texts and questions without words."""
+
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.methods.word_index import WordIndex
+
+TEXTS = ["Ada moved to Aalen.", "Hugo moved to Haifa, and Ada to Haifa.", "The river rose in Haifa.", "Nobody moved."]
+WORDS = ["ada", "hugo", "moved", "haifa", "river", "aalen", "x", "the"]
+sentences = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+
+
+def score(texts: list[str], question: str, place: int) -> float:
+    """Lucene's BM25 with k1 = 1.5 and b = 0.75, word by word."""
+
+    def words(text: str) -> list[str]:
+        return [word for word in re.findall(r"\w\w+", text.lower()) if word not in ("the", "to", "and", "in")]
+
+    documents = [words(text) for text in texts]
+    average = sum(map(len, documents)) / len(documents)
+    total = 0.0
+    for word in words(question):
+        having = sum(word in document for document in documents)
+        rarity = math.log(1 + (len(texts) - having + 0.5) / (having + 0.5))
+        count = documents[place].count(word)
+        total += rarity * count / (count + 1.5 * (1 - 0.75 + 0.75 * len(documents[place]) / average)) if count else 0
+    return total
+
+
+@given(st.lists(sentences, min_size=1, max_size=8), sentences)
+def test_texts_are_ranked_by_the_formula_and_then_by_place(texts: list[str], question: str) -> None:
+    scores = [score(texts, question, place) for place in range(len(texts))]
+    found = WordIndex(texts).ranking(question)
+    assert sorted(found) == [place for place in range(len(texts)) if scores[place] > 0]
+    for better, worse in itertools.pairwise(found):
+        assert scores[better] > scores[worse] - 1e-5
+        if texts[better] == texts[worse]:
+            assert better < worse
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("Which river?", [2]),
+        ("Where did HUGO move?", [1]),  # words are as they stand: "move" is not "moved"
+        ("Ada in Haifa?", [1, 0, 2]),
+        ("Who moved?", [3, 0, 1]),  # the shorter text says it with more weight
+        ("Quito", []),
+        ("the", []),
+        ("a", []),
+        ("?", []),
+        ("", []),
+    ],
+)
+def test_questions_by_hand(question: str, found: list[int]) -> None:
+    assert WordIndex(TEXTS).ranking(question) == found
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", "? !", "the", "a b c"]], ids=["none", "empty", "wordless"])
+def test_texts_without_words_are_never_found(texts: list[str]) -> None:
+    index = WordIndex(texts)
+    assert index.ranking("Who moved to the a b?") == []
+    assert index.size_on_disk() == 0
+
+
+def test_like_texts_come_in_their_order() -> None:
+    assert WordIndex(["Ada."] * 50 + ["Hugo."]).ranking("ada") == [*range(50)]
+
+
+def test_a_text_without_words_among_others_keeps_its_place() -> None:
+    assert WordIndex(["", "Hugo", "the", "Hugo Ada"]).ranking("hugo") == [1, 3]
+
+
+def test_its_size_is_that_of_the_files(tmp_path: Path) -> None:
+    import bm25s
+
+    index = bm25s.BM25()
+    index.index([["ada", "moved"], ["hugo", "moved"]], show_progress=False)
+    index.save(tmp_path)
+    saved = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert WordIndex(["Ada moved", "Hugo moved"]).size_on_disk() == saved
+    # Four entries of 4 bytes each for score and text, and where the words' entries begin.
+    assert saved > 4 * (4 + 4) + len(json.dumps(["ada", "moved", "hugo"]))
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    index = WordIndex(TEXTS)
+    index.ranking("Ada?"), index.ranking(""), index.size_on_disk()
+    assert capfd.readouterr() == ("", "")
