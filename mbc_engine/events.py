@@ -42,7 +42,10 @@ class StatesCached(Event):
 
 @dataclass(frozen=True)
 class TrainStep(Event):
-    """One optimiser step. Losses are means over the step; `route_accuracy` is a fraction, None without a router."""
+    """One optimiser step. Losses are means over the step; `route_accuracy` is a fraction, None without a router.
+
+    `perplexity` and `dead_codes` are 0 in a model that makes no codes.
+    """
 
     step: int
     epoch: int
@@ -230,21 +233,83 @@ class QuestionsAnswered(Event):
 
 
 @dataclass(frozen=True)
-class Evaluated(Event):
-    """Figures of an evaluation, in percent, over banks of `bank_documents` documents each.
+class DocumentsAdapted(Event):
+    """A method under evaluation took in `done` of `total` documents of the stream."""
 
-    `lenient_match` is the released code's match, for comparison. `first_source` and `in_five` say how often the
-    question's own document ranked first, or among the first five.
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class StageStarted(Event):
+    """An experiment begins a stage, number `number` of `total`.
+
+    `cell` is a base LM on a dataset; `stage` what is done there: `prepare NAME`, or `METHOD PROTOCOL`.
     """
 
-    questions: int
-    bank_documents: int
-    banks: int
+    cell: str
+    stage: str
+    number: int
+    total: int
+
+
+@dataclass(frozen=True)
+class StageFinished(Event):
+    """A stage is done and its result kept; `was_kept` says that it had been already."""
+
+    cell: str
+    stage: str
+    seconds: float
+    was_kept: bool
+
+
+@dataclass(frozen=True)
+class StageSkipped(Event):
+    """A stage cannot be done here, and why; `follows` is the stage whose result it lacks, if that is all."""
+
+    cell: str
+    stage: str
+    reason: str
+    follows: str | None = None
+
+
+@dataclass(frozen=True)
+class TuningStep(Event):
+    """A step of fine-tuning a base LM on questions, or of meta-training token weights."""
+
+    step: int
+    total_steps: int
+    loss: float
+    examples_per_second: float
+
+
+@dataclass(frozen=True)
+class TuningValidated(Event):
+    """An epoch of fine-tuning on questions is over; `loss` is that of the validation questions, None without any."""
+
+    step: int
+    epoch: int
+    loss: float | None
+    is_best: bool
+
+
+@dataclass(frozen=True)
+class RateTried(Event):
+    """A learning rate of the sweep on validation questions; figures in percent."""
+
+    rate: float
     exact_match: float
     f1: float
-    lenient_match: float
-    first_source: float
-    in_five: float
+
+
+@dataclass(frozen=True)
+class ExperimentFinished(Event):
+    """An experiment went through all its stages; its report stands at `report`."""
+
+    done: int
+    skipped: int
+    seconds: float
+    report: str
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.errors import DataError, ModelError
+from mbc_engine.evaluation.stream import evenly_spaced
 from mbc_engine.events import Calibrated, Event, QuestionsAnswered
 from mbc_engine.model.checkpoint import CONFIG
 from mbc_engine.model.confidence import ORIGINS, fit, judge
@@ -157,7 +158,7 @@ def _dealt(examples: Sequence[QAExample], bank_documents: int, questions: int | 
     del texts[banks * bank_documents :]
     place = {text: index for index, text in enumerate(texts)}
     askable = [example for example in examples if example.text in place]
-    asked = _evenly_spaced(askable, questions)
+    asked = evenly_spaced(askable, questions)
     deal = _Deal(texts, banks, asked, np.array([place[example.text] for example in asked]))
     if min(deal.is_fitted.sum(), (~deal.is_fitted).sum()) < _FEWEST:
         raise DataError(
@@ -191,12 +192,6 @@ def _calibrated(
         **dict(zip([f"informed_{origin}" for origin in ORIGINS], percents(informed), strict=True)),
         **dict(zip([f"uninformed_{origin}" for origin in ORIGINS], percents(uninformed), strict=True)),
     )
-
-
-def _evenly_spaced(examples: Sequence[QAExample], count: int | None) -> list[QAExample]:
-    if count is None or count >= len(examples):
-        return list(examples)
-    return [examples[index * len(examples) // count] for index in range(count)]
 
 
 def _config_of(folder: Path) -> Path:

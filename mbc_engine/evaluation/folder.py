@@ -1,0 +1,312 @@
+"""An experiment's folder: where everything lies, what is there, and results as they were when they were put there.
+
+    FOLDER/experiment.toml  environment.json  events.jsonl  report.html  report.md  report.json
+    FOLDER/CELL/questions.json        a digest of the questions that it was begun with
+    FOLDER/CELL/prepared/NAME/        what was trained for methods; `prepared` in it says that it is complete
+    FOLDER/CELL/results/METHOD/       rate.json, online.json, online.predictions.jsonl, retention.json, scaling.json
+    FOLDER/CELL/results/code-usage.json
+
+A result's file is there whole or not at all: where it is, its stage is done.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from filelock import Timeout
+from pydantic import TypeAdapter, ValidationError
+
+from mbc_engine.documents.encoding import storable
+from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.evaluation.environment import Environment
+from mbc_engine.evaluation.online import Outcome
+from mbc_engine.evaluation.predictions import fault, read_predictions, write_predictions
+from mbc_engine.evaluation.results import CodeUsage, Online, Prediction, RateSweep, Retention, Scaling
+from mbc_engine.run_folder import LOCK
+from mbc_engine.whole_file import whole_file
+from mbc_engine.work_lock import is_held, work_lock
+
+T = TypeVar("T")
+
+CODE_USAGE: Final = "code-usage"
+_RESULTS: Final = "results"
+_PREPARED: Final = "prepared"
+
+_RATE: Final = TypeAdapter(RateSweep)
+_ONLINE: Final = TypeAdapter(Online)
+_RETENTION: Final = TypeAdapter(Retention)
+_SCALING: Final = TypeAdapter(Scaling)
+_CODES: Final = TypeAdapter(CodeUsage)
+_DIGEST: Final = TypeAdapter(str)
+_ENVIRONMENTS: Final = TypeAdapter(tuple[Environment, ...])
+
+
+class Record(Generic[T]):
+    """A file that holds one value, or is not there.
+
+    Args:
+        path: the file.
+        kind: what it holds.
+    """
+
+    def __init__(self, path: Path, kind: TypeAdapter[T]) -> None:
+        self.path, self._kind = path, kind
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a value."""
+        return self.path.is_file()
+
+    def write(self, value: T) -> None:
+        """Keep a value, in place of what was kept before."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(self.path) as file:
+            file.write(self._kind.dump_json(value, indent=2) + b"\n")
+
+    def read(self) -> T | None:
+        """What was written; None if nothing was.
+
+        Raises:
+            DataError: the file cannot be read or is damaged.
+        """
+        try:
+            return self._kind.validate_json(self.path.read_bytes(), strict=True)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DataError(
+                f"{self.path} cannot be read: {error.strerror or error}.", hint="Check its permissions."
+            ) from error
+        except ValidationError as error:
+            raise DataError(f"{self.path} is damaged: {fault(error)}.", hint=_delete(self.path)) from error
+
+
+class MethodFolder:
+    """What a method did in a cell."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rate = Record(path / "rate.json", _RATE)
+        self.online = Record(path / "online.json", _ONLINE)
+        self.retention = Record(path / "retention.json", _RETENTION)
+        self.scaling = Record(path / "scaling.json", _SCALING)
+        self._predictions = path / "online.predictions.jsonl"
+
+    @property
+    def kinds(self) -> dict[str, Record[Any]]:
+        """What there can be, by the name of its stage."""
+        return {"rate": self.rate, "online": self.online, "retention": self.retention, "scaling": self.scaling}
+
+    def keep_online(self, outcome: Outcome) -> None:
+        """Keep figures and predictions of online adaptation."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_predictions(outcome.predictions, self._predictions)
+        self.online.write(outcome.online)
+
+    def predictions(self) -> list[Prediction]:
+        """The predictions of online adaptation; none before it is done.
+
+        Raises:
+            DataError: they are missing or damaged.
+        """
+        online = self.online.read()
+        if online is None:
+            return []
+        try:
+            predictions = read_predictions(self._predictions)
+            if len(predictions) != online.scores.questions:
+                raise DataError(f"{self._predictions} has {len(predictions):,} of {online.scores.questions:,} answers.")
+            return predictions
+        except DataError as error:
+            raise DataError(error.message, hint=_delete(self.online.path)) from error
+
+
+class CellFolder:
+    """A base LM on a dataset."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
+        self.prepared_folder = path / _PREPARED
+        self.questions = Record(path / "questions.json", _DIGEST)
+        self.code_usage = Record(path / _RESULTS / f"{CODE_USAGE}.json", _CODES)
+
+    def require_same_questions(self, digest: str) -> None:
+        """Note by which questions everything in the cell is made, or make sure that they are still the same.
+
+        Args:
+            digest: what tells them from others.
+
+        Raises:
+            DataError: they are others, or the note is damaged.
+        """
+        before = self.questions.read()
+        if before is None:
+            self.questions.write(digest)
+        elif before != digest:
+            raise DataError(
+                f"The questions of {self.name} are others than when it was begun: a file has changed.",
+                hint="Put it back, or evaluate into another folder.",
+            )
+
+    def method(self, name: str) -> MethodFolder:
+        """What a method did, be it nothing yet."""
+        return MethodFolder(self.path / _RESULTS / _checked(name))
+
+    def methods(self) -> list[str]:
+        """Those that have a result, by name."""
+        named = sorted(path.name for path in _folders(self.path / _RESULTS))
+        return [name for name in named if any(record.is_there for record in self.method(name).kinds.values())]
+
+    def has(self, method: str, kind: str) -> bool:
+        """Whether a stage is done: `rate` or a protocol, of a method; `code-usage` is of none."""
+        return self.code_usage.is_there if kind == CODE_USAGE else self.method(method).kinds[kind].is_there
+
+    def is_prepared(self, name: str) -> bool:
+        """Whether something is prepared completely."""
+        return (self.prepared_folder / _checked(name) / _PREPARED).is_file()
+
+    def keep_prepared(self, name: str) -> None:
+        """Say that it is."""
+        (self.prepared_folder / _checked(name) / _PREPARED).touch()
+
+
+class ExperimentFolder:
+    """An experiment's folder, whether it is there yet or not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.events = path / "events.jsonl"
+        self.report_html, self.report_markdown, self.report_json = (
+            path / f"report.{suffix}" for suffix in ("html", "md", "json")
+        )
+        self._settings = path / "experiment.toml"
+        self._environments = Record(path / "environment.json", _ENVIRONMENTS)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether an experiment was begun in it."""
+        return self._settings.is_file()
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether an evaluation is at work in it, in whatever process."""
+        return is_held(self.path / LOCK)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Inside, the folder is this process's alone.
+
+        Raises:
+            ConfigError: another is at work there, or files cannot be read or written, be it for want of room.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with work_lock(self.path / LOCK):
+                yield
+        except Timeout as error:
+            raise ConfigError(
+                f"Another evaluation is at work in {self.path}.", hint="Wait for it, or use another folder."
+            ) from error
+        except OSError as error:
+            raise ConfigError(
+                f"The evaluation in {self.path} cannot read or write its files: {error}.",
+                hint="Check the path and the room on the disk; run again, it goes on from the last finished stage.",
+            ) from error
+
+    def begin(
+        self,
+        settings: Mapping[str, Any],
+        environment: Environment,
+        command: str = "",
+        *,
+        completed: Callable[[dict[str, Any]], Mapping[str, Any]] = dict,
+    ) -> None:
+        """Say what is done here, or make sure that what was begun is the same, and by what.
+
+        Args:
+            settings: of the experiment, of what TOML can hold.
+            environment: what runs it. Beside those of before, it is kept if more than the date is another.
+            command: the command line.
+            completed: what settings that were written down before mean with today's defaults, as `settings` has them.
+
+        Raises:
+            ConfigError: a stage of another experiment was begun here.
+            DataError: a file is damaged.
+        """
+        import tomlkit
+
+        given = tomlkit.dumps(settings)
+        if given != storable(given):
+            raise ConfigError(
+                "The settings hold what no text file can: the name of a file that is not UTF-8, perhaps.",
+                hint="Give the file another name.",
+            )
+        if self.is_there:
+            before, now = completed(self.settings()), tomllib.loads(given)
+            others = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+            if others and _folders(self.path):
+                raise ConfigError(
+                    f"{self.path} holds an experiment with other settings: {', '.join(others)}.",
+                    hint="Use another folder, or the settings it was begun with.",
+                )
+            if others:  # it failed before its first stage: there is nothing that could be mixed up
+                for path in (self.events, self._environments.path, self._settings):
+                    path.unlink(missing_ok=True)
+        if not self.is_there:
+            with whole_file(self._settings) as file:
+                file.write(given.encode())
+        environment = replace(environment, command=storable(command))
+        known = self.environments()
+        if not any(replace(environment, date=other.date, command=other.command) == other for other in known):
+            self._environments.write((*known, environment))
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of the experiment.
+
+        Raises:
+            DataError: there are none, or they cannot be read.
+        """
+        try:
+            return tomllib.loads(self._settings.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise DataError(
+                f"There is no experiment in {self.path}.", hint="`mbc eval` makes one; name its folder."
+            ) from error
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{self._settings} cannot be read: {error}.", hint="Mend it, or evaluate into another folder."
+            ) from error
+
+    def environments(self) -> tuple[Environment, ...]:
+        """What ran the experiment, in order: more than one where it was continued elsewhere."""
+        return self._environments.read() or ()
+
+    def cell(self, name: str) -> CellFolder:
+        """A cell's folder.
+
+        Raises:
+            ConfigError: it cannot have this name.
+        """
+        return CellFolder(self.path / _checked(name))
+
+    def cells(self) -> list[str]:
+        """The cells that have results, by name."""
+        return sorted(path.name for path in _folders(self.path) if (path / _RESULTS).is_dir())
+
+
+def _folders(path: Path) -> list[Path]:
+    return [inner for inner in path.iterdir() if inner.is_dir()] if path.is_dir() else []
+
+
+def _checked(name: str) -> str:
+    """A name that stays within its folder."""
+    if name in ("", ".", "..") or any(letter in name for letter in "/\\\0"):
+        raise ConfigError(f"{name!r} cannot be the name of a folder.", hint="Use letters, digits and hyphens.")
+    return name
+
+
+def _delete(path: Path) -> str:
+    return f"Delete {path}; the evaluation then finds it anew."

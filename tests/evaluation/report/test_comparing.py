@@ -1,0 +1,46 @@
+"""Two experiments side by side."""
+
+from mbc_engine.evaluation.report.comparing import compare_experiments, comparison_markdown
+
+
+def test_a_gain_of_the_second_is_a_plus(make_experiment, titles):
+    comparison = compare_experiments(make_experiment("old", right=30), make_experiment("new", right=60), titles=titles)
+    assert (comparison.first, comparison.second) == ("old", "new")
+    assert [compared.method for compared in comparison.compared] == ["mbc", "uniform", "closed-book", "mbc-empty"]
+    test = comparison.compared[0].test
+    assert (test.questions, test.exact_match.second, test.exact_match.first) == (120, 25.0, 50.0)
+    assert test.exact_match.is_gain
+    assert comparison.compared[1].test.exact_match.p == 1.0
+
+
+def test_only_the_questions_that_both_asked_count(make_experiment, titles):
+    comparison = compare_experiments(
+        make_experiment("old", right=60), make_experiment("new", right=60, questions=80), titles=titles
+    )
+    test = comparison.compared[0].test
+    assert (test.questions, test.exact_match.first) == (80, 75.0)
+
+
+def test_other_settings_and_methods_are_told_dates_are_not(make_experiment, titles):
+    first, second = make_experiment("old"), make_experiment("new", questions=80)
+    second.cell("tiny-quiz").method("uniform").online.path.unlink()
+    comparison = compare_experiments(first, second, titles=titles)
+    assert comparison.only_first == (("tiny-quiz", "uniform"),)
+    assert [(change.name, change.first, change.second) for change in comparison.settings] == [
+        ("documents", "120", "80")
+    ]
+    assert comparison.environment == ()
+
+
+def test_folders_of_one_name_are_told_apart_by_their_paths(make_experiment, titles, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    comparison = compare_experiments(make_experiment("run"), make_experiment("elsewhere/run"), titles=titles)
+    assert comparison.first != comparison.second
+
+
+def test_markdown_has_a_line_for_each_method(make_experiment, titles):
+    text = comparison_markdown(
+        compare_experiments(make_experiment("old", right=30), make_experiment("new", right=60), titles=titles)
+    )
+    assert "| MBC | 120 | 25.0 | 50.0 | +25.0 (" in text
+    assert "| Uniform | 120 | 2.5 | 2.5 | 0.0 (0.0 to 0.0) | 1.000 |" in text

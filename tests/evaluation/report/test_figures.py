@@ -1,0 +1,53 @@
+"""Figures as readers see them."""
+
+import pytest
+
+from mbc_engine.evaluation.report.figures import difference, interval, moment, p_value, percent, seconds, size
+from mbc_engine.evaluation.results import Figure
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(1.25, "+1.2"), (-0.36, "\N{MINUS SIGN}0.4"), (0.04, "0.0"), (-0.04, "0.0"), (0, "0.0")]
+)
+def test_differences_have_a_sign_unless_they_are_nothing(value, told):
+    assert difference(value) == told
+
+
+def test_an_interval_has_no_negative_zero():
+    assert interval(Figure(0.0, -0.01, 3.25)) == "0.0 to 3.2"
+    assert interval(Figure(0.0, -3.25, 0.04)) == "\N{MINUS SIGN}3.2 to 0.0"
+
+
+@pytest.mark.parametrize(("value", "told"), [(0.0312, "0.031"), (0.0002, "< 0.001"), (1, "1.000")])
+def test_p_values(value, told):
+    assert p_value(value) == told
+
+
+def test_nothing_is_a_dash():
+    assert {percent(None), seconds(None), size(None)} == {"\N{EN DASH}"}
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0, "0 s"),
+        (0.00123, "1.23 ms"),
+        (6.74e-8, "67.4 ns"),
+        (0.0009999, "1 ms"),
+        (0.9996, "1 s"),
+        (999.7, "1,000 s"),
+        (1.234, "1.23 s"),
+        (4321, "4,321 s"),
+    ],
+)
+def test_seconds_have_three_digits(value, told):
+    assert seconds(value) == told
+
+
+@pytest.mark.parametrize(("count", "told"), [(999, "999 B"), (1_234_567, "1.23 MB"), (999_600, "1 MB")])
+def test_sizes(count, told):
+    assert size(count) == told
+
+
+def test_a_date_is_for_people():
+    assert moment("2026-02-03T14:05:06+00:00") == "2026-02-03 14:05:06 UTC"

@@ -1,0 +1,391 @@
+"""The protocols, with methods that know exactly what they know and move the clock themselves."""
+
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine import evaluate
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.errors import DataError
+from mbc_engine.evaluation.online import online
+from mbc_engine.evaluation.predictions import predict
+from mbc_engine.evaluation.results import Cost, Figure
+from mbc_engine.evaluation.retention import retention
+from mbc_engine.evaluation.scaling import scaling
+from mbc_engine.evaluation.stream import evenly_spaced, stream
+from mbc_engine.events import DocumentsAdapted, Event, QuestionsAnswered
+from mbc_engine.methods.method import Footprint, PaperCount, Reply
+
+T = TypeVar("T")
+
+
+class Perfect:
+    """Keeps every document and finds the one that a question is about: "Ada moved to Rome." answers who moved where.
+
+    What it does first takes 1,000 seconds, then a document 2 and a question 0.5.
+    """
+
+    names_sources = True
+
+    def __init__(self, paper: PaperCount | None = None) -> None:
+        self.paper = paper
+        self.documents: list[str] = []
+        self.adapted: list[int] = []
+        self.asked: list[list[str]] = []
+        self.clock = 0.0
+        self._is_warm = False
+
+    def reset(self) -> None:
+        self.documents = []
+
+    def adapt(self, documents: Sequence[str]) -> None:
+        self.documents += documents
+        self.adapted.append(len(documents))
+        self.clock += 2 * len(documents) if self._is_warm else 1000
+        self._is_warm = True
+
+    def answer(self, questions: Sequence[str]) -> list[Reply]:
+        self.asked.append(list(questions))
+        self.clock += 0.5 * len(questions)
+        return [self.reply(question.split()[2]) for question in questions]
+
+    def reply(self, name: str) -> Reply:
+        known = {text.split()[0]: place for place, text in enumerate(self.documents)}
+        if name not in known:
+            return Reply("nowhere", () if self.names_sources else None)
+        place = known[name]
+        answer = self.documents[place].split(" to ")[1]
+        return Reply(answer, self.sources(place) if self.names_sources else None)
+
+    def sources(self, place: int) -> tuple[int, ...]:
+        return (place,)
+
+    def footprint(self) -> Footprint:
+        return Footprint(10 * len(self.documents), self.paper)
+
+
+class Forgetful(Perfect):
+    """Keeps the last `most` documents alone, and names no sources."""
+
+    names_sources = False
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def adapt(self, documents: Sequence[str]) -> None:
+        super().adapt(documents)
+        self.documents = self.documents[-self.most :]
+
+
+class Ignorant(Perfect):
+    """Answers everything wrong."""
+
+    def reply(self, name: str) -> Reply:
+        return Reply("nowhere")
+
+
+class ByPlace(Perfect):
+    """Right about documents of even places; as many sources stand before the right one as documents before it."""
+
+    def reply(self, name: str) -> Reply:
+        right = super().reply(name)
+        assert right.sources is not None
+        return Reply(right.text if right.sources[-1] % 2 == 0 else "nowhere", right.sources)
+
+    def sources(self, place: int) -> tuple[int, ...]:
+        return (*range(100, 100 + place), place)
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
+    """Makes time pass as a method says."""
+
+    def timed(method: Any) -> Any:
+        monkeypatch.setattr(time, "perf_counter", lambda: method.clock)
+        return method
+
+    return timed
+
+
+def finished(work: Generator[Event, None, T]) -> tuple[list[Event], T]:
+    """The events of some work, and what it returns."""
+    events: list[Event] = []
+    while True:
+        try:
+            events.append(next(work))
+        except StopIteration as end:
+            return events, end.value
+
+
+def asked_twice(examples: Sequence[QAExample]) -> list[QAExample]:
+    """Two questions about each document; the second ones come after all the first ones."""
+    again = [QAExample(f"{own.id}b", own.text, f"{own.question} Say it.", own.answers) for own in examples]
+    return [*examples, *again]
+
+
+class TestStream:
+    def test_the_first_documents_bring_all_their_questions(self, examples):
+        taken = stream(asked_twice(examples(5)), documents=3)
+        assert taken.documents == tuple(own.text for own in examples(3))
+        assert [own.id for own in taken.examples] == ["0", "1", "2", "0b", "1b", "2b"]
+
+    def test_fewer_questions_take_no_document_away(self, examples):
+        taken = stream(examples(10), documents=8, questions=4)
+        assert len(taken.documents) == 8
+        assert [own.id for own in taken.asked_about(8)] == ["0", "2", "4", "6"]
+        assert [own.id for own in taken.asked_about(3)] == ["0", "1", "2"]
+
+    def test_no_documents_limit_takes_all(self, examples):
+        assert len(stream(examples(50), documents=None).documents) == 50
+
+    def test_no_questions_are_an_error(self):
+        with pytest.raises(DataError, match="no questions"):
+            stream([])
+
+    def test_evenly_spaced_keeps_the_order_and_never_repeats(self):
+        for most in range(1, 8):
+            taken = evenly_spaced(range(7), most)
+            assert len(taken) == most and taken == sorted(set(taken))
+
+
+class TestOnline:
+    def test_a_perfect_method_is_right_everywhere(self, examples):
+        method = Perfect()
+        _, outcome = finished(online(method, stream(asked_twice(examples(5)))))
+        scores = outcome.online.scores
+        assert outcome.online.banks == 1
+        assert scores.questions == 10
+        assert scores.exact_match == scores.f1 == Figure(100, 100, 100)
+        assert (scores.lenient_match, scores.first_source, scores.in_five) == (100, 100, 100)
+        assert method.documents == [own.text for own in examples(5)]
+
+    def test_predictions_stand_in_the_order_of_the_questions(self, examples):
+        data = asked_twice(examples(7))
+        _, outcome = finished(online(Perfect(), stream(data), batch_size=3))
+        assert [own.id for own in outcome.predictions] == [own.id for own in data]
+        assert [own.document for own in outcome.predictions] == [*range(7), *range(7)]
+
+    def test_questions_of_about_one_length_are_asked_together(self, examples):
+        method = Perfect()
+        finished(online(method, stream(asked_twice(examples(4))), batch_size=4))
+        assert [all(question.endswith("Say it.") for question in batch) for batch in method.asked[1:]] == [False, True]
+
+    def test_documents_come_in_batches_and_events_count_them(self, examples):
+        method = Perfect()
+        events, _ = finished(online(method, stream(examples(5)), batch_size=2))
+        assert method.adapted == [1, 2, 2, 1]  # the first is warming up
+        assert events == [
+            *(DocumentsAdapted(done, 5) for done in (2, 4, 5)),
+            *(QuestionsAnswered(done, 5) for done in (2, 4, 5)),
+        ]
+
+    def test_time_is_per_document_and_answer_without_warming_up(self, examples, timed):
+        method = timed(Perfect())
+        _, outcome = finished(online(method, stream(asked_twice(examples(5))), batch_size=2))
+        assert outcome.online.cost == Cost(5, 2.0, 0.5, on_disk=50, paper_bytes=None)
+
+    def test_time_of_whoever_watches_does_not_count(self, examples, timed):
+        method = timed(Perfect())
+        work = online(method, stream(examples(5)), batch_size=2)
+        try:
+            while True:
+                next(work)
+                method.clock += 77
+        except StopIteration as end:
+            cost = end.value.online.cost
+        assert (cost.seconds_per_document, cost.seconds_per_answer) == (2.0, 0.5)
+
+    def test_a_gpu_is_waited_for(self, examples, timed, monkeypatch):
+        method = timed(Perfect())
+
+        def synchronize() -> None:
+            method.clock, method.pending = method.clock + method.pending, 0
+
+        def adapt(documents: Sequence[str]) -> None:
+            method.documents += documents
+            method.pending += 3 * len(documents)
+
+        method.pending, method.adapt = 0, adapt
+        cuda = SimpleNamespace(is_initialized=lambda: True, synchronize=synchronize)
+        monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+        _, outcome = finished(online(method, stream(examples(4)), batch_size=2))
+        assert outcome.online.cost.seconds_per_document == 3
+        assert outcome.online.cost.seconds_per_answer == 0.5
+
+    def test_the_paper_counts_a_row_for_each_question_asked_or_not(self, examples):
+        data = stream(asked_twice(examples(5)), questions=3)
+        _, outcome = finished(online(Perfect(PaperCount(fixed=1000, row=7)), data))
+        assert outcome.online.scores.questions == 3
+        assert outcome.online.cost.documents == 5
+        assert outcome.online.cost.paper_bytes == 1000 + 7 * 10
+
+    def test_banks_are_begun_anew_and_asked_about_their_own_documents(self, examples):
+        method = Forgetful(2)
+        events, outcome = finished(online(method, stream(asked_twice(examples(5))), bank_documents=2))
+        assert outcome.online.banks == 2
+        assert outcome.online.scores.questions == 8
+        assert outcome.online.scores.exact_match.value == 100
+        assert method.documents == [own.text for own in examples(4)[2:]]
+        assert [own.id for own in outcome.predictions] == ["0", "1", "0b", "1b", "2", "3", "2b", "3b"]
+        assert events[-1] == QuestionsAnswered(8, 8)
+        assert events[-2] == DocumentsAdapted(4, 4)
+
+    def test_costs_of_banks_are_of_one_of_them(self, examples, timed):
+        data = [*examples(4), *asked_twice(examples(2))[2:]]  # four questions about the first bank, two of the second
+        method = timed(Perfect(PaperCount(fixed=100, row=10)))
+        _, outcome = finished(online(method, stream(data), bank_documents=2))
+        assert outcome.online.cost == Cost(2, 2.0, 0.5, on_disk=20, paper_bytes=130)
+
+    def test_a_bank_larger_than_the_stream_is_the_whole_stream(self, examples):
+        _, outcome = finished(online(Perfect(), stream(examples(3)), bank_documents=16))
+        assert (outcome.online.banks, outcome.online.cost.documents) == (1, 3)
+
+    @pytest.mark.parametrize("bank_documents", [None, 8])
+    def test_ranks_are_places_in_the_bank(self, examples, bank_documents):
+        _, outcome = finished(online(ByPlace(), stream(examples(8)), bank_documents=bank_documents))
+        assert [own.rank for own in outcome.predictions] == [0, 1, 2, 3, 4, None, None, None]
+        scores = outcome.online.scores
+        assert (scores.first_source, scores.in_five) == (12.5, 62.5)
+        assert scores.exact_match.value == 50
+
+    def test_ranks_in_a_later_bank_are_of_that_bank(self, examples):
+        _, outcome = finished(online(ByPlace(), stream(examples(6)), bank_documents=3))
+        assert [own.rank for own in outcome.predictions] == [0, 1, 2, 0, 1, 2]
+        assert [own.exact_match for own in outcome.predictions] == [True, False, True, True, False, True]
+
+    def test_a_method_without_sources_has_no_figures_of_them(self, examples):
+        _, outcome = finished(online(Forgetful(2), stream(examples(4))))
+        assert (outcome.online.scores.first_source, outcome.online.scores.in_five) == (None, None)
+        assert outcome.online.scores.exact_match.value == 50
+
+    def test_any_gold_answer_counts_if_asked_for(self, examples):
+        (own,) = examples(1)
+        data = stream([QAExample(own.id, own.text, own.question, ("X", *own.answers))])
+        assert finished(online(Perfect(), data))[1].online.scores.exact_match.value == 0
+        assert finished(online(Perfect(), data, golds="any"))[1].online.scores.exact_match.value == 100
+
+    def test_the_same_seed_gives_the_same_intervals(self, examples):
+        def figures(seed: int) -> Any:
+            return finished(online(ByPlace(), stream(examples(50)), seed=seed))[1].online.scores
+
+        assert figures(3) == figures(3)
+        assert figures(3).exact_match.low < 50 < figures(3).exact_match.high
+
+    def test_predictions_do_not_depend_on_how_the_work_is_cut(self, examples):
+        data = asked_twice(examples(12))
+
+        @given(st.integers(1, 12), st.none() | st.integers(1, 13), st.none() | st.integers(1, 24), st.integers(1, 30))
+        def holds(documents: int, bank: int | None, questions: int | None, batch: int) -> None:
+            taken = stream(data, documents, questions)
+            _, outcome = finished(online(ByPlace(), taken, bank_documents=bank, batch_size=batch))
+            size = min(bank or documents, documents)
+            asked = evenly_spaced(
+                [own for own in data if own.text in taken.documents[: documents // size * size]], questions
+            )
+            expected = []
+            for start in range(0, documents - size + 1, size):
+                method, members = ByPlace(), taken.documents[start : start + size]
+                method.adapt(members)
+                for own in (own for own in asked if own.text in members):
+                    place = members.index(own.text)
+                    (reply,) = method.answer([own.question])
+                    expected.append(predict(own, reply, document=start + place, place=place, golds="shortest"))
+            assert outcome.predictions == expected
+
+        holds()
+
+    def test_evaluate_is_the_same_with_examples(self, examples, timed):
+        data = asked_twice(examples(9))
+        expected = finished(online(timed(Perfect()), stream(data, 7, 5), bank_documents=3, seed=1))
+        assert (
+            finished(evaluate(timed(Perfect()), data, documents=7, questions=5, bank_documents=3, seed=1)) == expected
+        )
+
+
+class TestRetention:
+    def test_a_perfect_method_keeps_everything(self, examples):
+        method = Perfect(PaperCount(fixed=100, row=1))
+        events, found = finished(retention(method, stream(asked_twice(examples(8))), first=2, step=2, further=4))
+        assert found.questions == 4
+        assert [(own.documents, own.f1, own.retention) for own in found.steps] == [(n, 100, 100) for n in (2, 4, 6)]
+        assert [(own.on_disk, own.paper_bytes) for own in found.steps] == [(20, 104), (40, 108), (60, 112)]
+        assert events[-1] == QuestionsAnswered(12, 12)
+        assert events[-2] == DocumentsAdapted(6, 6)
+
+    def test_the_same_questions_are_asked_each_time(self, examples):
+        method = Perfect()
+        finished(retention(method, stream(examples(6)), first=2, step=2, further=4))
+        assert [sorted(batch) for batch in method.asked] == [sorted(own.question for own in examples(2))] * 3
+
+    def test_a_forgetful_method_loses_what_came_first(self, examples):
+        _, found = finished(retention(Forgetful(5), stream(examples(8)), first=4, step=2, further=4))
+        assert [(own.exact_match, own.retention) for own in found.steps] == [(100, 100), (75, 75), (25, 25)]
+
+    def test_retention_is_relative_to_the_first_step(self, examples):
+        _, found = finished(retention(Forgetful(2), stream(examples(5)), first=4, step=1, further=1))
+        assert [(own.f1, own.retention) for own in found.steps] == [(50, 100), (25, 50)]
+
+    def test_the_first_step_retains_exactly_everything(self, examples):
+        data = [QAExample(own.id, own.text, own.question, (own.answers[0] + " x" * 77,)) for own in examples(2)]
+        _, found = finished(retention(Perfect(), stream(data), first=1, step=1, further=1))
+        assert found.steps[0].f1 == 100 * (2 / 79)
+        assert [own.retention for own in found.steps] == [100, 100]
+
+    def test_nothing_known_at_first_has_no_retention(self, examples):
+        _, found = finished(retention(Ignorant(), stream(examples(4)), first=2, step=1, further=2))
+        assert [(own.f1, own.retention) for own in found.steps] == [(0, None)] * 3
+
+    def test_a_shorter_stream_gives_fewer_steps(self, examples):
+        _, found = finished(retention(Perfect(), stream(examples(7)), first=2, step=2, further=100))
+        assert [own.documents for own in found.steps] == [2, 4, 6]
+
+    def test_as_many_questions_as_are_asked_are_about_the_first_documents(self, examples):
+        data = stream(asked_twice(examples(8)), questions=3)
+        _, found = finished(retention(Perfect(), data, first=2, step=2, further=2))
+        assert found.questions == 3
+
+    def test_a_stream_without_a_second_step_is_an_error(self, examples):
+        with pytest.raises(DataError, match="5 documents are too few for retention: 4 are asked about, and at least 2"):
+            finished(retention(Perfect(), stream(examples(5)), first=4, step=2, further=4))
+
+
+class TestScaling:
+    def test_the_same_questions_are_asked_at_every_size(self, examples, timed):
+        method = timed(Perfect(PaperCount(fixed=100, row=1)))
+        events, found = finished(scaling(method, stream(asked_twice(examples(9))), [4, 2, 8, 16]))
+        assert [own.cost for own in found.steps] == [
+            Cost(2, 2.0, 0.5, on_disk=20, paper_bytes=104),
+            Cost(4, 2.0, 0.5, on_disk=40, paper_bytes=108),
+            Cost(8, 2.0, 0.5, on_disk=80, paper_bytes=116),
+        ]
+        assert [own.scores.questions for own in found.steps] == [4, 4, 4]
+        assert method.adapted == [1, 2, 2, 4]  # the first is warming up
+        assert events[-1] == QuestionsAnswered(12, 12)
+        assert events[-2] == DocumentsAdapted(8, 8)
+
+    def test_a_forgetful_method_falls_behind(self, examples):
+        _, found = finished(scaling(Forgetful(3), stream(examples(8)), [2, 4, 8]))
+        assert [own.scores.exact_match.value for own in found.steps] == [100, 50, 0]
+
+    def test_time_is_of_the_documents_that_were_added(self, examples, timed):
+        method = timed(Perfect())
+        slow = method.adapt
+
+        def adapt(documents: Sequence[str]) -> None:
+            slow(documents)
+            method.clock += len(method.documents)  # the more there are, the longer it takes
+
+        method.adapt = adapt
+        _, found = finished(scaling(method, stream(examples(4)), [2, 4]))
+        assert [own.cost.seconds_per_document for own in found.steps] == [2 + 2 / 2, 2 + 4 / 2]
+
+    def test_a_stream_that_fills_no_memory_is_an_error(self, examples):
+        with pytest.raises(DataError, match="3 documents are too few for scaling, which begins with 4"):
+            finished(scaling(Perfect(), stream(examples(3)), [8, 4]))
