@@ -7,11 +7,12 @@ import typer
 
 from mbc_cli.commands import ask, calibrate, config, demo, doctor, evaluate, ingest, train, tui
 from mbc_cli.commands.bank import compact, documents, exchange, info, merge, remove, renew, verify
+from mbc_cli.commands.evaluate import look as evaluate_look
 from mbc_cli.commands.models import listing, pull, push
 from mbc_cli.commands.models import show as models_show
 from mbc_cli.commands.runs import control, look
 from mbc_cli.options import EVERYWHERE
-from mbc_cli.program import Command, Group, Program, UnconfiguredCommand, configure, note_shared
+from mbc_cli.program import Command, Group, Program, UnconfiguredCommand, WorkingGroup, configure, note_shared
 from mbc_engine import __version__
 
 MEMORY, MODELS, SETTINGS = "Memory", "Models", "This machine"
@@ -47,6 +48,7 @@ app = typer.Typer(
 banks = typer.Typer(cls=Group, help="Look into a bank, change it, move it to elsewhere.", no_args_is_help=True)
 runs = typer.Typer(cls=Group, help="Look at trainings, pause and stop them.", no_args_is_help=True)
 models = typer.Typer(cls=Group, help="Look at models and presets, share models.", no_args_is_help=True)
+evaluations = typer.Typer(cls=WorkingGroup, invoke_without_command=True)
 settings = typer.Typer(cls=Group, help="Options that you do not want to type each time.", no_args_is_help=True)
 
 
@@ -100,7 +102,10 @@ models.command("list", cls=Command)(listing.list_models)
 models.command("show", cls=Command)(models_show.show)
 models.command("pull", cls=Command)(pull.pull)
 models.command("push", cls=Command)(push.push)
-app.command("eval", cls=Command, rich_help_panel=MODELS)(evaluate.evaluate)
+app.add_typer(evaluations, name="eval", rich_help_panel=MODELS)
+evaluations.callback()(evaluate.evaluate)
+evaluations.command("show", cls=Command)(evaluate_look.show)
+evaluations.command("compare", cls=Command)(evaluate_look.compare)
 app.command("calibrate", cls=Command, rich_help_panel=MODELS)(calibrate.calibrate)
 app.command("doctor", cls=UnconfiguredCommand, rich_help_panel=SETTINGS)(doctor.doctor)
 app.add_typer(settings, name="config", rich_help_panel=SETTINGS)

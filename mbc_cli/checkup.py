@@ -149,7 +149,7 @@ def check(bank: Path, runs: Path, model: str, *, may_ask_hub: bool) -> Checkup:
         model: the model that is to work.
         may_ask_hub: False to stay off the network.
     """
-    devices, hub, encoder = _devices(), _hub(may_ask_hub), _encoder()
+    devices, hub, encoder = _devices(), hub_from_here(may_ask_hub), _encoder()
     return Checkup(
         versions={"mbc": __version__, "python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
         devices=devices,
@@ -186,7 +186,8 @@ def _devices() -> Devices:
         return Devices(cores, error=str(error).partition("\n")[0])
 
 
-def _hub(may_ask: bool) -> Hub:
+def hub_from_here(may_ask: bool) -> Hub:
+    """The hub, and what of it is in the cache; asking whether it can be reached takes seconds at most."""
     try:
         from huggingface_hub import constants
     except ImportError:

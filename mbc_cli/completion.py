@@ -76,6 +76,27 @@ def reads(incomplete: str) -> Found:
     return _beginning({name: kind.words for name, kind in READ_MODES.items()}, incomplete)
 
 
+def suites(incomplete: str) -> Found:
+    """The built-in grids of evaluations."""
+    from mbc_engine.experiments.suites import suite_names
+
+    return _beginning(dict.fromkeys(suite_names(), ""), incomplete)
+
+
+def methods(incomplete: str) -> Found:
+    """The methods that can be evaluated."""
+    from mbc_engine.experiments.roster import METHODS
+
+    return _beginning({name: kind.told for name, kind in METHODS.items()}, incomplete)
+
+
+def evaluations(incomplete: str) -> Found:
+    """Evaluations by their names in the user's data folder."""
+    from mbc_cli.evaluations import evaluation_names
+
+    return _beginning(dict.fromkeys(evaluation_names(), ""), incomplete)
+
+
 def config_keys(ctx: typer.Context, incomplete: str) -> Found:
     """Keys of the config file: those for all commands, and, once a command was begun, its own."""
     from mbc_cli.config import keys

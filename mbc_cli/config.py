@@ -63,7 +63,7 @@ def _options(group: TyperGroup, *words: str) -> Iterator[tuple[tuple[str, ...], 
     for word, command in group.commands.items():
         if isinstance(command, TyperGroup):
             yield from _options(command, *words, word)
-        else:
+        if not isinstance(command, TyperGroup) or command.invoke_without_command:
             found = (option for option in command.params if isinstance(option, TyperOption) and option.expose_value)
             yield (*words, word), {long_name(option): option for option in found}
 

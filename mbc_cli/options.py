@@ -86,6 +86,7 @@ ReadOption = Annotated[
         help=_told_reads(),
     ),
 ]
+ReportOption = Annotated[bool, typer.Option("--report", help="Open the report's page in the browser.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.", rich_help_panel=EVERYWHERE)]
 WorkersOption = Annotated[
     int | None,

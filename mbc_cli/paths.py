@@ -22,6 +22,11 @@ def runs_folder() -> Path:
     return Path(os.environ.get("MBC_RUNS") or configured("runs") or own_runs())
 
 
+def evaluations_folder() -> Path:
+    """Where evaluations lie that are given by a bare name."""
+    return platformdirs.user_data_path("mbc") / "evaluations"
+
+
 def question_history() -> Path:
     """Where the questions of conversations are kept."""
     return platformdirs.user_data_path("mbc") / "questions.history"

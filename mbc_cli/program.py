@@ -72,22 +72,22 @@ class _TakesShared:
         return [*own[:-1], *shared, *own[-1:]]  # --help stays the last
 
 
-class Command(_TakesShared, TyperCommand):
-    """A command as all of mbc's are."""
+class _Works(_TakesShared):
+    """A command, or a group that is one by itself."""
 
     needs_config = True
 
     def make_parser(self, ctx: Any) -> Any:
         """Also takes `--no-` in front of a switch, which turns off for once what the config file turns on."""
-        parser = super().make_parser(ctx)
-        for option in self.params:
+        parser = super().make_parser(ctx)  # type: ignore[misc]
+        for option in self.params:  # type: ignore[attr-defined]
             if isinstance(option, TyperOption) and option.is_flag and option.expose_value:
                 name = long_name(option)
                 off = name.removeprefix("no-") if name.startswith("no-") else f"no-{name}"
                 parser.add_option(obj=option, opts=[f"--{off}"], dest=option.name, action="store_const", const=False)
         return parser
 
-    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+    def invoke(self, ctx: Any) -> Any:
         chosen = Verbosity(**{name: is_wanted(ctx, name) for name in _SHARED})
         if chosen.quiet and chosen.verbose:
             raise ConfigError("--quiet and --verbose contradict each other.", hint="Leave one of them out.")
@@ -95,7 +95,11 @@ class Command(_TakesShared, TyperCommand):
             raise error
         ctx.meta[_RUNNING] = ctx
         with talking(chosen), _told(ctx):
-            return super().invoke(ctx)
+            return super().invoke(ctx)  # type: ignore[misc]
+
+
+class Command(_Works, TyperCommand):
+    """A command as all of mbc's are."""
 
 
 class UnconfiguredCommand(Command):
@@ -106,6 +110,15 @@ class UnconfiguredCommand(Command):
 
 class Group(_TakesShared, TyperGroup):
     """Commands under one word."""
+
+
+class WorkingGroup(_Works, TyperGroup):
+    """Commands under one word that is a command itself, where none of them is named."""
+
+    def invoke(self, ctx: Any) -> Any:
+        if ctx._protected_args:  # the command that is named does what a command does
+            return TyperGroup.invoke(self, ctx)
+        return super().invoke(ctx)
 
 
 class Program(Group):

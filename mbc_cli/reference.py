@@ -13,7 +13,7 @@ from mbc_cli.options import EVERYWHERE
 
 BEGIN, END = "<!-- written by python -m mbc_cli.reference -->", "<!-- end of what it writes -->"
 _MARKUP: Final = re.compile(r"\[/?b\]")
-_Command = tuple[str, TyperCommand]
+_Command = tuple[str, TyperCommand | TyperGroup]
 
 
 def reference() -> str:
@@ -42,10 +42,12 @@ def renewed(page: str) -> str:
 
 def _commands(group: TyperGroup, words: str) -> Iterator[_Command]:
     for name, command in group.commands.items():
-        if isinstance(command, TyperGroup):
-            yield from _commands(command, f"{words} {name}")
-        elif isinstance(command, TyperCommand) and not command.hidden:
+        if isinstance(command, TyperCommand) and not command.hidden:
             yield f"{words} {name}", command
+        if isinstance(command, TyperGroup):
+            if command.invoke_without_command:
+                yield f"{words} {name}", command
+            yield from _commands(command, f"{words} {name}")
 
 
 def _options(command: TyperCommand | TyperGroup) -> list[TyperOption]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mbc_engine.datasets.files import load_examples
     from mbc_engine.errors import MBCError
     from mbc_engine.evaluation.calibrate import calibrate
-    from mbc_engine.evaluation.evaluate import evaluate
+    from mbc_engine.evaluation.online import evaluate
     from mbc_engine.model.checkpoint import load_model, open_bank
     from mbc_engine.model.mbc import MBC
     from mbc_engine.serving.ask import Recall
@@ -32,7 +32,7 @@ _HOMES = {
     "QAExample": "mbc_engine.datasets.example",
     "Recall": "mbc_engine.serving.ask",
     "calibrate": "mbc_engine.evaluation.calibrate",
-    "evaluate": "mbc_engine.evaluation.evaluate",
+    "evaluate": "mbc_engine.evaluation.online",
     "ingest": "mbc_engine.serving.ingest",
     "load_examples": "mbc_engine.datasets.files",
     "load_model": "mbc_engine.model.checkpoint",

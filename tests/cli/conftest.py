@@ -21,7 +21,17 @@ Run = Callable[..., Result]
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder and the user's folders lie in `tmp_path`; nothing is taken from the real environment."""
-    for name in ("MBC_BANK", "MBC_DEVICE", "MBC_MODEL", "MBC_RUNS", "MBC_HUB", "MBC_CONFIG", "NO_COLOR", "FORCE_COLOR"):
+    for name in (
+        "MBC_BANK",
+        "MBC_DEVICE",
+        "MBC_MODEL",
+        "MBC_RUNS",
+        "MBC_DATA",
+        "MBC_HUB",
+        "MBC_CONFIG",
+        "NO_COLOR",
+        "FORCE_COLOR",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))

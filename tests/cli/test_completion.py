@@ -102,6 +102,19 @@ def test_reads(complete):
     assert complete("eval", "--read", "") == ["flat", "hierarchical", "routed"]
 
 
+def test_what_is_evaluated(complete, home):
+    folder = home / "XDG_DATA_HOME" / "mbc" / "evaluations"
+    for name in ("first", "second", "begun"):
+        (folder / name).mkdir(parents=True)
+    for name in ("first", "second"):
+        (folder / name / "experiment.toml").touch()
+    assert complete("eval", "--suite", "") == ["paper", "small"]
+    assert complete("eval", "--method", "mbc-s") == ["mbc-shuffled-codes", "mbc-shuffled-documents"]
+    assert complete("eval", "--run", "") == ["first", "second"]
+    assert complete("eval", "compare", "f") == ["first"]
+    assert complete("eval", "sh") == ["show"]
+
+
 def test_keys_of_the_config_and_their_values(complete, banks):
     assert {"bank", "model", "ask.", "bank-list."} <= set(complete("config", "set", ""))
     assert complete("config", "get", "ask.so") == ["ask.sources"]
@@ -125,7 +138,8 @@ def test_a_broken_config_hinders_no_completion(complete, home, monkeypatch):
 def test_completing_imports_no_torch(banks, runs):
     script = (
         "import sys; from typer.testing import CliRunner; from mbc_cli.app import app\n"
-        "for words in ('ask --bank', 'ask --model', 'train --preset', 'train --run', 'config set', 'models show'):\n"
+        "for words in ('ask --bank', 'ask --model', 'eval --method', 'eval --suite', 'eval --run', 'train --preset',\n"
+        "              'train --run', 'config set', 'models show'):\n"
         "    environment = {'_MBC_COMPLETE': 'complete_bash', 'COMP_WORDS': f'mbc {words} ', 'COMP_CWORD': '3'}\n"
         "    assert CliRunner(env=environment).invoke(app, [], prog_name='mbc').exit_code == 0\n"
         "print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"

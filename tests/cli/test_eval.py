@@ -1,6 +1,11 @@
 import json
+import re
+import subprocess
+import sys
 
 import pytest
+
+from mbc_cli.evaluations import find_evaluation
 
 
 @pytest.fixture
@@ -14,31 +19,76 @@ def questions(home):
     return path
 
 
-def test_figures_are_shown(mbc, model, questions):
-    result = mbc("eval", "--model", model, "--data", questions)
-    assert result.exit_code == 0
-    assert [line.split()[0] for line in result.stdout.splitlines()] == [
-        "questions",
-        "documents",
-        "exact",
-        "F1",
-        "lenient",
-        "source",
-        "source",
-    ]
+@pytest.fixture
+def evaluate(mbc, model, questions):
+    """Runs `mbc eval` with the tiny model on four questions, MBC alone unless said otherwise."""
+
+    def run(*arguments):
+        method = () if "--method" in arguments else ("--method", "mbc")
+        return mbc("eval", "--model", model, "--data", questions, *method, *arguments)
+
+    return run
 
 
-def test_json_has_the_banks_size(mbc, model, questions):
-    told = json.loads(
-        mbc("eval", "--model", model, "--data", questions, "--bank-size", 2, "--read", "routed:1", "--json").stdout
-    )
-    assert (told["questions"], told["bank_documents"], told["banks"], told["read"]) == (4, 2, 2, "routed:1")
-    assert told["in_five"] == 100
+def rows_of(told):
+    (cell,) = told["cells"]
+    return {row["method"]: row["online"] for row in cell["rows"]}
 
 
-def test_limit_takes_the_first_questions(mbc, model, questions):
-    told = json.loads(mbc("eval", "--model", model, "--data", questions, "--limit", 3, "--json").stdout)
-    assert (told["questions"], told["read"]) == (3, "flat")
+def test_without_a_method_mbc_is_held_against_its_controls(mbc, model, questions, home):
+    result = mbc("eval", "--model", model, "--data", questions, "--read", "routed:1", "--run", "first")
+    assert result.exit_code == 0, result.stderr
+    folder = home / "XDG_DATA_HOME" / "mbc" / "evaluations" / "first"
+    assert f"The report: {folder / 'report.html'}" in result.stderr
+    assert "bank does not help" in result.stdout.splitlines()[0]
+    told = json.loads((folder / "report.json").read_text())
+    assert list(rows_of(told)) == ["mbc", "mbc-empty", "mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-wrong"]
+
+
+def test_json_is_the_report_alone(evaluate):
+    result = evaluate("--bank-size", 2, "--read", "routed:1", "--json")
+    told = json.loads(result.stdout)
+    online = rows_of(told)["mbc"]
+    assert (online["scores"]["questions"], online["cost"]["documents"], online["banks"]) == (4, 2, 2)
+    assert online["scores"]["in_five"] == 100
+    assert told["origin"]["settings"]["read"] == "routed:1"
+    assert json.loads((find_evaluation(told["folder"]) / "report.json").read_text())["cells"] == told["cells"]
+
+
+def test_limit_asks_so_many_questions(evaluate):
+    told = json.loads(evaluate("--limit", 3, "--json").stdout)
+    assert rows_of(told)["mbc"]["scores"]["questions"] == 3
+
+
+def test_a_run_without_a_name_is_called_by_date_and_data(evaluate):
+    names = [find_evaluation(json.loads(evaluate("--json").stdout)["folder"]).name for _ in range(2)]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d-questions", names[0])
+    assert names[1] == f"{names[0]}-2"
+
+
+def test_the_same_command_goes_on_and_does_nothing_twice(evaluate):
+    first, again = (evaluate("--run", "mine", "--json") for _ in range(2))
+    assert json.loads(first.stdout)["cells"] == json.loads(again.stdout)["cells"]
+    assert "mbc online" in first.stderr
+    assert "1 stage was done before." in again.stderr
+
+
+def test_a_run_goes_on_by_its_name_alone(mbc, evaluate):
+    evaluate("--run", "mine")
+    result = mbc("eval", "--run", "mine")
+    assert (result.exit_code, "1 stage was done before." in result.stderr) == (0, True)
+
+
+def test_a_run_with_other_settings_is_refused(evaluate):
+    evaluate("--run", "mine")
+    result = evaluate("--run", "mine", "--limit", 2)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "with other settings: questions." in result.stderr
+
+
+def test_a_path_is_a_folder_of_its_own(evaluate, home):
+    assert evaluate("--run", "./here").exit_code == 0
+    assert (home / "here" / "report.md").is_file()
 
 
 def test_missing_data_is_an_error_before_any_model_is_loaded(mbc):
@@ -56,3 +106,121 @@ def test_no_questions_are_an_error(mbc, model, home):
 
 def test_an_unknown_model_is_an_error(mbc, questions):
     assert mbc("eval", "--model", "no-such-model", "--data", questions).exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "Evaluate on what?"),
+        (["--data", "newswire:test:2", "--suite", "small"], "--data and --suite contradict each other."),
+        (["--suite", "small", "--method", "mbc"], "--method is for --data."),
+        (["--suite", "small", "--set", "training.epochs=1"], "--set is for --data."),
+        (["--run", "first", "--bank-size", "2"], "--bank-size is for --data."),
+        (["--suite", "grand"], "There is no suite 'grand'."),
+        (["--data", "newswire:test:2", "--method", "uniform"], "There is nothing to train uniform on"),
+        (["--data", "newswire:test:2", "--method", "magic"], "There is no method 'magic'."),
+        (["--data", "newswire:test:2", "--protocol", "magic"], "--protocol 'magic': input should be 'online'"),
+        (["--data", "newswire:test:2", "--golds", "all"], "--golds 'all': input should be 'shortest' or 'any'."),
+        (["--data", "newswire:test:2", "--set", "training.epochs=1"], "--set changes a preset."),
+        (
+            ["--data", "newswire:test:2", "--validation", "newswire:validation:2"],
+            "--validation is for what is trained.",
+        ),
+        (
+            ["--data", "newswire:test:2", "--train", "newswire:train:4", "--protocol", "code-usage"],
+            "Code-usage trains a preset, but mini is a model.",
+        ),
+        (["--data", "newswire:test:2", "--data-folder", "/"], "--data-folder is for --suite."),
+        (
+            ["--data", "newswire:test:2", "--train", "newswire:train:2", "--preset", "a" * 300],
+            "There is no preset 'aaa",
+        ),
+        (["--json", "show", "first"], "--json is not for show here."),
+        (["--data", "newswire:test:2", "compare", "one", "two"], "--data is not for compare here."),
+        (["--data", "newswire:test:2", "--preset", "mini"], "There is nothing to train the preset mini on"),
+        (["--data", "newswire:test:2", "--preset", "mini", "--model", "mini"], "--model and --preset contradict"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_told_in_two_lines(mbc, options, said):
+    result = mbc("eval", *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: {said}")
+    assert len(result.stderr.splitlines()) == 2
+
+
+def test_options_come_from_the_config_as_for_any_command(mbc, evaluate, home):
+    assert mbc("config", "set", "eval.limit", "2").exit_code == 0
+    assert rows_of(json.loads(evaluate("--json").stdout))["mbc"]["scores"]["questions"] == 2
+
+
+def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(evaluate, monkeypatch):
+    """A stop after the first stage, as Ctrl-C asks for it."""
+    from mbc_engine.experiments import running
+
+    def stopped(*arguments, stop, **others):
+        for event in run(*arguments, stop=stop, **others):
+            yield event
+            if type(event).__name__ == "StageFinished":
+                stop.set()
+
+    run = running.run
+    monkeypatch.setattr(running, "run", stopped)
+    both = ("--method", "mbc", "--method", "mbc-empty")
+    result = evaluate(*both, "--run", "mine")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "Stopped. Go on with: mbc eval --run mine" in result.stderr
+    monkeypatch.setattr(running, "run", run)
+    result = evaluate(*both, "--run", "mine", "--json")
+    assert (result.exit_code, list(rows_of(json.loads(result.stdout)))) == (0, ["mbc", "mbc-empty"])
+    assert "1 stage was done before." in result.stderr
+
+
+def test_a_method_that_learns_is_trained_and_asked(mbc, preset, questions):
+    arguments = ["--preset", preset, "--data", f"{questions}[2:]", "--train", f"{questions}[:2]"]
+    result = mbc("eval", *arguments, "--method", "mbc", "--set", "training.epochs=1", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert rows_of(json.loads(result.stdout))["mbc"]["scores"]["questions"] == 2
+    assert "prepare mbc" in result.stderr
+
+
+def test_training_on_what_is_tested_is_an_error_that_can_be_put_right_in_the_same_folder(mbc, preset, questions):
+    arguments = ("--preset", preset, "--data", f"{questions}[2:]", "--method", "mbc", "--set", "training.epochs=1")
+    result = mbc("eval", *arguments, "--train", questions, "--run", "mine")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "trained on too" in result.stderr
+    assert mbc("eval", *arguments, "--train", f"{questions}[:2]", "--run", "mine").exit_code == 0
+
+
+def test_a_learning_rate_is_not_chosen_by_nothing(mbc, model, questions):
+    arguments = ("--model", model, "--data", f"{questions}[1:]", "--train", f"{questions}[:1]", "--method", "uniform")
+    result = mbc("eval", *arguments)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "no questions to choose a learning rate by" in result.stderr
+
+
+def test_looking_and_bad_input_import_no_torch():
+    script = (
+        "import sys; from typer.testing import CliRunner; from mbc_cli.app import app\n"
+        "for words in ('eval --help', 'eval', 'eval show nowhere', 'eval compare a b', 'eval --data none.csv',\n"
+        "              'eval --data newswire:test:2 --method uniform', 'eval --suite grand',\n"
+        "              'eval --data newswire:test:2 --model nowhere'):\n"
+        "    CliRunner().invoke(app, words.split())\n"
+        "print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_page_is_opened_if_asked(evaluate, mbc, monkeypatch, home):
+    opened = []
+    monkeypatch.setattr("typer.launch", opened.append)
+    assert evaluate("--run", "first").exit_code == 0
+    assert not opened
+    page = home / "XDG_DATA_HOME" / "mbc" / "evaluations" / "first" / "report.html"
+    page.write_text("of before")
+    assert mbc("eval", "show", "first", "--report").exit_code == 0
+    assert opened == [str(page)]
+    assert "<title>" in page.read_text()
+    page.unlink()
+    assert mbc("eval", "show", "first", "--report").exit_code == 0
+    assert page.is_file()

@@ -65,11 +65,10 @@ def made(make_bank, record):
     return make_bank("made.mbc", record("/a.txt", "Ada"), record("/b.txt", "Bruno"))
 
 
-def test_an_evaluation(interrupt, model, questions):
-    said = interrupt(
-        "mbc_engine.evaluation.evaluate", "evaluate", "eval", "--model", model, "--data", questions, "--bank-size", 4
-    )
-    assert said == "Interrupted. An evaluation keeps nothing; --limit asks fewer questions.\n"
+def test_an_evaluation_that_is_ended_at_once(interrupt, model, questions):
+    command = ("eval", "--model", model, "--data", questions, "--run", "my run", "--quiet")
+    said = interrupt("mbc_engine.experiments.running", "run", *command, twice=True)
+    assert said == "Interrupted. Go on with: mbc eval --run 'my run'\n"
 
 
 def test_a_calibration(interrupt, model, questions):

@@ -1,0 +1,246 @@
+"""Running an experiment: stage by stage, each kept when it is done, so that an interrupted one goes on where it was."""
+
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+
+import torch
+
+from mbc_engine.errors import DataError, MBCError
+from mbc_engine.evaluation.environment import environment
+from mbc_engine.evaluation.folder import CODE_USAGE, CellFolder, ExperimentFolder
+from mbc_engine.evaluation.online import online
+from mbc_engine.evaluation.results import RateSweep
+from mbc_engine.evaluation.retention import retention
+from mbc_engine.evaluation.scaling import scaling
+from mbc_engine.event_log import EventLog
+from mbc_engine.events import (
+    DocumentsAdapted,
+    Event,
+    ExperimentFinished,
+    QuestionsAnswered,
+    RateTried,
+    StageFinished,
+    StageSkipped,
+    StageStarted,
+    TrainStopped,
+    TuningStep,
+)
+from mbc_engine.experiments.cells import Cell, cells
+from mbc_engine.experiments.materials import Materials
+from mbc_engine.experiments.preparing import prepare
+from mbc_engine.experiments.reporting import write_report_of
+from mbc_engine.experiments.roster import METHODS, MethodKind
+from mbc_engine.experiments.settings import ExperimentSettings
+from mbc_engine.experiments.stages import PREPARE, RATE, Stage, stages
+from mbc_engine.experiments.suites import parsed
+from mbc_engine.experiments.usage import code_usage
+from mbc_engine.methods.rate_sweep import sweep
+
+# What a training run logs in its own folder is not logged a second time.
+_LOGGED = (
+    DocumentsAdapted,
+    ExperimentFinished,
+    QuestionsAnswered,
+    RateTried,
+    StageFinished,
+    StageSkipped,
+    StageStarted,
+    TuningStep,
+)
+
+
+def run(
+    settings: ExperimentSettings,
+    folder: Path,
+    *,
+    cache: Path,
+    device: str = "cpu",
+    command: str = "",
+    skips: bool = True,
+    obstacles: Mapping[tuple[str, str], str] | None = None,
+    stop: threading.Event | None = None,
+) -> Iterator[Event]:
+    """Do what is left of an experiment and write its report.
+
+    Args:
+        settings: the experiment's; those that a folder was begun with.
+        folder: keeps everything, see `evaluation/folder.py`.
+        cache: where states of frozen encoders are kept.
+        device: where models run.
+        command: what was typed, for the report.
+        skips: whether a stage that cannot be done here is passed over; else its error is raised.
+        obstacles: why stages are passed over without trying, by cell and stage; see `needs.py`.
+        stop: set it to end soon; run again, it goes on.
+
+    Raises:
+        ConfigError: the folder holds an experiment with other settings, or another process is at work in it.
+        MBCError: a stage cannot be done, unless such stages are passed over.
+    """
+    kept = ExperimentFolder(folder)
+    with kept.at_work():
+        kept.begin(
+            settings.model_dump(exclude_none=True),
+            environment(settings.seed, device),
+            command,
+            completed=lambda table: parsed(table, str(folder)).model_dump(exclude_none=True),
+        )
+        log = EventLog(kept.events)
+        try:
+            work = _Experiment(settings, kept, cache, device, skips, obstacles or {}, stop or threading.Event())
+            for event in work.events():
+                if isinstance(event, _LOGGED):
+                    log.append(event)
+                yield event
+        finally:
+            log.close()
+
+
+class _Experiment:
+    """An experiment at work."""
+
+    def __init__(
+        self,
+        settings: ExperimentSettings,
+        folder: ExperimentFolder,
+        cache: Path,
+        device: str,
+        skips: bool,
+        obstacles: Mapping[tuple[str, str], str],
+        stop: threading.Event,
+    ) -> None:
+        self._settings, self._folder, self._cache, self._device = settings, folder, cache, device
+        self._skips, self._obstacles, self._stop = skips, obstacles, stop
+        self._total = sum(1 for cell in cells(settings) for _ in stages(cell, settings))
+        self._number = self._skipped = 0
+
+    def events(self) -> Iterator[Event]:
+        """Everything that happens, until the report is written or a stop."""
+        began = time.monotonic()
+        for cell in cells(self._settings):
+            yield from self._cell(cell)
+            if self._stop.is_set():
+                return
+        report = write_report_of(self._folder)
+        yield ExperimentFinished(
+            self._total - self._skipped, self._skipped, round(time.monotonic() - began, 1), str(report)
+        )
+
+    def _cell(self, cell: Cell) -> Iterator[Event]:
+        """All stages of a cell."""
+        folder = self._folder.cell(cell.name)
+        materials = Materials(cell, self._settings, folder.prepared_folder, self._device)
+        missing: set[str] = set()
+        for stage in stages(cell, self._settings):
+            self._number += 1
+            if stage.is_done(folder):
+                yield StageFinished(cell.name, stage.name, 0.0, was_kept=True)
+                continue
+            began = time.monotonic()
+            follows = next((need for need in stage.needs if need in missing), None)
+            reason: str | None
+            if follows is not None:
+                reason = f"{follows} could not be done"
+            elif (cell.name, stage.name) in self._obstacles:
+                reason = self._obstacles[cell.name, stage.name]
+            else:
+                yield StageStarted(cell.name, stage.name, self._number, self._total)
+                reason = yield from self._tried(stage, materials, folder)
+                if self._stop.is_set():
+                    return
+            if reason is None:
+                yield StageFinished(cell.name, stage.name, round(time.monotonic() - began, 1), was_kept=False)
+            else:
+                missing.add(stage.name)
+                self._skipped += 1
+                yield StageSkipped(cell.name, stage.name, reason, follows)
+
+    def _tried(self, stage: Stage, materials: Materials, folder: CellFolder) -> Generator[Event, None, str | None]:
+        """Do a stage; what is stopped in the middle leaves no result, a training a snapshot to go on from.
+
+        Returns:
+            Why it cannot be done here; None if it is done.
+        """
+        try:
+            if reason := materials.why_not(stage.subject):
+                return reason
+            work = self._work(stage, materials, folder)
+            for event in work:
+                yield event
+                if self._stop.is_set() and stage.kind != PREPARE:
+                    work.close()
+        except torch.OutOfMemoryError:
+            return f"the memory of {self._device} is too small"
+        except MBCError as error:
+            if not self._skips:
+                raise
+            return error.message
+        return None
+
+    def _work(self, stage: Stage, materials: Materials, folder: CellFolder) -> Generator[Event, None, None]:
+        settings, name = self._settings, stage.subject
+        folder.require_same_questions(materials.data.digest())
+        if stage.kind == PREPARE:
+            for event in prepare(name, materials, cache=self._cache, stop=self._stop):
+                yield event
+                if isinstance(event, TrainStopped):  # asked for in the training's own folder
+                    self._stop.set()
+            if not self._stop.is_set():
+                folder.keep_prepared(name)
+            return
+        if stage.kind == CODE_USAGE:
+            runs = materials.prepared("reset"), materials.prepared("no-reset")
+            folder.code_usage.write(code_usage(*runs, materials.usage_config(resets=True).model.codebook.codes))
+            return
+        kept = folder.method(name)
+        if stage.kind == RATE:
+            kept.rate.write((yield from _swept(METHODS[name], materials)))
+            return
+        sweep_result = kept.rate.read()
+        if sweep_result is not None:
+            materials.rates[name] = sweep_result.best
+        method = METHODS[name].make(materials)
+        stream, golds = materials.data.test, settings.golds
+        match stage.kind:
+            case "online":
+                outcome = yield from online(
+                    method, stream, bank_documents=settings.bank_documents, golds=golds, seed=settings.seed
+                )
+                kept.keep_online(outcome)
+            case "retention":
+                own = settings.retention
+                result = yield from retention(
+                    method, stream, first=own.first, step=own.step, further=own.further, golds=golds
+                )
+                kept.retention.write(result)
+            case "scaling":
+                kept.scaling.write(
+                    (yield from scaling(method, stream, settings.scaling, golds=golds, seed=settings.seed))
+                )
+
+
+def _swept(kind: MethodKind, materials: Materials) -> Generator[Event, None, RateSweep]:
+    """The learning rates tried, and the best."""
+    assert kind.weights is not None
+    settings, tried = materials.settings, list[RateTried]()
+    if not materials.data.validation and len(settings.rates) > 1:
+        raise DataError(
+            "There are no questions to choose a learning rate by.",
+            hint="Give --validation, or --train more documents than one: the last are held back.",
+        )
+    work = sweep(
+        materials.base("questions"),
+        kind.weights(materials),
+        settings.rates,
+        materials.data.validation,
+        optimiser=materials.optimiser,
+        window=settings.document_window,
+    )
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            return RateSweep(end.value, tuple(tried))
+        tried.append(event)
+        yield event

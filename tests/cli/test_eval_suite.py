@@ -1,0 +1,106 @@
+import json
+
+import pytest
+
+
+@pytest.fixture
+def grid(home, preset, questions):
+    """A suite of two cells around a tiny preset; the files of one of them are not there."""
+    datasets = "".join(
+        f"""
+        [[datasets]]
+        name = "{name}"
+        title = "{name}"
+        train = ["{file}.jsonl[:30]"]
+        test = "{file}.jsonl[30:]"
+        """
+        for name, file in (("moves", "questions"), ("lost", "lost"))
+    )
+    path = home / "grid.toml"
+    path.write_text(
+        f"""
+        title = "A grid"
+        methods = ["mbc", "mbc-empty"]
+        [[bases]]
+        name = "tiny"
+        title = "tiny"
+        preset = "{preset}"
+        changes = ["training.epochs=1"]
+        {datasets}
+        """
+    )
+    return path
+
+
+@pytest.fixture
+def grid_eval(mbc, grid, home, monkeypatch):
+    """Runs `mbc eval` on the grid from another folder than the data's."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (home / "elsewhere").mkdir()
+    monkeypatch.chdir(home / "elsewhere")
+    return lambda *arguments: mbc("eval", "--suite", grid, "--data-folder", home, *arguments)
+
+
+def test_a_plan_tells_what_is_here_and_what_is_not(grid_eval, home):
+    result = grid_eval("--plan")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "A grid: 2 cells, 6 stages"
+    assert lines[1].startswith("tiny-moves  here  here")
+    assert lines[1].endswith("3 of 3 stages")
+    assert lines[2].startswith("tiny-lost  missing  here")
+    assert lines[2].endswith("0 of 3 stages")
+    assert lines[3] == f"Not there: {home}/lost.jsonl[:30], {home}/lost.jsonl[30:]"
+    assert lines[-1].startswith("Estimates, from sizes alone")
+    assert not (home / "XDG_DATA_HOME" / "mbc" / "evaluations").exists()
+
+
+def test_a_plan_as_json_has_every_stage(grid_eval, home):
+    told = json.loads(grid_eval("--plan", "--json").stdout)
+    moves, lost = told["cells"]
+    assert [stage["stage"] for stage in moves["stages"]] == ["prepare mbc", "mbc online", "mbc-empty online"]
+    assert {stage["obstacle"] for stage in lost["stages"]} == {f"{home}/lost.jsonl[:30] is not there"}
+    assert (moves["possible"], lost["possible"]) == (3, 0)
+
+
+def test_the_folder_of_the_data_comes_from_the_environment_too(mbc, grid, home, monkeypatch):
+    monkeypatch.setenv("MBC_DATA", str(home))
+    monkeypatch.chdir("/")
+    assert json.loads(mbc("eval", "--suite", grid, "--plan", "--json").stdout)["cells"][0]["possible"] == 3
+
+
+def test_what_can_be_done_is_done_and_the_rest_told(grid_eval, home):
+    result = grid_eval("--run", "grid", "--json")
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert [cell["name"] for cell in report["cells"]] == ["tiny-moves"]
+    assert {missing["cell"] for missing in report["missing"]} == {"tiny-lost"}
+    assert result.stderr.startswith("A grid: 2 cells, 6 stages\n")
+    assert f"tiny-lost: prepare mbc: passed over: {home}/lost.jsonl[:30] is not there" in result.stderr
+
+
+def test_what_was_missing_is_done_when_it_is_there(grid_eval, questions, home):
+    grid_eval("--run", "grid")
+    (home / "lost.jsonl").write_bytes(questions.read_bytes())
+    result = grid_eval("--run", "grid", "--json")
+    report = json.loads(result.stdout)
+    assert [cell["name"] for cell in report["cells"]] == ["tiny-moves", "tiny-lost"]
+    assert report["missing"] == []
+    assert "3 stages were done before." in result.stderr
+
+
+def test_what_takes_too_long_is_passed_over(grid_eval):
+    result = grid_eval("--run", "grid", "--hours", "0")
+    assert result.exit_code == 0, result.stderr
+    assert "more than the 0 allowed" in result.stderr
+
+
+def test_two_runs_are_compared_question_by_question(grid_eval, mbc):
+    grid_eval("--run", "one")
+    grid_eval("--run", "two")
+    told = json.loads(mbc("eval", "compare", "one", "two", "--json").stdout)
+    assert [compared["method"] for compared in told["compared"]] == ["mbc", "mbc-empty"]
+    assert told["settings"] == []
+    shown = mbc("eval", "compare", "one", "two")
+    assert (shown.exit_code, "two against one" in shown.stdout) == (0, True)
+    assert json.loads(mbc("eval", "show", "one", "--json").stdout)["origin"]["title"] == "A grid"

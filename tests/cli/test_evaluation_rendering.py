@@ -1,0 +1,137 @@
+"""A report and a comparison on the terminal."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from mbc_cli.render import consoles, evaluation
+from mbc_engine.evaluation.report.building import CellResults, MethodResults, build_report
+from mbc_engine.evaluation.report.comparing import Change, Compared, ExperimentComparison
+from mbc_engine.evaluation.report.known import Known, KnownMethod
+from mbc_engine.evaluation.report.paired import pair
+from mbc_engine.evaluation.report.report import Missing, Origin, Published, PublishedSize, Report
+from mbc_engine.evaluation.results import Cost, Figure, Online, Prediction, QuestionScores, Retention, RetentionStep
+
+KNOWN = Known(
+    {
+        "mbc": KnownMethod("MBC", ("mbc-shuffled-codes",)),
+        "uniform": KnownMethod("Uniform"),
+        "mbc-shuffled-codes": KnownMethod("MBC, codes shuffled over the codebook", spoilt_bank="codes shuffled"),
+    }
+)
+
+
+def predictions(right: int) -> list[Prediction]:
+    return [
+        Prediction(
+            f"q{n}", n, f"Question {n}?", ("yes",), "yes" if n < right else "no", n < right, n < right, n < right, None
+        )
+        for n in range(60)
+    ]
+
+
+def results(right: int) -> MethodResults:
+    share = right / 0.6
+    figure = Figure(share, max(0, share - 10), share + 10)
+    scores = QuestionScores(60, figure, figure, share, None, None)
+    online = Online(1, scores, Cost(60, 0.25, 1.5, 12_345, None))
+    retention = Retention(
+        60, (RetentionStep(100, 40.0, 50.0, 100.0, 9, 9), RetentionStep(200, 20.0, 25.0, 50.0, 9, 2_000))
+    )
+    return MethodResults(online, predictions(right), retention)
+
+
+@pytest.fixture
+def report() -> Report:
+    methods = {"mbc": results(20), "uniform": results(10), "mbc-shuffled-codes": results(20)}
+    return build_report(
+        Origin("t"),
+        [CellResults("tiny-quiz", "tiny", "quiz", "Tiny \x1b[31mLM", "Quiz [b]", methods)],
+        KNOWN,
+        missing=[Missing("tiny-quiz", "mac online", "needs\x1b 38 GB")],
+    )
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """A terminal of so many columns; gives what stands on it."""
+
+    def of(width: int) -> io.StringIO:
+        text = io.StringIO()
+        console = Console(file=text, width=width, force_terminal=True, color_system=None, markup=False, emoji=False)
+        monkeypatch.setattr(consoles, "out", console)
+        monkeypatch.setattr(evaluation, "out", console)
+        return text
+
+    return of
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_verdict_comes_first_and_everything_fits(report, screen, width):
+    text = screen(width)
+    evaluation.print_report(report)
+    lines = text.getvalue().splitlines()
+    assert lines[0].startswith("✗ MBC's bank does not help on Quiz [b] (Tiny ")
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith("Note. Quiz [b] (Tiny ") and "60 questions" in line for line in lines)
+    (mbc,) = (line for line in lines if line.startswith("MBC  ") and "33.3" in line)
+    assert "33.3 (23.3 to 43.3)" in mbc
+    assert "lenient match*" in text.getvalue() or width < 132
+    assert "MBC, retention: F1 25.0 after 200 documents, 50.0 % of its first, 2 kB" in " ".join(lines)
+
+
+def test_a_report_of_which_nothing_is_checked_says_so_first(report, capsys):
+    evaluation.print_report(replace(report, verdicts=()))
+    assert capsys.readouterr().out.startswith("No method here has a control to beat")
+
+
+def test_the_papers_retention_ends_the_line(report, capsys):
+    (cell,) = report.cells
+    paper = Published(1.0, 2.0, (PublishedSize(100, 1_500_000, 100.0), PublishedSize(200, 1_600_000, 98.0)))
+    rows = (replace(cell.rows[0], published=paper), *cell.rows[1:])
+    evaluation.print_report(replace(report, cells=(replace(cell, rows=rows),)))
+    told = "50.0 % of its first, 2 kB as the paper counts; the paper's: 98.0 %, 1.6 MB\n"
+    assert told in capsys.readouterr().out
+
+
+def test_nothing_of_it_is_obeyed(report, screen):
+    text = screen(80)
+    evaluation.print_report(report)
+    assert "\x1b" not in text.getvalue()
+    assert "tiny-quiz, mac online: needs␛ 38 GB" in text.getvalue()
+
+
+def test_a_pipe_gets_every_column(report, capsys):
+    evaluation.print_report(report)
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("MBC\t33.3"))
+    assert line.split("\t") == ["MBC", "33.3 (23.3 to 43.3)", "33.3 (23.3 to 43.3)", "33.3", *["\N{EN DASH}"] * 2, "60"]
+
+
+def test_a_comparison_fits_eighty_columns(screen):
+    test = pair("new", predictions(30), "old", predictions(12))
+    text = screen(80)
+    evaluation.print_comparison(
+        ExperimentComparison(
+            "old",
+            "new",
+            (Compared("tiny-quiz", "Tiny on Quiz", "mbc", "MBC", test), Compared("x", "X", "mac", "MAC", None)),
+            (("tiny-quiz", "camels"),),
+            (),
+            (Change("documents", "16", "64"),),
+            (),
+        )
+    )
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    (mbc,) = (line for line in lines if line.startswith("MBC"))
+    assert mbc.split()[1:3] == ["20.0", "50.0"] and "+30.0" in mbc
+    assert "Only in old: tiny-quiz camels" in lines
+    assert "documents: 16 → 64" in lines
+
+
+def test_experiments_with_nothing_in_common_are_said_to_have_nothing(screen):
+    text = screen(80)
+    evaluation.print_comparison(ExperimentComparison("a", "b", (), (), (), (), ()))
+    assert "They have no method in common." in text.getvalue()

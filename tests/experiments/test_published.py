@@ -1,0 +1,100 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.experiments import published
+from mbc_engine.experiments.published import PublishedScores
+from mbc_engine.experiments.roster import METHODS
+
+PAPER = Path(__file__).parents[3] / "shared" / "paper" / "mbc-paper.tex"
+BASES = ("distilgpt2", "gpt2-large", "gpt2-xl", "llama2-7b")
+DATASETS = ("streamingqa", "squad", "archivalqa")
+NUMBER = r"\d+(?:\.\d+)?"
+
+
+@pytest.fixture
+def paper():
+    if not PAPER.is_file():
+        pytest.skip("the paper's source does not lie beside the project")
+    return PAPER.read_text(encoding="utf-8")
+
+
+def between(text, begin, end):
+    start = text.index(begin)
+    return text[start : text.index(end, start)]
+
+
+def test_scores_are_those_of_table_1(paper):
+    """Bold ones carry their gain over MAC after them, the others stand alone."""
+    table = between(paper, r"\label{tab:mbc_results}", r"\end{NiceTabular}")
+    titles = {"Uniform": "uniform", "Salient Spans": "salient-spans", "CaMeLS": "camels", "MAC": "mac", "MBC": "mbc"}
+    printed, base = {}, -1
+    for row in table.split(r"\\" + "\n"):
+        base += r"\Block{" in row
+        for title, method in titles.items():
+            cells = re.split(rf"& +(?:\\textbf{{)?{re.escape(title)}", row)
+            if len(cells) != 2:
+                continue
+            numbers = [match[0] for match in re.finditer(rf"{NUMBER}|N/A", re.sub(r"\\gain{.*?}{.*?}", "", cells[1]))]
+            for index, dataset in enumerate(DATASETS):
+                exact_match, f1 = numbers[2 * index : 2 * index + 2]
+                if exact_match != "N/A":
+                    printed[BASES[base], dataset, method] = PublishedScores(float(exact_match), float(f1))
+    assert len(printed) == 4 * 5 * 3 - 3
+    assert published.scores() == printed
+
+
+def test_sizes_and_retention_are_those_of_table_3(paper):
+    table = between(paper, r"\caption{Memory bank size (MB)", r"\label{tab:retention}")
+    rows = [[float(number) for number in re.findall(NUMBER, row)] for row in table.splitlines() if " & " in row]
+    rows = [row for row in rows if len(row) == 1 + 6 * 2 * 2]
+    assert len(rows) == 16
+    for place, base in enumerate(BASES):
+        for column, dataset in enumerate(DATASETS):
+            for second, method in enumerate(("mac", "mbc")):
+                steps = published.retention()[base, dataset, method]
+                first = 1 + 2 * (6 * (place % 2) + 2 * column + second)
+                for row, step in zip(rows[8 * (place // 2) :][:8], steps, strict=True):
+                    assert row[0] == step.documents
+                    assert row[first] == pytest.approx(step.bank_bytes / published.MEGABYTE)
+                    assert row[first + 1] == step.retention
+    assert len(published.retention()) == 4 * 3 * 2
+
+
+def test_parameters_are_those_of_table_2(paper):
+    table = between(paper, r"\label{tab:trainable_params}", r"\end{tabular}")
+    for method in ("mac", "mbc"):
+        (row,) = (row for row in table.splitlines() if row.startswith(method.upper()))
+        printed = [
+            round(float(number) * {"M": 10**6, "B": 10**9}[unit])
+            for number, unit in re.findall(rf"({NUMBER})([MB])\b", row)
+        ]
+        assert [published.parameters()[base, method] for base in BASES] == printed
+
+
+def test_counts_of_questions_are_those_of_section_4_1(paper):
+    for title, name in (("StreamingQA", "streamingqa"), ("SQuAD", "squad"), ("ArchivalQA", "archivalqa")):
+        told = between(paper, rf"\paragraph{{{title}~", "validation questions are used.")
+        own = published.questions()[name]
+        train, validation, test, base_train = (
+            round(1000 * float(re.search(rf"({NUMBER})K {what}", told)[1]))
+            for what in ("training, ", "validation, ", "test questions", "training and ")
+        )
+        assert (own.train, own.validation, own.test, own.base_train) == (train, validation, test, base_train)
+
+
+def test_perplexities_are_told_in_section_4_4_4(paper):
+    told = paper[paper.index("With resetting, effective code usage") :]
+    for usage in published.code_usage().values():
+        for value in (*usage.with_reset, usage.without_reset):
+            assert re.search(rf"\b{value}\b", told)
+
+
+def test_documents_adapted_to_are_told_in_section_4_2(paper):
+    assert f"using {published.ADAPTED_DOCUMENTS:,} documents" in paper
+
+
+def test_every_method_is_one_that_can_be_evaluated():
+    assert {method for _, _, method in published.scores()} == {kind.name for kind in METHODS.values() if kind.in_paper}
+    assert {method for _, _, method in published.retention()} <= set(METHODS)

@@ -1,0 +1,57 @@
+"""What methods are made with: banks are read in one way, and controls are asked where a read can see them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_engine.experiments.cells import cells
+from mbc_engine.experiments.materials import Materials
+from mbc_engine.experiments.roster import METHODS
+from mbc_engine.experiments.settings import ExperimentSettings
+
+Settings = Callable[..., ExperimentSettings]
+
+
+@pytest.fixture
+def materials(settings: Settings, tiny: Any, tmp_path: Path) -> Callable[..., Materials]:
+    """Materials with an untrained model, of one chunk a document."""
+
+    def make(**changes: Any) -> Materials:
+        own = settings(**changes)
+        made = Materials(next(cells(own)), own, tmp_path, "cpu")
+        made.memory_model = lambda name: tiny.model("gpt2", "bert", "model.routing=true")  # type: ignore[method-assign]
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize("read", [None, "routed:3"])
+def test_mbc_and_mac_read_alike(materials: Callable[..., Materials], read: str | None) -> None:
+    given = materials(read=read)
+    remembering: list[Any] = [METHODS[name].make(given) for name in ("mbc", "mac", "mbc-shuffled-codes")]
+    assert {method._read_mode for method in remembering} == {read}
+
+
+@pytest.mark.parametrize(
+    ("read", "bank", "is_asked"),
+    [
+        ("flat", None, False),
+        ("hierarchical:8", None, False),
+        ("hierarchical:7", None, True),
+        ("hierarchical:3", 3, False),
+        ("hierarchical:2", 3, True),
+        ("hierarchical", None, False),  # 256 documents a group
+        ("routed:8", None, False),
+        ("routed:7", None, True),
+        ("routed", None, True),  # two
+        ("routed", 2, False),
+    ],
+)
+def test_a_control_that_a_read_cannot_tell_from_the_real_bank_is_not_asked(
+    materials: Callable[..., Materials], read: str, bank: int | None, is_asked: bool
+) -> None:
+    given = materials(read=read, bank_documents=bank, documents=8)
+    assert (given.why_not("mbc-shuffled-documents") is None) == is_asked
+    assert given.why_not("mbc-shuffled-codes") is given.why_not("mbc-empty") is given.why_not("mbc") is None

@@ -1,0 +1,168 @@
+import threading
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.evaluation.folder import ExperimentFolder
+from mbc_engine.event_log import read_events
+from mbc_engine.events import ExperimentFinished, RateTried, StageFinished, StageSkipped, StageStarted, TrainStep
+from mbc_engine.experiments.reporting import report_of
+from mbc_engine.experiments.roster import METHODS
+from mbc_engine.experiments.running import run
+from mbc_engine.run_folder import Request, make_request
+
+
+@pytest.fixture
+def work(tmp_path):
+    """Runs an experiment in one folder to its end, or a stop."""
+
+    def work(settings, **options):
+        return list(run(settings, tmp_path / "run", cache=tmp_path / "cache", **options))
+
+    return work
+
+
+def of_kind(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_every_method_goes_through_every_protocol(work, settings, tmp_path):
+    given = settings(methods=[*METHODS], protocols=["online", "retention", "scaling", "code-usage"])
+    events = work(given)
+    skipped = of_kind(events, StageSkipped)
+    assert [(event.stage, event.reason) for event in skipped] == [
+        ("mbc-shuffled-documents online", "the flat read cannot tell it from the real bank")
+    ]
+    cell = ExperimentFolder(tmp_path / "run").cell("tiny-people")
+    for name in METHODS:
+        if name != "mbc-shuffled-documents":
+            assert cell.method(name).online.read().scores.questions == 8
+            assert len(cell.method(name).predictions()) == 8
+    assert [step.documents for step in cell.method("uniform").retention.read().steps] == [2, 5, 8]
+    assert [step.cost.documents for step in cell.method("mac").scaling.read().steps] == [2, 8]
+    assert cell.code_usage.read().codes == 8
+    assert isinstance(events[-1], ExperimentFinished)
+    report = ExperimentFolder(tmp_path / "run")
+    assert all(path.is_file() for path in (report.report_html, report.report_markdown, report.report_json))
+    assert "the flat read cannot tell it from the real bank" in report.report_markdown.read_text()
+
+
+def test_a_finished_experiment_is_not_done_again(work, settings):
+    first = work(settings())
+    again = work(settings())
+    assert len(of_kind(first, StageStarted)) == 3
+    assert not of_kind(again, StageStarted)
+    assert [event.was_kept for event in of_kind(again, StageFinished)] == [True] * 3
+
+
+def test_a_method_without_result_is_asked_again(work, settings, tmp_path):
+    work(settings())
+    online = ExperimentFolder(tmp_path / "run").cell("tiny-people").method("mbc-empty").online
+    before = online.read().scores
+    online.path.unlink()
+    again = work(settings())
+    assert [event.stage for event in of_kind(again, StageStarted)] == ["mbc-empty online"]
+    assert online.read().scores == before
+
+
+def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path):
+    stop = threading.Event()
+    seen = []
+    for event in run(settings(), tmp_path / "run", cache=tmp_path / "cache", stop=stop):
+        seen.append(event)
+        if isinstance(event, TrainStep):
+            stop.set()
+    assert len(of_kind(seen, TrainStep)) == 1
+    assert not of_kind(seen, StageFinished)
+    assert not of_kind(seen, ExperimentFinished)
+    rest = work(settings())
+    assert [event.step for event in of_kind(rest, TrainStep)] == [2, 3, 4, 5]
+    assert of_kind(rest, ExperimentFinished)
+
+
+def test_a_stop_while_questions_are_asked_keeps_nothing_of_them(work, settings, tmp_path):
+    work(settings(methods=["mbc"]))
+    stop, folder = threading.Event(), tmp_path / "run"
+    ExperimentFolder(folder).cell("tiny-people").method("mbc").online.path.unlink()
+    for event in run(settings(methods=["mbc"]), folder, cache=tmp_path / "cache", stop=stop):
+        if isinstance(event, StageStarted):
+            stop.set()
+    assert not ExperimentFolder(folder).cell("tiny-people").method("mbc").online.is_there
+
+
+def test_what_cannot_be_done_is_passed_over_with_what_needs_it(work, settings, tmp_path):
+    given = settings(methods=["mbc", "closed-book"])
+    broken = given.model_copy(
+        update={"bases": [given.bases[0].model_copy(update={"changes": ["model.documents.name=nowhere"]})]}
+    )
+    events = work(broken)
+    told = {event.stage: event.reason for event in of_kind(events, StageSkipped)}
+    assert told.keys() == {"prepare mbc", "mbc online"}
+    assert "nowhere" in told["prepare mbc"]
+    assert told["mbc online"] == "prepare mbc could not be done"
+    assert [event.follows for event in of_kind(events, StageSkipped)] == [None, "prepare mbc"]
+    (missing,) = report_of(ExperimentFolder(tmp_path / "run")).missing
+    assert (missing.stage, missing.reason) == ("prepare mbc, mbc online", told["prepare mbc"])
+    assert of_kind(events, ExperimentFinished)[0].done == 2
+
+
+def test_an_error_is_raised_where_nothing_is_to_be_passed_over(work, settings):
+    given = settings()
+    lost = given.datasets[0].model_copy(update={"test": "lost.jsonl"})
+    with pytest.raises(DataError, match=r"lost\.jsonl"):
+        work(given.model_copy(update={"datasets": [lost]}), skips=False)
+
+
+def test_other_settings_are_refused(work, settings):
+    work(settings(methods=["mbc-empty"]))
+    with pytest.raises(ConfigError, match="other settings: seed"):
+        work(settings(methods=["mbc-empty"], seed=1))
+
+
+def test_settings_written_before_a_setting_was_thought_of_mean_its_default(work, settings, tmp_path):
+    given = settings(methods=["mbc-empty"])
+    work(given)
+    path = tmp_path / "run" / "experiment.toml"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith(("golds", "most_validation", "locality"))))
+    assert [event.was_kept for event in of_kind(work(given), StageFinished)] == [True, True]
+    with pytest.raises(ConfigError, match="other settings: golds"):
+        work(given.model_copy(update={"golds": "any"}))
+
+
+def test_results_of_other_questions_do_not_stand_beside_those_that_are_there(work, settings, tmp_path):
+    given = settings(methods=["mbc-empty", "closed-book"])
+    work(given)
+    ExperimentFolder(tmp_path / "run").cell("tiny-people").method("closed-book").online.path.unlink()
+    test = Path(given.datasets[0].test)
+    text = test.read_text()
+    test.write_text(text.replace("Where", "Whither", 1))
+    with pytest.raises(DataError, match="The questions of tiny-people are others than when it was begun"):
+        work(given, skips=False)
+    test.write_text(text)
+    assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]
+
+
+def test_a_training_that_is_stopped_from_elsewhere_is_not_taken_for_done(work, settings, tmp_path):
+    run_folder = tmp_path / "run" / "tiny-people" / "prepared" / "mbc"
+    seen = []
+    for event in run(settings(methods=["mbc"]), tmp_path / "run", cache=tmp_path / "cache"):
+        seen.append(event)
+        if isinstance(event, TrainStep) and event.step == 2:
+            make_request(run_folder, Request.STOP)
+    assert [event.step for event in of_kind(seen, TrainStep)] == [1, 2]
+    assert not of_kind(seen, (StageFinished, ExperimentFinished))
+    rest = work(settings(methods=["mbc"]))
+    assert [event.step for event in of_kind(rest, TrainStep)] == [3, 4, 5]
+    assert of_kind(rest, ExperimentFinished)
+
+
+def test_the_log_tells_stages_and_rates_and_leaves_training_to_its_own(work, settings, tmp_path):
+    work(settings(methods=["uniform"]))
+    logged = list(read_events(tmp_path / "run" / "events.jsonl"))
+    assert [event.rate for event in of_kind(logged, RateTried)] == [1e-3, 1e-4]
+    assert not of_kind(logged, TrainStep)
+    best = ExperimentFolder(tmp_path / "run").cell("tiny-people").method("uniform").rate.read()
+    assert best.best in (1e-3, 1e-4)
+    assert [tried.rate for tried in best.tried] == [1e-3, 1e-4]

@@ -1,0 +1,174 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.errors import ConfigError
+from mbc_engine.experiments.cells import cells
+from mbc_engine.experiments.published import scores
+from mbc_engine.experiments.roster import METHODS
+from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
+from mbc_engine.experiments.suites import load_suite, parse_settings, require_usable, settings_in, suite_names
+
+ONE = """
+title = "One"
+methods = ["mbc"]
+[[bases]]
+name = "mini"
+title = "mini"
+model = "mini"
+[[datasets]]
+name = "news"
+title = "News"
+test = "newswire:test:4"
+"""
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Writes a suite: ONE with something replaced."""
+
+    def write(before="", after=""):
+        assert before in ONE
+        path = tmp_path / "own.toml"
+        path.write_text(ONE.replace(before, after) if before else ONE)
+        return str(path)
+
+    return write
+
+
+def test_the_suites_of_the_package_are_usable():
+    assert suite_names() == ["paper", "small"]
+    for name in suite_names():
+        load_suite(name)
+
+
+def test_the_paper_s_suite_is_its_table_1_with_the_paper_s_figures():
+    paper = load_suite("paper")
+    asked = {
+        (cell.base.name, cell.dataset.name, method)
+        for cell in cells(paper)
+        for method in paper.methods
+        if METHODS[method].in_paper
+    }
+    missing_in_the_paper = {("llama2-7b", dataset, "camels") for dataset in ("streamingqa", "squad", "archivalqa")}
+    assert asked - missing_in_the_paper == set(scores())
+    assert paper.documents == 1665
+    assert (paper.retention.first, paper.retention.step, paper.retention.further) == (200, 200, 1400)
+    assert paper.rates == [1e-4, 2.5e-5, 6.25e-6, 1.625e-6]
+
+
+def test_the_small_suite_has_every_method():
+    assert load_suite("small").methods == list(METHODS)
+
+
+def test_files_lie_in_the_folder_that_is_named():
+    datasets = {dataset.name: dataset for dataset in load_suite("small", Path("/data")).datasets}
+    assert datasets["squad"].test == "/data/qa/squad_val.jsonl.xz"
+    assert datasets["archivalqa"].train == ["/data/qa/archivalqa_like.jsonl.xz[:2500]"]
+    assert datasets["newswire"].test == "newswire:test:300"
+
+
+def test_a_file_is_a_suite_too(suite):
+    assert [cell.name for cell in cells(load_suite(suite()))] == ["mini-news"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ('title = "One"', "tilte = 1", "own.toml: title: field required."),
+        ('methods = ["mbc"]', 'methods = ["mbc"]\nbogus = 1', "own.toml: bogus: there is no such setting."),
+        ('test = "newswire', 'kind = 1\ntest = "newswire', "own.toml: datasets.0.kind: there is no such setting."),
+        ('"mbc"', '"mbcc"', "own.toml: there is no method 'mbcc'."),
+        ('"mbc"', '"mbc", "mbc"', "own.toml: there are 2 methods 'mbc'."),
+        ('["mbc"]', "[]", "own.toml: there is no method."),
+        ('"mbc"', '"mbc", "mac"', "own.toml: there is nothing to train mac on, for News."),
+        ('["mbc"]', '["mbc"]\nprotocols = ["code-usage"]', "code-usage trains a preset, but mini is a model."),
+        (
+            '["mbc"]',
+            '["oracle", "mbc-empty"]\nprotocols = ["retention"]',
+            "no method has anything to show in retention.",
+        ),
+        ('name = "news"', 'name = "../news"', "own.toml: '../news' is no name of a dataset."),
+        ('model = "mini"', "", "own.toml: the base 'mini' has to have either a preset or a model."),
+        ('model = "mini"', 'model = "mini"\npreset = "mini"', "has to have either a preset or a model."),
+        ("[[bases]]", "[[bases]", "own.toml is not TOML"),
+        ('["mbc"]', '["mbc"]\nrates = []', "own.toml: rates: list should have at least 1 item"),
+        ('["mbc"]', '["mbc"]\nrates = [-1.0]', "own.toml: rates.0: input should be greater than 0."),
+        ('["mbc"]', '["mbc"]\nrates = [inf]', "own.toml: rates.0: input should be a finite number."),
+        ('["mbc"]', '["mbc"]\nscaling = []', "own.toml: scaling: list should have at least 1 item"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(suite, before, after, told):
+    with pytest.raises(ConfigError) as caught:
+        load_suite(suite(before, after))
+    assert told in caught.value.message
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+
+
+def test_cells_that_would_share_a_folder_are_told(suite):
+    path = Path(suite('name = "mini"', 'name = "a-b"'))
+    path.write_text(
+        path.read_text().replace('name = "news"', 'name = "c"')
+        + '[[bases]]\nname = "a"\ntitle = "a"\nmodel = "mini"\n'
+        + '[[datasets]]\nname = "b-c"\ntitle = "b"\ntest = "newswire:test:4"\n'
+    )
+    with pytest.raises(ConfigError, match="2 cells would lie in the folder a-b-c"):
+        load_suite(str(path))
+
+
+def test_a_preset_s_changes_are_checked_at_once(suite):
+    path = suite('model = "mini"', 'preset = "mini"\nchanges = ["model.tokns=1"]')
+    Path(path).write_text(Path(path).read_text() + 'train = ["newswire:train:4"]\n')
+    with pytest.raises(ConfigError, match=r"model\.tokns: there is no such setting"):
+        load_suite(path)
+
+
+def test_an_unknown_suite_is_told_with_those_that_there_are():
+    with pytest.raises(ConfigError, match="There is no suite 'grand'") as caught:
+        load_suite("grand")
+    assert caught.value.hint == "Suites: paper, small; or a TOML file."
+
+
+def test_the_page_on_evaluation_shows_every_setting():
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    shown = page.partition("```toml\n")[2].partition("```")[0]
+    settings = parse_settings(re.sub(r"^# (?=\w+ = )", "", shown, flags=re.MULTILINE), "evaluation.md")
+    told = settings.model_dump(exclude_unset=True)
+    for model, own in (
+        (type(settings), told),
+        (BaseSettings, told["bases"][0]),
+        (DatasetSettings, told["datasets"][0]),
+    ):
+        assert set(model.model_fields) - {"model"} == set(own)
+    defaults = ExperimentSettings(title="", bases=[], datasets=[], methods=[])
+    for name in ("documents", "rates", "scaling", "retention", "question_training", "reading_training", "camels"):
+        assert getattr(settings, name) == getattr(defaults, name)
+
+
+def test_what_was_typed_is_judged_without_a_file():
+    typed = parse_settings(ONE, "typed").model_copy(update={"methods": ["mbcc"]})
+    with pytest.raises(ConfigError, match="There is no method 'mbcc'"):
+        require_usable(typed)
+
+
+def test_settings_come_back_from_an_experiment_s_folder(tmp_path):
+    from mbc_engine.evaluation.environment import environment
+    from mbc_engine.evaluation.folder import ExperimentFolder
+
+    settings = load_suite("small")
+    ExperimentFolder(tmp_path).begin(settings.model_dump(exclude_none=True), environment(0))
+    assert settings_in(tmp_path) == settings
+    assert isinstance(settings_in(tmp_path), ExperimentSettings)
+
+
+def test_suites_and_reports_import_no_torch():
+    script = (
+        "import sys; import mbc_engine.experiments.reporting; from mbc_engine.experiments.suites import load_suite\n"
+        "load_suite('small'); print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
