@@ -10,7 +10,8 @@ from rich.text import Text
 
 from mbc_cli.render.text import counted, plain, size
 from mbc_engine.experiments.estimates import ASSUMED
-from mbc_engine.experiments.needs import CellNeeds, Machine, Thing
+from mbc_engine.experiments.needs import CellNeeds, Machine
+from mbc_engine.experiments.presence import Thing
 from mbc_engine.experiments.settings import ExperimentSettings
 
 _COLUMNS = ("cell", "data", "models", "memory", "hours", "here")

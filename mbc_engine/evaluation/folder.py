@@ -14,22 +14,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from filelock import Timeout
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from mbc_engine.documents.encoding import storable
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.environment import Environment
 from mbc_engine.evaluation.online import Outcome
-from mbc_engine.evaluation.predictions import fault, read_predictions, write_predictions
+from mbc_engine.evaluation.predictions import read_predictions, write_predictions
+from mbc_engine.evaluation.record import Record, again
 from mbc_engine.evaluation.results import CodeUsage, Online, Prediction, RateSweep, Retention, Scaling
 from mbc_engine.run_folder import LOCK
 from mbc_engine.whole_file import whole_file
 from mbc_engine.work_lock import is_held, work_lock
-
-T = TypeVar("T")
 
 CODE_USAGE: Final = "code-usage"
 _RESULTS: Final = "results"
@@ -42,46 +41,6 @@ _SCALING: Final = TypeAdapter(Scaling)
 _CODES: Final = TypeAdapter(CodeUsage)
 _DIGEST: Final = TypeAdapter(str)
 _ENVIRONMENTS: Final = TypeAdapter(tuple[Environment, ...])
-
-
-class Record(Generic[T]):
-    """A file that holds one value, or is not there.
-
-    Args:
-        path: the file.
-        kind: what it holds.
-    """
-
-    def __init__(self, path: Path, kind: TypeAdapter[T]) -> None:
-        self.path, self._kind = path, kind
-
-    @property
-    def is_there(self) -> bool:
-        """Whether there is a value."""
-        return self.path.is_file()
-
-    def write(self, value: T) -> None:
-        """Keep a value, in place of what was kept before."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(self.path) as file:
-            file.write(self._kind.dump_json(value, indent=2) + b"\n")
-
-    def read(self) -> T | None:
-        """What was written; None if nothing was.
-
-        Raises:
-            DataError: the file cannot be read or is damaged.
-        """
-        try:
-            return self._kind.validate_json(self.path.read_bytes(), strict=True)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise DataError(
-                f"{self.path} cannot be read: {error.strerror or error}.", hint="Check its permissions."
-            ) from error
-        except ValidationError as error:
-            raise DataError(f"{self.path} is damaged: {fault(error)}.", hint=_delete(self.path)) from error
 
 
 class MethodFolder:
@@ -121,7 +80,7 @@ class MethodFolder:
                 raise DataError(f"{self._predictions} has {len(predictions):,} of {online.scores.questions:,} answers.")
             return predictions
         except DataError as error:
-            raise DataError(error.message, hint=_delete(self.online.path)) from error
+            raise DataError(error.message, hint=again(self.online.path)) from error
 
 
 class CellFolder:
@@ -306,7 +265,3 @@ def _checked(name: str) -> str:
     if name in ("", ".", "..") or any(letter in name for letter in "/\\\0"):
         raise ConfigError(f"{name!r} cannot be the name of a folder.", hint="Use letters, digits and hyphens.")
     return name
-
-
-def _delete(path: Path) -> str:
-    return f"Delete {path}; the evaluation then finds it anew."

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from mbc_engine.config import Config, load_preset, parse_config
@@ -15,10 +14,11 @@ from mbc_engine.datasets.files import file_of, is_of_hub, load_examples
 from mbc_engine.errors import MBCError
 from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.estimates import Counts, Estimate, Estimates, Shape, Sizes
+from mbc_engine.experiments.presence import Thing, presence_of_model, presence_of_source
 from mbc_engine.experiments.published import questions as published_questions
 from mbc_engine.experiments.settings import DatasetSettings, ExperimentSettings
 from mbc_engine.experiments.stages import Stage, stages
-from mbc_engine.model_folder import CONFIG, EMBEDDED, find_model, packaged_model
+from mbc_engine.model_folder import CONFIG, find_model
 
 # Operations a second that are kept up, not those of a data sheet: of a core, and of a large graphics card.
 _CORE: Final = 4e10
@@ -28,10 +28,6 @@ _HOUR: Final = 3600
 PATIENCE: Final = 100.0
 # The share of memory that a stage may be estimated to take; what it really takes may be more.
 _ROOM: Final = 0.9
-_WEIGHTS: Final = (
-    *("model.safetensors", "model.safetensors.index.json"),
-    *("pytorch_model.bin", "pytorch_model.bin.index.json"),
-)
 
 
 @dataclass(frozen=True)
@@ -51,23 +47,6 @@ class Machine:
     memory: int
     speed: float
     has_hub: bool
-
-
-@dataclass(frozen=True)
-class Thing:
-    """A file, a dataset of the hub or a pretrained model that is needed.
-
-    Attributes:
-        name: which.
-        is_here: whether it is.
-        told: where it is, or would come from, to follow "is".
-        can_be_had: whether it is here or can be had while the experiment runs.
-    """
-
-    name: str
-    is_here: bool
-    told: str
-    can_be_had: bool
 
 
 @dataclass(frozen=True)
@@ -154,14 +133,14 @@ def obstacles(needed: Iterable[CellNeeds]) -> dict[tuple[str, str], str]:
 
 
 def _cell_needs(cell: Cell, settings: ExperimentSettings, machine: Machine, most_hours: float) -> CellNeeds:
-    data = tuple(_source(source, machine) for source in _sources(cell.dataset))
+    data = tuple(presence_of_source(source, has_hub=machine.has_hub) for source in _sources(cell.dataset))
     missing = next((thing for thing in data if not thing.can_be_had), None)
     models: tuple[Thing, ...] = ()
     unknown = None
     found: list[tuple[Stage, Estimate | None]] = [(stage, None) for stage in stages(cell, settings)]
     try:
         config = _config(cell)
-        models = tuple(_model(name, machine) for name in _pretrained(config))
+        models = tuple(presence_of_model(name, has_hub=machine.has_hub) for name in _pretrained(config))
         missing = missing or next((thing for thing in models if not thing.can_be_had), None)
         usage = _config(cell, settings.code_usage_changes)
         estimates = Estimates(
@@ -199,55 +178,6 @@ def _judged(
 def _sources(dataset: DatasetSettings) -> list[str]:
     own = [*dataset.train, *dataset.questions_train, *([dataset.validation] if dataset.validation else [])]
     return list(dict.fromkeys([*own, dataset.test]))
-
-
-def _source(source: str, machine: Machine) -> Thing:
-    path = file_of(source)
-    if path is not None:
-        is_here = path.exists()
-        return Thing(source, is_here, "there" if is_here else "not there", can_be_had=is_here)
-    if not is_of_hub(source):
-        return Thing(source, True, "generated", can_be_had=True)
-    return _from_hub(source, is_here=_is_cached_dataset(), machine=machine)
-
-
-def _model(name: str, machine: Machine) -> Thing:
-    """A pretrained model: in this package, a folder, an installed bundle, or of the hub."""
-    from mbc_engine.model.encoders import BUNDLES, locate
-
-    if name.startswith(EMBEDDED):
-        is_here = packaged_model(name.removeprefix(EMBEDDED)).is_dir()
-        return Thing(name, is_here, "in this package" if is_here else "not in this package", can_be_had=is_here)
-    if Path(name).is_dir() or (name in BUNDLES and Path(locate(name)).is_dir()):
-        return Thing(name, True, "in a folder", can_be_had=True)
-    return _from_hub(name, is_here=_is_cached_model(name), machine=machine)
-
-
-def _from_hub(name: str, *, is_here: bool, machine: Machine) -> Thing:
-    if is_here:
-        return Thing(name, True, "in the hub cache", can_be_had=True)
-    told = (
-        "to be had from the hub" if machine.has_hub else "not in the hub cache, and the hub cannot be asked from here"
-    )
-    return Thing(name, False, told, can_be_had=machine.has_hub)
-
-
-def _is_cached_model(name: str) -> bool:
-    from huggingface_hub import try_to_load_from_cache
-
-    try:
-        return any(isinstance(try_to_load_from_cache(name, file), str) for file in _WEIGHTS)
-    except ValueError:  # no name that a hub could know
-        return False
-
-
-def _is_cached_dataset() -> bool:
-    from huggingface_hub import constants
-
-    from mbc_engine.datasets.squad import HUB_ID
-
-    place = Path(os.environ.get("HF_DATASETS_CACHE") or Path(constants.HF_HOME) / "datasets")
-    return (place / HUB_ID.replace("/", "___")).is_dir()
 
 
 def _config(cell: Cell, changes: Sequence[str] = ()) -> Config:

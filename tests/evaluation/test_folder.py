@@ -12,8 +12,9 @@ from pydantic import TypeAdapter
 
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.environment import Environment, environment
-from mbc_engine.evaluation.folder import ExperimentFolder, MethodFolder, Record
+from mbc_engine.evaluation.folder import ExperimentFolder, MethodFolder
 from mbc_engine.evaluation.online import Outcome
+from mbc_engine.evaluation.record import Record
 from mbc_engine.evaluation.results import (
     CodeUsage,
     Cost,
