@@ -174,7 +174,7 @@ METHODS: Mapping[str, MethodKind] = {
         _fine_tuned("uniform", "Uniform", "fine-tuning on every document, all tokens alike", _uniform),
         _fine_tuned("salient-spans", "Salient Spans", "fine-tuning on names and dates alone", _salient_spans),
         _fine_tuned("camels", "CaMeLS", "fine-tuning with meta-learned token weights", _camels, "camels"),
-        _fine_tuned("tf-idf", "TF-IDF weights", "fine-tuning, rare words weigh more", _tf_idf, in_paper=False),
+        _fine_tuned("tf-idf", "TF-IDF", "fine-tuning, rare words weigh more", _tf_idf, in_paper=False),
         MethodKind(
             "closed-book", "Closed book", "the base LM without any document", _closed_book, _QUESTIONS, adapts=False
         ),
