@@ -11,9 +11,11 @@ from mbc_cli.render.training import TrainView
 
 # A command whose work says when its first step is done, and then does nothing more.
 _HALTED = """
-import sys, threading
+import signal, sys, threading
 import {module} as module
 from mbc_cli.app import app
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where tests run in the background it is ignored
 
 work = module.{name}
 
