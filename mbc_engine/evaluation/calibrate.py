@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.spacing import evenly_spaced
 from mbc_engine.errors import DataError, ModelError
-from mbc_engine.evaluation.stream import evenly_spaced
 from mbc_engine.events import Calibrated, Event, QuestionsAnswered
 from mbc_engine.model.checkpoint import CONFIG
 from mbc_engine.model.confidence import ORIGINS, fit, judge

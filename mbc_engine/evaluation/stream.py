@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.spacing import evenly_spaced
 from mbc_engine.errors import DataError
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,10 +54,3 @@ def stream(examples: Sequence[QAExample], documents: int | None = 1665, question
     texts = tuple(dict.fromkeys(example.text for example in examples))[:documents]
     taken = set(texts)
     return Stream(texts, tuple(example for example in examples if example.text in taken), questions)
-
-
-def evenly_spaced(items: Sequence[T], most: int | None) -> list[T]:
-    """All items, or `most` of them in their order, spread over the whole."""
-    if most is None or most >= len(items):
-        return list(items)
-    return [items[index * len(items) // most] for index in range(most)]

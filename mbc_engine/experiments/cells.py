@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.files import load_examples, own_validation
+from mbc_engine.datasets.spacing import evenly_spaced
 from mbc_engine.datasets.split import hold_out
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.stream import Stream, evenly_spaced, stream
+from mbc_engine.evaluation.stream import Stream, stream
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
 
 _HELD_BACK = 0.1

@@ -12,6 +12,7 @@ import torch
 
 from mbc_engine.config import Config, TrainingSettings
 from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.spacing import evenly_spaced
 from mbc_engine.errors import ConfigError
 from mbc_engine.event_log import EventLog
 from mbc_engine.events import (
@@ -134,7 +135,7 @@ class _Training:
         require_examples(examples)
         if processes.shards:
             _require_live_encoders(config)
-        self.validation = _evenly_spaced(validation, self.settings.validation_questions)
+        self.validation = evenly_spaced(validation, self.settings.validation_questions)
         self.began = time.monotonic()
         torch.manual_seed(self.settings.seed)
         self.model = build(config.model, load_pretrained(config.model, device=processes.device)).to(processes.device)
@@ -406,8 +407,3 @@ def _states(encoder: TextEncoder, texts: list[str], cache: Path) -> TextStates:
 def _parts(examples: list[int], count: int) -> list[list[int]]:
     size = -(-len(examples) // count)
     return [examples[start : start + size] for start in range(0, len(examples), size)]
-
-
-def _evenly_spaced(examples: Sequence[QAExample], most: int) -> list[QAExample]:
-    """At most `most` examples, taken at even distances."""
-    return [examples[index * len(examples) // most] for index in range(most)] if len(examples) > most else [*examples]
