@@ -48,11 +48,8 @@ class EmptyBank:
         return Footprint(0)
 
 
-class ShuffledDocuments(Compressed):
-    """At each position the codes of all chunks change places: every document is a mixture of others.
-
-    The flat read looks at how often each code occurs and no further, so that its answers stay as they are and only
-    its sources change; a hierarchical read of a single group is such a read too, and a routed one of all chunks.
+class _Shuffled(Compressed):
+    """Codes that are not what they were.
 
     Args:
         model: one that makes codes.
@@ -64,23 +61,21 @@ class ShuffledDocuments(Compressed):
         self._seed = seed
         super().__init__(model, read_mode=read_mode)
 
+
+class ShuffledDocuments(_Shuffled):
+    """At each position the codes of all chunks change places: every document is a mixture of others.
+
+    The flat read looks at how often each code occurs and no further, so that its answers stay as they are and only
+    its sources change; a hierarchical read of a single group is such a read too, and a routed one of all chunks.
+    """
+
     def _read_codes(self, codes: Codes) -> Codes:
         chance = np.random.default_rng(self._seed)
         return np.stack([chance.permutation(codes[:, token]) for token in range(codes.shape[1])], axis=1)
 
 
-class ShuffledCodes(Compressed):
-    """Every code stands for the vector of another one of its book: how often each occurs is kept, what it says is not.
-
-    Args:
-        model: one that makes codes.
-        seed: of the exchange.
-        read_mode: see `Remembering`.
-    """
-
-    def __init__(self, model: MBC, seed: int = 0, *, read_mode: str | None = None) -> None:
-        self._seed = seed
-        super().__init__(model, read_mode=read_mode)
+class ShuffledCodes(_Shuffled):
+    """Every code stands for the vector of another of its book: how often each occurs is kept, what it says is not."""
 
     def _read_codes(self, codes: Codes) -> Codes:
         chance, books = np.random.default_rng(self._seed), self._codebook.books
