@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mbc_cli.render.answer import Showing
+from mbc_engine.answers import Answers
 from mbc_engine.bank import MemoryBank, Selection
 from mbc_engine.errors import ConfigError, MBCError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from mbc_engine.config import ModelSettings
     from mbc_engine.model.mbc import MBC
     from mbc_engine.serving.ask import Recall, Reply
+    from mbc_engine.serving.read_answer import SpanFinder
 
 
 @dataclass(frozen=True)
@@ -22,13 +24,14 @@ class Manner:
     """How questions are answered; see `Recall.ask`.
 
     Attributes:
-        least: the confidence below which an answer is withheld; None for never.
+        answers: None for both where the model has a reader, else from memory.
+        least: the confidence below which an answer from memory is withheld; None for never.
     """
 
+    answers: Answers | None
     read: str | None
     selection: Selection
     sources: int
-    read_sources: bool
     max_tokens: int
     beams: int
     least: float | None
@@ -36,13 +39,11 @@ class Manner:
     def __post_init__(self) -> None:
         if self.least is not None and not 0 <= self.least <= 1:
             raise ConfigError(f"--min-confidence {self.least:g} is not from 0 to 1.", hint="0.5 is even odds.")
-        if self.read_sources and not self.sources:
-            raise ConfigError("--read-sources needs a source to read.", hint="Let --sources be 1 or more.")
-
-    @property
-    def can_be_said(self) -> bool:
-        """Whether an answer can be shown while it is being generated."""
-        return self.beams == 1 and self.least is None
+        if self.answers is Answers.READ and self.least is not None:
+            raise ConfigError(
+                "--min-confidence is about the answer from memory, and --answer read gives none.",
+                hint="Leave out one of them.",
+            )
 
 
 class Asker:
@@ -60,15 +61,27 @@ class Asker:
     """
 
     def __init__(self, model: "MBC", path: Path, manner: Manner, name: str, loading: float) -> None:
+        from mbc_engine.serving.read_answer import own_reader
+
         self._model, self.path, self.manner, self.name, self.loading = model, path, manner, name, loading
         self._bank: MemoryBank | None = None
         self._recall: Recall | None = None
+        self._reader: SpanFinder | None = own_reader(model)
 
     @property
     def showing(self) -> Showing:
         """What is shown of its answers."""
         confidence = self._model.settings.confidence
-        return Showing(self.manner.least, self.manner.read_sources, confidence is None or confidence.slope > 0)
+        return Showing(self.manner.least, confidence is None or confidence.slope > 0)
+
+    @property
+    def can_be_said(self) -> bool:
+        """Whether an answer can be shown while it is being generated: where nothing comes before it."""
+        from mbc_engine.serving.read_answer import usual_answers
+
+        manner = self.manner
+        answers = manner.answers or usual_answers(self._reader)
+        return answers is Answers.MEMORY and manner.beams == 1 and manner.least is None
 
     def ask(
         self, questions: Sequence[str], said: Callable[[str], None] | None = None, *, with_codes: bool = False
@@ -83,10 +96,10 @@ class Asker:
         try:
             return self.recall().ask(
                 questions,
+                answers=manner.answers,
                 read_mode=manner.read,
                 selection=manner.selection,
                 sources=manner.sources,
-                read_sources=manner.read_sources,
                 with_codes=with_codes,
                 max_new_tokens=manner.max_tokens,
                 beams=manner.beams,
@@ -119,7 +132,7 @@ class Asker:
             now = stack.enter_context(MemoryBank.open(self.path, read_only=True))
             is_same = self._bank is not None and not self._bank.is_replaced() and now.header == self._bank.header
             if self._recall is None or not is_same:
-                recall = Recall(self._model, now)
+                recall = Recall(self._model, now, self._reader)
                 self.close()
                 self._bank, self._recall = now, recall
                 stack.pop_all()  # it stays open

@@ -38,6 +38,7 @@ def demo(
     from mbc_cli.interrupt import ending_with
     from mbc_cli.render.consoles import print_json
     from mbc_cli.render.demo import Asked, demo_json, show_asked, show_end, show_start
+    from mbc_engine.answers import Answers
     from mbc_engine.datasets.newswire import stories
     from mbc_engine.events import IngestFinished
 
@@ -60,7 +61,7 @@ def demo(
             recall, asked = Recall(loaded, bank), []
             for question in pick_questions(told):
                 began = time.perf_counter()
-                reply = recall.ask([question.text])[0]
+                reply = recall.ask([question.text], answers=Answers.MEMORY)[0]
                 asked.append(
                     Asked(reply, question.answer, files[question.story], round(time.perf_counter() - began, 3))
                 )

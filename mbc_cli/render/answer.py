@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from mbc_cli.render.text import counted, near, plain, seconds
+from mbc_engine.answers import Answers
 from mbc_engine.bank import origin_name
 
 if TYPE_CHECKING:
-    from mbc_engine.serving.ask import Reply, Source
+    from mbc_engine.serving.ask import ReadAnswer, Reply, Source
 
 _MINI: Final = "mini"
 _OF_MINI: Final = "The model mini is small and often wrong: judge by the sentences of the sources."
@@ -25,6 +26,12 @@ _ORIGINS: Final = {
     "model": ("from the model alone", "yellow"),
     "unsure": ("unsure", "yellow"),
 }
+# The same beside an answer that was read.
+_ORIGINS_ALONE: Final = {
+    "memory": ("from memory alone", "green"),
+    "model": ("from the model alone", "yellow"),
+    "unsure": ("from memory alone, unsure", "yellow"),
+}
 
 
 @dataclass(frozen=True)
@@ -32,37 +39,53 @@ class Showing:
     """What is shown of answers.
 
     Attributes:
-        least: the confidence below which they are withheld; None for never.
-        reads_sources: whether there should be a second answer, from the passages.
+        least: the confidence below which those from memory are withheld; None for never.
         tells_confidence: False where the model's confidence is the same for all answers.
     """
 
     least: float | None
-    reads_sources: bool
     tells_confidence: bool
 
 
 def is_withheld(reply: "Reply", least: float | None) -> bool:
-    """Whether an answer is too unsure to be told."""
+    """Whether an answer from memory is too unsure to be told."""
     return least is not None and reply.judgement is not None and reply.judgement.confidence < least
 
 
+def first_answer(reply: "Reply", least: float | None) -> str | None:
+    """The answer to take if one is wanted: what was read, or else what is remembered; None if neither is to be told."""
+    if reply.read is not None:
+        return reply.read.text
+    return None if is_withheld(reply, least) else reply.answer
+
+
 def origin(reply: "Reply", showing: Showing) -> Text | None:
-    """Where an answer comes from, as far as its model can tell."""
-    judgement = reply.judgement
+    """Where an answer from memory comes from, as far as its model can tell."""
+    judgement, is_alone = reply.judgement, reply.answers is Answers.BOTH
     if judgement is None:
-        return None
+        return Text("from memory alone") if is_alone else None
     confidence = f", confidence {percent(judgement.confidence)}" if showing.tells_confidence else ""
-    return Text.assemble(_ORIGINS[judgement.origin], confidence)
+    return Text.assemble((_ORIGINS_ALONE if is_alone else _ORIGINS)[judgement.origin], confidence)
 
 
-def second_answer(reply: "Reply", showing: Showing) -> Text | None:
-    """What was said with the passages of the sources at hand, where that was wanted."""
-    if reply.read_answer is not None:
-        return Text.assemble("after reading the sources: ", (plain(reply.read_answer), "bold"))
-    if showing.reads_sources:
-        return Text("The sources cannot be read: there is no second answer.", "yellow")
-    return None
+def unknown(reply: "Reply", least: float) -> str:
+    """What is said in the place of an answer that is withheld."""
+    assert reply.judgement is not None
+    return f"I do not know (confidence {percent(reply.judgement.confidence)}, below {100 * least:g}%)."
+
+
+def place_read(read: "ReadAnswer") -> Text:
+    """Where an answer was read."""
+    if read.path is None:
+        return Text("read in the sources")
+    return Text.assemble("read in ", (near(origin_name(read.path, read.part)), "cyan"))
+
+
+def unread(reply: "Reply") -> str | None:
+    """Why there is no answer that was read, where there was to be one."""
+    if reply.read is not None or not reply.answers.are_read:
+        return None
+    return "no answer in the files" if reply.passages else "no file is there to be read"
 
 
 def source_line(label: str, source: "Source") -> Text:

@@ -24,9 +24,9 @@ COMMANDS: Final = {
     "/quit": "the end; so does Ctrl-D",
 }
 _ABOUT: Final = (
-    "Anything else is a question. Each stands alone: say again what it is about. Confidence, which a calibrated model "
-    "tells, is the probability that the bank holds what was asked. Ctrl-C stops an answer. What other programs ingest "
-    "meanwhile is found."
+    "Anything else is a question. Each stands alone: say again what it is about. An answer that was read names its "
+    "file, the other one is from memory alone. Confidence, which a calibrated model tells, is the probability that the "
+    "bank holds what was asked. Ctrl-C stops an answer. What other programs ingest meanwhile is found."
 )
 
 

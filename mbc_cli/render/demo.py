@@ -34,9 +34,14 @@ class Asked:
     seconds: float
 
     @property
+    def answer(self) -> str:
+        """What the model said, from memory alone."""
+        return self.reply.answer or ""
+
+    @property
     def is_right(self) -> bool:
         """Exact match, after normalisation."""
-        return exact_match(self.reply.answer, self.expected)
+        return exact_match(self.answer, self.expected)
 
     @property
     def is_right_source(self) -> bool:
@@ -59,7 +64,7 @@ def show_asked(asked: Asked) -> None:
     right, wrong = ("right", "green"), ("wrong", "red")
     out.print()
     out.print(Text(f"? {plain(asked.reply.question)}", "bold"))
-    out.print(Text.assemble(f"  answer    {plain(asked.reply.answer)}  ", right if asked.is_right else wrong))
+    out.print(Text.assemble(f"  answer    {plain(asked.answer)}  ", right if asked.is_right else wrong))
     out.print(f"  expected  {plain(asked.expected)}")
     if asked.reply.sources:
         out.print(
@@ -97,7 +102,7 @@ def demo_json(asked: Sequence[Asked], loading: float, done: IngestFinished) -> d
         "answers": [
             {
                 "question": item.reply.question,
-                "answer": item.reply.answer,
+                "answer": item.answer,
                 "expected": item.expected,
                 "right": item.is_right,
                 "file": str(item.file),

@@ -12,7 +12,7 @@ from mbc_cli.render.bank.facts import code_layout
 from mbc_cli.render.consoles import notes, out, print_facts, print_json_lines, print_table
 from mbc_cli.render.text import counted, plain, size
 from mbc_engine.config import Config, EncoderSettings, ModelSettings, TrainingSettings
-from mbc_engine.model_folder import EMBEDDED
+from mbc_engine.model_folder import EMBEDDED, has_reader
 from mbc_engine.sharing.inspection import code_shape
 
 _COLUMNS = ("model", "base LM", "codes", "a chunk", "on disk", "EM %", "F1 %", "where")
@@ -39,6 +39,7 @@ def show_model(model: ModelHere, config: Config, parameters: Counted, *, is_pres
             ("model", model.name),
             ("folder", str(model.folder)),
             *_settings_facts(config.model),
+            *([("reader", "finds answers in the files, see `mbc ask`")] if has_reader(model.folder) else []),
             *([("best", _validation(best.f1, best.exact_match, best.questions))] if best else []),
             ("on disk", size(model.size)),
             ("ask it", f"mbc ask --model {shlex.quote(plain(model.handle))}"),
@@ -106,6 +107,7 @@ def _summary(model: ModelHere) -> dict[str, Any]:
         "path": str(model.folder),
         "place": model.place,
         **(made_of(model.config.model) if model.config else {"base": None, "encoders": None, "codes": None}),
+        "reader": has_reader(model.folder),
         "problem": model.problem,
         "size": model.size,
         "best": asdict(model.best) if model.best else None,
@@ -143,9 +145,8 @@ def chunk(settings: ModelSettings) -> str:
 
 
 def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
-    shape, lora = code_shape(settings), settings.lora
-    books = "a book for each token" if shape.per_position else "one book for all"
-    codes = f": {code_layout(shape.tokens, shape.levels, shape.num_codes)}, {books}" if settings.quantised else ""
+    lora = settings.lora
+    codes = f": {_codes(settings)}" if settings.quantised else ""
     depth = f"rank {lora.rank} in the last {counted(lora.layers, 'layer')}" if lora.layers else "none"
     return [
         ("base LM", f"{settings.base}{_held(settings.base_weights)}"),
@@ -156,6 +157,18 @@ def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
         ("KV-LoRA", depth),
         ("prefix", f"{counted(settings.prefix.columns, 'column')} a layer"),
     ]
+
+
+def _codes(settings: ModelSettings) -> str:
+    """What the codes of a chunk say."""
+    shape, words = code_shape(settings), settings.words
+    if words is not None:
+        return (
+            f"{counted(words.words, 'word')} of 2 codes and an address of {counted(words.address, 'code')}, "
+            f"below {shape.num_codes}"
+        )
+    books = "a book for each token" if shape.per_position else "one book for all"
+    return f"{code_layout(shape.tokens, shape.levels, shape.num_codes)}, {books}"
 
 
 def _encoder(own: EncoderSettings) -> str:

@@ -2,26 +2,30 @@
 
 from dataclasses import asdict
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.text import Text
 
 from mbc_cli.render.answer import (
     Showing,
     caution,
+    first_answer,
     is_withheld,
     origin,
-    percent,
-    second_answer,
+    place_read,
     source_line,
     state_of,
     times,
+    unknown,
+    unread,
 )
 from mbc_cli.render.consoles import notes, out, print_indented
 from mbc_cli.render.text import plain
 
 if TYPE_CHECKING:
-    from mbc_engine.serving.ask import Reply, Source
+    from mbc_engine.serving.ask import ReadAnswer, Reply, Source
+
+_INDENT: Final = 3
 
 
 class Saying:
@@ -46,36 +50,58 @@ class Saying:
 
 
 def show_reply(reply: "Reply", showing: Showing, *, is_said: bool = False) -> None:
-    """The answer as one line of stdout, what is to be thought of it and its sources below.
+    """The answer as one line of stdout, what is to be thought of it, a second one, and the sources below.
+
+    What was read comes first; where nothing was, what is remembered does.
 
     Args:
-        reply: the answer.
-        showing: what of it.
-        is_said: the answer itself stands there already.
+        reply: the answers.
+        showing: what of them.
+        is_said: the answer from memory stands there already.
     """
-    if is_withheld(reply, showing.least):
-        assert reply.judgement is not None and showing.least is not None
-        confidence = percent(reply.judgement.confidence)
-        if not out.is_terminal:
-            out.print()  # the answer's line: what reads it must not take the sentence for an answer
-        told = out if out.is_terminal else notes
-        told.print(f"I do not know (confidence {confidence}, below {100 * showing.least:g}%).", style="yellow")
-    else:
-        _show_answer(reply, showing, is_said)
+    if reply.read is not None:
+        _show_read(reply.read)
+    if reply.answers.are_recalled:
+        _show_recalled(reply, showing, is_said)
+    if (reason := unread(reply)) is not None:
+        if reply.answers.are_recalled:
+            out.print(reason, style="yellow")
+        else:
+            _show_nothing(reason)
     if reply.sources:
         out.print()
     for number, source in enumerate(reply.sources, 1):
         show_source(f"{number}. ", source)
 
 
-def _show_answer(reply: "Reply", showing: Showing, is_said: bool) -> None:
+def _show_read(read: "ReadAnswer") -> None:
+    out.print(Text(plain(read.text), "bold"))
+    out.print(place_read(read))
+    if read.sentence:
+        print_indented(read.sentence, by=_INDENT)
+
+
+def _show_recalled(reply: "Reply", showing: Showing, is_said: bool) -> None:
+    if showing.least is not None and is_withheld(reply, showing.least):
+        reason = unknown(reply, showing.least)
+        if reply.read is None:
+            _show_nothing(reason)
+        else:
+            out.print(f"from memory alone: {reason}", style="yellow")
+        return
     if not is_said:
         # In a pipe, nothing is what it is.
         nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
         out.print(Text(plain(reply.answer), "bold") if reply.answer else nothing)
-    for line in (origin(reply, showing), second_answer(reply, showing)):
-        if line is not None:
-            out.print(line)
+    if (whence := origin(reply, showing)) is not None:
+        out.print(whence)
+
+
+def _show_nothing(reason: str) -> None:
+    """Say why there is no answer. What reads its line in a pipe must not take the reason for one."""
+    if not out.is_terminal:
+        out.print()
+    (out if out.is_terminal else notes).print(reason, style="yellow")
 
 
 def show_source(label: str, source: "Source") -> None:
@@ -106,18 +132,19 @@ def warn_of_mini(model: str) -> None:
 def reply_json(reply: "Reply", bank: str, loading: float, least: float | None = None) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
-    `answer` is null where it is withheld; `answers` has what the model said from the codes alone, and from the
-    passages of the sources too if it was to read them and could.
+    `answer` is the first of `answers` that there is: the one that was read, or the one from memory unless it is
+    withheld. `passages` is how many there were to be read.
     """
-    judgement, abstained = reply.judgement, is_withheld(reply, least)
+    judgement = reply.judgement
     return {
         "question": reply.question,
-        "answer": None if abstained else reply.answer,
-        "abstained": abstained,
-        "answers": {"codes": reply.answer, "sources": reply.read_answer},
+        "answer": first_answer(reply, least),
+        "abstained": is_withheld(reply, least),
+        "answers": {"read": reply.read and asdict(reply.read), "memory": reply.answer},
+        "passages": reply.passages,
         "confidence": judgement and round(judgement.confidence, 4),
         "origin": judgement and judgement.origin,
-        "gain": round(reply.gain, 4),
+        "gain": reply.gain and round(reply.gain, 4),
         "sources": [source_json(source) for source in reply.sources],
         "timings": {"model": round(loading, 4), **{k: round(v, 4) for k, v in asdict(reply.timings).items()}},
         "bank": {

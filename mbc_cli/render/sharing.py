@@ -11,7 +11,6 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.text import near, plain, size
 from mbc_engine.events import Event
 from mbc_engine.sharing.hub import FilesMoved
-from mbc_engine.sharing.inspection import pretrained
 
 if TYPE_CHECKING:
     from mbc_engine.sharing.pulling import Pulled
@@ -42,7 +41,7 @@ def show_pulled(pulled: "Pulled", hub: str) -> None:
     """What came, where it is, and what it needs from elsewhere."""
     settings, shape = pulled.model.config.model, pulled.model.shape
     codes = code_layout(shape.tokens, shape.levels, shape.num_codes)
-    encoders = dict.fromkeys((settings.documents.name, settings.questions.name))
+    encoders = dict.fromkeys(name for what, name in pulled.model.pretrained.items() if what != "base LM")
     print_facts(
         [
             ("model", pulled.name),
@@ -74,7 +73,7 @@ def pulled_json(pulled: "Pulled", hub: str) -> dict[str, Any]:
 
 def show_pushed(name: str, repository: str, pushed: "Pushed", hub: str) -> None:
     """What was shared as what."""
-    for own in sorted(set(pretrained(pushed.model.config.model).values())):
+    for own in sorted(set(pushed.model.pretrained.values())):
         if Path(own).exists():
             notes.print(plain(f"{own} is a folder here as well; others get the {own} of the hub."), style="yellow")
     print_facts(

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from mbc_engine.answers import Answers
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank, Selection
 from mbc_engine.errors import BankError
 from mbc_engine.model.checkpoint import signature
@@ -11,9 +13,21 @@ from mbc_engine.model.code_map import CodeMap
 from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.confidence import Judgement, judge
 from mbc_engine.model.mbc import MBC
+from mbc_engine.model.reads import Rankings
+from mbc_engine.serving.read_answer import (
+    ReadAnswer,
+    SpanFinder,
+    find_answers,
+    own_reader,
+    say_answers,
+    usual_answers,
+)
 from mbc_engine.serving.sources import Source, find_sources
 
-__all__ = ["Recall", "Reply", "Source", "Timings"]
+__all__ = ["ReadAnswer", "Recall", "Reply", "Source", "Timings"]
+
+# Chunks whose passages a span reader looks into, of one document or of several.
+_READ: Final = 5
 
 
 @dataclass(frozen=True)
@@ -21,11 +35,11 @@ class Timings:
     """Seconds that answering took.
 
     Attributes:
-        answer: reading the bank and generating.
+        answer: reading the bank, and generating if there is an answer from memory.
         confidence: the passes over the answer for the gain.
         sources: finding documents and sentences, and codes; the routed and the hierarchical read find documents as they
             read.
-        reading: generating again with the passages of the sources; 0 without that.
+        reading: answering from the passages of the sources; 0 without that.
     """
 
     answer: float
@@ -40,13 +54,14 @@ class Reply:
 
     Attributes:
         question: what was asked.
-        answer: what the base LM says with the bank's codes alone.
-        read_answer: what it says when it also reads the passages of the sources; None if it was not to, or if no
-            source has a passage.
-        gain: what the bank adds to the log-likelihood of a token of the answer, in nats.
+        answers: which answers there were to be.
+        answer: what the base LM says with the bank's codes alone; None if it was not to.
+        read: what was read in the passages of the best sources; None if it was not to be, or if nothing there answers.
+        passages: how many of them were there to be read; 0 if they were not to be.
+        gain: what the bank adds to the log-likelihood of a token of the answer, in nats; None without that.
         judgement: what the gain says of where the answer comes from; None if the model is not calibrated, or was asked
             by another read than its own, which it is calibrated for.
-        sources: the documents it came from, best first.
+        sources: the documents the question leads to, best first.
         timings: of the whole batch.
         totals, sizes: of the whole bank.
         codes: how much of the attention each code got, [levels, positions, num_codes], 1 over each level; None if it
@@ -54,9 +69,11 @@ class Reply:
     """
 
     question: str
-    answer: str
-    read_answer: str | None
-    gain: float
+    answers: Answers
+    answer: str | None
+    read: ReadAnswer | None
+    passages: int
+    gain: float | None
     judgement: Judgement | None
     sources: tuple[Source, ...]
     timings: Timings
@@ -71,23 +88,25 @@ class Recall:
     Args:
         model: the bank's own model; it has to stay as it is.
         bank: what is remembered.
+        reader: what finds answers in passages; None takes the one in the model's folder, where there is one.
 
     Raises:
         ModelMismatch: another model wrote the bank.
     """
 
-    def __init__(self, model: MBC, bank: MemoryBank) -> None:
+    def __init__(self, model: MBC, bank: MemoryBank, reader: SpanFinder | None = None) -> None:
         bank.require(signature(model))
-        self._model, self._bank, self._reader = model, bank, model.reader()
+        self._model, self._bank, self._parts = model, bank, model.reader()
+        self._reader = reader or own_reader(model)
 
     def ask(
         self,
         questions: Sequence[str],
         *,
+        answers: Answers | None = None,
         read_mode: str | None = None,
         selection: Selection | None = None,
         sources: int = 3,
-        read_sources: bool = False,
         with_codes: bool = False,
         max_new_tokens: int = 16,
         beams: int = 1,
@@ -97,52 +116,75 @@ class Recall:
 
         Args:
             questions: one or more.
+            answers: from memory, read, or both; None for both where there is a reader, else from memory. Where there is
+                none, the base LM reads.
             read_mode: NAME or NAME:NUMBER, see `read_modes.py`; None takes the model's own.
             selection: which documents count, and how much; None for all.
-            sources: how many documents to name for each answer; 0 names none, and saves the look at every document
-                that the flat read's sources take.
-            read_sources: also answer with the passages of the sources in the prompt.
+            sources: how many documents to name for each answer; where nothing is to be read, 0 saves the look at every
+                document that the flat read's sources take. A base LM reads a passage of each of these, or of the first.
             with_codes: also tell which codes were read.
-            max_new_tokens: longest answer.
+            max_new_tokens: longest answer that is generated.
             beams: beam search's width, 1 is greedy.
-            said: gets the answer in pieces as they become certain; for one question, greedy.
+            said: gets the answer from memory in pieces as they become certain; for one question, greedy.
 
         Raises:
-            BankError: there is nothing to read.
-            MBCError: the read does not fit the model.
+            BankError: there is nothing to read, or no file where answers are to be read alone.
+            MBCError: the read does not fit the model, or its reader cannot be loaded.
         """
         model, began = self._model, time.perf_counter()
+        answers = answers or usual_answers(self._reader)
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
             memory = BankMemory(self._bank, model.require_codebook(), selection)
             if not len(memory):
                 raise self._nothing_to_read(totals)
-            reading = model.read(questions, memory, read_mode=read_mode, top=max(1, sources), reader=self._reader)
-            answers = model.say(reading, questions, max_new_tokens=max_new_tokens, beams=beams, said=said)
+            top = max(1, sources, _READ if answers.are_read and self._reader else 0)
+            reading = model.read(questions, memory, read_mode=read_mode, top=top, reader=self._parts)
+            texts: list[str] = []
+            if answers.are_recalled:
+                texts = model.say(reading, questions, max_new_tokens=max_new_tokens, beams=beams, said=said)
             answered = time.perf_counter()
-            gains = model.memory_gains(reading, questions, answers)
+            gains = model.memory_gains(reading, questions, texts) if texts else []
             judged = time.perf_counter()
-            named: list[tuple[Source, ...]] = [()] * len(questions)
-            if sources:
-                named = find_sources(self._bank, model.documents, questions, reading.sources)
+            shown: Rankings = [own[:sources] for own in reading.sources] if sources else [[] for _ in questions]
+            to_read: Rankings = [[] for _ in questions]
+            if answers.are_read:
+                to_read = [own[:_READ] for own in reading.chunks] if self._reader else reading.sources
+            found: list[tuple[Source, ...]] = [()] * len(questions)
+            if any(shown) or any(to_read):
+                together = [[*own, *more] for own, more in zip(shown, to_read, strict=True)]
+                found = find_sources(self._bank, model.documents, questions, together, shown=sources)
             codes = reading.codes if with_codes else None
-            found = time.perf_counter()
-        read_answers: Sequence[str | None] = [None] * len(questions)
-        passages = ["\n".join(source.passage for source in own if source.passage) for own in named]
-        has_read = read_sources and any(passages)
-        if has_read:
-            texts = model.say(reading, questions, passages=passages, max_new_tokens=max_new_tokens, beams=beams)
-            read_answers = [text if passage else None for text, passage in zip(texts, passages, strict=True)]
+            looked_up = time.perf_counter()
+        read: Sequence[ReadAnswer | None] = [None] * len(questions)
+        best = [several[len(own) :] for several, own in zip(found, shown, strict=True)]
+        passages = [sum(bool(source.passage) for source in own) for own in best]
+        if any(passages) and self._reader:
+            read = find_answers(self._reader, questions, best)
+        elif any(passages):
+            read = say_answers(model, reading, questions, best, max_new_tokens=max_new_tokens, beams=beams)
+        elif not answers.are_recalled:
+            raise _no_file()
         done = time.perf_counter()
-        timings = Timings(answered - began, judged - answered, found - judged, done - found if has_read else 0.0)
+        spent_reading = done - looked_up if any(passages) else 0.0
+        timings = Timings(answered - began, judged - answered, looked_up - judged, spent_reading)
         settings = model.settings.confidence if read_mode in (None, model.settings.read) else None
-        code_maps = [None] * len(questions) if codes is None else codes
-        judgements = [judge(settings, gain) if settings else None for gain in gains]
         return [
-            Reply(question, answer, read_answer, gain, judgement, own, timings, totals, sizes, read)
-            for question, answer, read_answer, gain, judgement, own, read in zip(
-                questions, answers, read_answers, gains, judgements, named, code_maps, strict=True
+            Reply(
+                question=question,
+                answers=answers,
+                answer=texts[index] if texts else None,
+                read=read[index],
+                passages=passages[index],
+                gain=gains[index] if gains else None,
+                judgement=judge(settings, gains[index]) if settings and gains else None,
+                sources=found[index][: len(shown[index])],
+                timings=timings,
+                totals=totals,
+                sizes=sizes,
+                codes=None if codes is None else codes[index],
             )
+            for index, question in enumerate(questions)
         ]
 
     def _nothing_to_read(self, totals: BankTotals) -> BankError:
@@ -152,3 +194,10 @@ class Recall:
                 hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
             )
         return BankError(f"{self._bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
+
+
+def _no_file() -> BankError:
+    return BankError(
+        "No file that the question leads to is there as it was memorised: nothing can be read.",
+        hint="Ask from memory (--answer memory), or bring the bank up to date with `mbc ingest`.",
+    )

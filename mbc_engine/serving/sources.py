@@ -52,7 +52,12 @@ class _Place:
 
 
 def find_sources(
-    bank: MemoryBank, encoder: TextEncoder, questions: Sequence[str], ranked: Sequence[Sequence[Ranked]]
+    bank: MemoryBank,
+    encoder: TextEncoder,
+    questions: Sequence[str],
+    ranked: Sequence[Sequence[Ranked]],
+    *,
+    shown: int | None = None,
 ) -> list[tuple[Source, ...]]:
     """The sources of each question.
 
@@ -61,20 +66,24 @@ def find_sources(
         encoder: the document side of its model.
         questions: one or more.
         ranked: the documents that were named for each.
+        shown: for how many of them a sentence is looked for, which takes the encoder; None for all.
     """
     chunks = sorted({own.chunk for several in ranked for own in several})
     files = Files()
     places = {
         chunk: _place(files, encoder, stored) for chunk, stored in zip(chunks, bank.chunks_at(chunks), strict=True)
     }
-    sentences = {chunk: _sentences(place.passage) for chunk, place in places.items() if place.passage}
+    shown_chunks = {own.chunk for several in ranked for own in several[:shown]}
+    passages = {chunk: passage for chunk in shown_chunks if (passage := places[chunk].passage)}
+    sentences = {chunk: _sentences(passage) for chunk, passage in passages.items()}
     # Everything in one batch: many small ones would take several times as long.
-    texts = [*questions, *dict.fromkeys(sentence for several in sentences.values() for sentence in several)]
-    vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True))
+    texts = dict.fromkeys(sentence for several in sentences.values() for sentence in several)
+    together = [*questions, *texts] if texts else []
+    vectors = dict(zip(together, encoder.sentence_vectors(together), strict=True))
 
     def source(question: str, own: Ranked) -> Source:
-        place = places[own.chunk]
-        fitting = _closest(sentences.get(own.chunk, []), vectors, vectors[question])
+        place, wanted = places[own.chunk], vectors.get(question)
+        fitting = None if wanted is None else _closest(sentences.get(own.chunk, []), vectors, wanted)
         return Source(place.path, place.part, own.share, own.ties, place.state, fitting, place.passage, place.date)
 
     return [

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.sharing.contents import ADAPTER_CONFIG, CARD, MODEL_FILES
+from mbc_engine.sharing.contents import CARD, SHARED_FILES
 from mbc_engine.sharing.hub import HubFile, Listing, Moved, NotOnHub
 from mbc_engine.sharing.placing import put_in_place, restore
 
 _BLOCK: Final = 1 << 20
-_OURS: Final = frozenset(Path(name).parts[0] for name in (*MODEL_FILES, CARD))
+_OF_MODEL: Final = frozenset(Path(name).parts[0] for name in SHARED_FILES if name != CARD)
 
 
 class FolderHub:
@@ -47,7 +47,7 @@ class FolderHub:
         with _told(home):
             if not home.is_dir():
                 raise NotOnHub(f"There is no {repository} in {self.folder}.", hint="Models lie in it as OWNER/NAME.")
-            paths = {name: home / name for name in (*MODEL_FILES, CARD)}
+            paths = {name: home / name for name in SHARED_FILES}
             files = (HubFile(name, path.stat().st_size) for name, path in paths.items() if _is_file_of(home, path))
             return Listing(repository, None, tuple(files))
 
@@ -85,8 +85,9 @@ class FolderHub:
             restore(home, aside)
             with tempfile.TemporaryDirectory(prefix=f".{home.name}.", dir=home.parent) as staging:
                 whole = Path(staging) / "whole"
-                (whole / ADAPTER_CONFIG).parent.mkdir(parents=True)
+                whole.mkdir()
                 for name, content in contents.items():
+                    (whole / name).parent.mkdir(exist_ok=True)
                     if isinstance(content, bytes):
                         (whole / name).write_bytes(content)
                         moved(name, len(content))
@@ -119,7 +120,9 @@ def _copy(source: Path, target: Path, moved: Moved) -> None:
 def _keep_others(home: Path, whole: Path) -> None:
     """Take over what lies beside a model: a card that is not to be replaced, files of others."""
     for entry in home.iterdir() if home.is_dir() else ():
-        if entry.name not in _OURS and entry.is_dir() and not entry.is_symlink():
+        if entry.name in _OF_MODEL:
+            continue
+        if entry.name != CARD and entry.is_dir() and not entry.is_symlink():
             shutil.copytree(entry, whole / entry.name, symlinks=True)
         elif not (whole / entry.name).exists():
             shutil.copy2(entry, whole / entry.name, follow_symlinks=False)

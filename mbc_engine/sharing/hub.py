@@ -47,7 +47,7 @@ class Listing:
     Attributes:
         repository: OWNER/NAME.
         revision: the commit they are of; None where there are no commits.
-        files: in the order of `MODEL_FILES`, the card last.
+        files: in the order of `SHARED_FILES`.
     """
 
     repository: str
@@ -105,4 +105,7 @@ class Hub(Protocol):
         message: str,
         moved: Callable[[str, int], None],
     ) -> str | None:
-        """Put files into a repository, made if there is none: all at once, or none. Returns the new revision."""
+        """Put files into a repository, made if there is none: all at once, or none. Returns the new revision.
+
+        A model that was there goes, with what this one has not; a card stays unless there is one among the files.
+        """

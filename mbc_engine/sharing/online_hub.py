@@ -6,7 +6,7 @@ from pathlib import Path
 from socket import gaierror
 from typing import Any, Final
 
-from huggingface_hub import CommitOperationAdd, HfApi, get_token
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -19,7 +19,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from mbc_engine.errors import ModelError
-from mbc_engine.sharing.contents import CARD, MODEL_FILES
+from mbc_engine.sharing.contents import CARD, READER_FILES, SHARED_FILES
 from mbc_engine.sharing.hub import HubFile, Listing, Moved, NotOnHub
 
 # What its HTTP client raises where no answer comes; which client that is differs between versions.
@@ -50,7 +50,7 @@ class OnlineHub:
         found = {sibling.rfilename: sibling for sibling in info.siblings or ()}
         files = (
             HubFile(name, found[name].size or 0, lfs.sha256 if (lfs := found[name].lfs) else None)
-            for name in (*MODEL_FILES, CARD)
+            for name in SHARED_FILES
             if name in found
         )
         return Listing(repository, info.sha, tuple(files))
@@ -90,7 +90,8 @@ class OnlineHub:
         ]
         with _told(repository), disable_progress_bars():
             self._api.create_repo(repository, private=is_private or None, exist_ok=True)
-            if is_private and not self._api.model_info(repository).private:
+            there = self._api.model_info(repository)
+            if is_private and not there.private:
                 raise ModelError(
                     f"{repository} is there already, and public.",
                     hint="Make it private in its settings, or leave out --private.",
@@ -99,7 +100,9 @@ class OnlineHub:
                 size = addition.upload_info.size
                 self._api.preupload_lfs_files(repository, [addition])
                 moved(addition.path_in_repo, size)
-            return self._api.create_commit(repository, additions, commit_message=message).oid
+            names = {sibling.rfilename for sibling in there.siblings or ()}
+            gone = [CommitOperationDelete(name) for name in READER_FILES if name in names and name not in contents]
+            return self._api.create_commit(repository, [*additions, *gone], commit_message=message).oid
 
 
 def _meter(moved: Moved) -> Any:

@@ -138,7 +138,7 @@ def _require_free(place: Path, name: str, *, replaces: bool) -> None:
 
 
 def _bring(hub: Hub, listing: Listing, staging: Path, show: Callable[[Event], None]) -> SharedModel:
-    """Fetch the files, check them, and gather in `whole` these and nothing else."""
+    """Fetch the files, gather in `whole` these and nothing that came before them, and check them."""
     parts, whole = staging / "parts", staging / "whole"
     _require_room(listing, parts, staging)
     before = 0
@@ -147,16 +147,15 @@ def _bring(hub: Hub, listing: Listing, staging: Path, show: Callable[[Event], No
         _require_same(file, parts / file.name)
         before += file.size
         show(FilesMoved(before, listing.size, file.name))
-    try:
-        model = inspect(parts, listing.repository, _NOT_OURS)
-    except ModelError:
-        shutil.rmtree(parts, ignore_errors=True)
-        raise
     shutil.rmtree(whole, ignore_errors=True)
     for file in listing.files:
         (whole / file.name).parent.mkdir(parents=True, exist_ok=True)
         (parts / file.name).rename(whole / file.name)
-    return model
+    try:
+        return inspect(whole, listing.repository, _NOT_OURS)
+    except ModelError:
+        shutil.rmtree(parts, ignore_errors=True)
+        raise
 
 
 def _require_room(listing: Listing, parts: Path, staging: Path) -> None:

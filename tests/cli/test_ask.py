@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -10,6 +11,7 @@ from mbc_cli.render import reply as rendering
 from mbc_engine.model.base import BaseLM
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.reads import READS as ENGINE_READS
+from mbc_engine.model.span_reader import Span
 from mbc_engine.read_modes import READ_MODES
 
 QUESTION = "Where did Ada move?"
@@ -93,7 +95,7 @@ def test_json_has_everything(mbc, bank, model, notes, says, read):
     assert set(told["timings"]) == {"model", "answer", "confidence", "sources", "reading"}
     assert (told["bank"]["documents"], told["bank"]["sizes"]["codes"]) == (2, 3)
     assert set(told["sources"][0]) == {"path", "part", "share", "ties", "state", "sentence", "date"}
-    assert (told["abstained"], told["answers"]) == (False, {"codes": "Aalen", "sources": None})
+    assert (told["abstained"], told["answers"], told["passages"]) == (False, {"read": None, "memory": "Aalen"}, 0)
     assert (told["confidence"], told["origin"]) == (None, None)
     assert isinstance(told["gain"], float)
 
@@ -230,17 +232,31 @@ def test_a_calibrated_model_says_where_the_answer_comes_from(mbc, bank, calibrat
 
 
 def test_an_unsure_answer_can_be_withheld(mbc, bank, calibrated, says, gains):
-    says("Aalen", "Bergen")
+    says("Aalen")
     gains(0.0)
-    asking = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--read-sources", "--min-confidence")
+    asking = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--min-confidence")
     result = mbc(*asking, 0.51)
     assert result.stdout.splitlines()[:2] == ["", ""]
     assert "I do not know (confidence 50%, below 51%)." in result.stderr.splitlines()
     assert "notes/ada.txt" in result.stdout
     told = json.loads(mbc(*asking, 0.51, "--json").stdout)
     assert (told["answer"], told["abstained"]) == (None, True)
-    assert told["answers"] == {"codes": "Aalen", "sources": "Bergen"}
+    assert told["answers"] == {"read": None, "memory": "Aalen"}
     assert mbc(*asking, 0.5).stdout.startswith("Aalen\n")
+
+
+def test_an_answer_that_was_read_stands_where_that_from_memory_is_withheld(mbc, bank, calibrated, says, gains):
+    says("Aalen", "Bergen")
+    gains(0.0)
+    asking = ("ask", QUESTION, "--bank", bank, "--model", calibrated, "--answer", "both", "--min-confidence", 0.51)
+    assert mbc(*asking).stdout.splitlines()[:4] == [
+        "Bergen",
+        "read in the sources",
+        "from memory alone: I do not know (confidence 50%, below 51%).",
+        "",
+    ]
+    told = json.loads(mbc(*asking, "--json").stdout)
+    assert (told["answer"], told["abstained"], told["answers"]["memory"]) == ("Bergen", True, "Aalen")
 
 
 def test_a_withheld_answer_is_told_in_its_place_on_a_terminal(mbc, bank, calibrated, says, gains, terminal):
@@ -280,22 +296,124 @@ def test_confidence_is_a_probability(mbc, bank, value):
     assert mbc("ask", QUESTION, "--bank", bank, "--model", "none", "--min-confidence", value).exit_code == 2
 
 
-def test_the_answer_after_reading_the_sources_comes_second(mbc, bank, model, says):
-    says("Aalen", "Bergen")
-    asking = ("ask", QUESTION, "--bank", bank, "--model", model, "--read-sources")
+@pytest.fixture
+def reads(monkeypatch):
+    """Makes every model have a reader that finds a text in the first passage that holds it."""
+
+    def read(text):
+        def find(questions, passages, *, priors):
+            for own in passages:
+                at = next(((number, passage.find(text)) for number, passage in enumerate(own) if text in passage), None)
+                yield at and Span(text, at[0], at[1], at[1] + len(text), 1.0)
+
+        reader = SimpleNamespace(find=lambda *asked, **options: list(find(*asked, **options)))
+        monkeypatch.setattr("mbc_engine.serving.read_answer.own_reader", lambda model: reader)
+
+    return read
+
+
+def test_of_two_answers_the_one_read_in_a_file_comes_first(mbc, bank, model, notes, says, reads):
+    says("Bergen")
+    reads("Aalen")
+    asking = ("ask", QUESTION, "--bank", bank, "--model", model)
     result = mbc(*asking)
-    assert result.stdout.splitlines()[:2] == ["Aalen", "after reading the sources: Bergen"]
+    assert result.stdout.splitlines()[:6] == [
+        "Aalen",
+        "read in notes/ada.txt",
+        "   Ada moved to Aalen in the spring.",
+        "Bergen",
+        "from memory alone",
+        "",
+    ]
     assert " · reading " in result.stderr
     told = json.loads(mbc(*asking, "--json").stdout)
-    assert (told["answer"], told["answers"]) == ("Aalen", {"codes": "Aalen", "sources": "Bergen"})
+    read = {
+        "text": "Aalen",
+        "path": str(notes / "ada.txt"),
+        "part": "",
+        "sentence": "Ada moved to Aalen in the spring.",
+    }
+    assert (told["answer"], told["answers"], told["passages"]) == ("Aalen", {"read": read, "memory": "Bergen"}, 2)
 
 
-def test_sources_that_cannot_be_read_give_no_second_answer(mbc, ingest, notes, model, says):
-    says("Aalen", "Bergen")
+def test_either_answer_can_be_had_alone(mbc, bank, model, says, reads):
+    says("Bergen")
+    reads("Aalen")
+    asking = ("ask", QUESTION, "--bank", bank, "--model", model, "--answer")
+    assert mbc(*asking, "memory").stdout.splitlines()[:2] == ["Bergen", ""]
+    assert mbc(*asking, "read").stdout.splitlines()[:4] == [
+        "Aalen",
+        "read in notes/ada.txt",
+        "   Ada moved to Aalen in the spring.",
+        "",
+    ]
+    told = json.loads(mbc(*asking, "read", "--json").stdout)
+    assert (told["answer"], told["answers"]["memory"], told["gain"], told["origin"]) == ("Aalen", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("gain", "label"),
+    [
+        (2.0, "from memory alone, confidence 88%"),
+        (0.0, "from memory alone, unsure, confidence 50%"),
+        (-2.0, "from the model alone, confidence 11%"),
+    ],
+)
+def test_beside_a_file_the_memory_says_how_sure_it_is(mbc, bank, calibrated, says, reads, gains, gain, label):
+    says("Bergen")
+    reads("Aalen")
+    gains(gain)
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", calibrated).stdout.splitlines()[3:5] == ["Bergen", label]
+
+
+def test_where_no_file_answers_the_memory_does_and_it_is_said(mbc, bank, model, says, reads):
+    says("Bergen")
+    reads("Cadiz")
+    asking = ("ask", QUESTION, "--bank", bank, "--model", model)
+    lines = ["Bergen", "from memory alone", "no answer in the files", ""]
+    assert mbc(*asking).stdout.splitlines()[:4] == lines
+    result = mbc(*asking, "--answer", "read")
+    assert (result.exit_code, result.stdout.splitlines()[:2]) == (0, ["", ""])
+    assert "no answer in the files" in result.stderr.splitlines()
+    assert json.loads(mbc(*asking, "--json").stdout)["answer"] == "Bergen"
+
+
+def test_without_files_there_is_nothing_to_read(mbc, ingest, notes, model, says, reads):
+    says("Bergen")
+    reads("Aalen")
     ingest(notes, "--bank", "b.mbc", "--no-sources")
-    asking = ("ask", QUESTION, "--bank", "b.mbc", "--model", model, "--read-sources")
-    assert mbc(*asking).stdout.splitlines()[1] == "The sources cannot be read: there is no second answer."
-    assert json.loads(mbc(*asking, "--json").stdout)["answers"]["sources"] is None
+    asking = ("ask", QUESTION, "--bank", "b.mbc", "--model", model)
+    lines = ["Bergen", "from memory alone", "no file is there to be read", ""]
+    assert mbc(*asking).stdout.splitlines()[:4] == lines
+    assert json.loads(mbc(*asking, "--json").stdout)["passages"] == 0
+    result = mbc(*asking, "--answer", "read")
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "nothing can be read" in result.stderr
+    assert "--answer memory" in result.stderr
+
+
+def test_what_was_read_cannot_command_the_terminal(mbc, ingest, model, says, reads, home):
+    says("Bergen")
+    reads("Aa\x1b[2Jlen")
+    (home / "evil.txt").write_text("Ada moved to Aa\x1b[2Jlen.")
+    ingest("evil.txt", "--bank", "b.mbc")
+    result = mbc("ask", QUESTION, "--bank", "b.mbc", "--model", model)
+    assert result.stdout.splitlines()[:3] == ["Aa␛[2Jlen", "read in evil.txt", "   Ada moved to Aa␛[2Jlen."]
+    assert "\x1b" not in result.output
+
+
+def test_a_model_without_a_reader_reads_with_its_base_lm(mbc, bank, model, says):
+    says("Aalen", "Bergen")
+    asking = ("ask", QUESTION, "--bank", bank, "--model", model)
+    assert mbc(*asking).stdout.splitlines()[:2] == ["Aalen", ""]
+    both = ["Bergen", "read in the sources", "Aalen", "from memory alone", ""]
+    assert mbc(*asking, "--answer", "both").stdout.splitlines()[:5] == both
+    assert mbc(*asking, "--answer", "read", "--sources", 0).stdout.splitlines() == both[:2]
+
+
+def test_a_confidence_for_no_answer_is_an_error_before_any_model_is_loaded(mbc, bank):
+    asking = ("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--answer", "read", "--min-confidence", 0.5)
+    assert mbc(*asking).exit_code == 2
 
 
 def test_no_sources_are_named_where_none_are_asked_for(mbc, bank, model, says):
@@ -303,11 +421,6 @@ def test_no_sources_are_named_where_none_are_asked_for(mbc, bank, model, says):
     asking = ("ask", QUESTION, "--bank", bank, "--model", model, "--sources", 0)
     assert mbc(*asking).stdout == "Aalen\n"
     assert json.loads(mbc(*asking, "--json").stdout)["sources"] == []
-
-
-def test_reading_no_sources_is_an_error_before_any_model_is_loaded(mbc, bank):
-    asking = ("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--sources", 0, "--read-sources")
-    assert mbc(*asking).exit_code == 2
 
 
 @pytest.fixture
@@ -420,7 +533,9 @@ def test_an_answer_is_shown_as_it_comes(mbc, bank, model, says, terminal, monkey
     assert result.stdout.splitlines()[:2] == ["Aa␛len", ""]
 
 
-@pytest.mark.parametrize("options", [("--beams", 2), ("--min-confidence", 0), ("--json",)], ids=str)
+@pytest.mark.parametrize(
+    "options", [("--beams", 2), ("--min-confidence", 0), ("--json",), ("--answer", "both")], ids=str
+)
 def test_an_answer_that_may_change_is_shown_whole(mbc, bank, calibrated, says, terminal, monkeypatch, options):
     says("Aalen")
     pieces = []

@@ -62,7 +62,7 @@ def talk(bank, model, capsys):
                 raise line
             return line
 
-        manner = Manner(None, Selection(), 3, read_sources=False, max_tokens=4, beams=1, least=None)
+        manner = Manner(None, None, Selection(), 3, max_tokens=4, beams=1, least=None)
         capsys.readouterr()
         with opened(bank, str(model), manner) as asker:
             converse(asker, read_line)

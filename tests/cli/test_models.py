@@ -91,6 +91,7 @@ def test_models_as_json_are_lines(mbc, run, tiny):
         "base": str(tiny.bases["gpt2"]),
         "encoders": {"documents": encoder, "questions": encoder},
         "codes": {"tokens": 4, "levels": 1, "num_codes": 8, "per_position": False, "bits_per_chunk": 12},
+        "reader": False,
         "problem": None,
         "size": size_of(run / "model"),
     }
@@ -169,6 +170,13 @@ def test_a_model_is_shown_for_people(mbc, run):
     assert "best       F1 62.0 %, exact match 51.2 % (500 questions)" in lines
     assert f"ask it     mbc ask --model {run / 'model'}" in lines
     assert any(line.startswith("router") for line in lines)
+
+
+def test_a_model_tells_that_it_has_a_reader(mbc, run):
+    (run / "model" / "reader").mkdir()
+    (run / "model" / "reader" / "reader.toml").touch()
+    assert "reader     finds answers in the files, see `mbc ask`" in mbc("models", "show", "first").stdout.splitlines()
+    assert json.loads(mbc("models", "show", "first", "--json").stdout)["reader"] is True
 
 
 def test_of_a_model_and_a_preset_it_is_the_model(mbc, own):

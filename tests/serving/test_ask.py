@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from mbc_engine import Recall, ingest, open_bank
+from mbc_engine.answers import Answers
 from mbc_engine.bank import MemoryBank, Selection
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.documents import split_sentences
@@ -20,7 +21,7 @@ from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reading
-from mbc_engine.serving.ask import Timings
+from mbc_engine.serving.ask import ReadAnswer, Timings
 from mbc_engine.serving.ingest import ingest_stream
 from mbc_engine.serving.sources import Source, find_sources
 
@@ -298,10 +299,10 @@ def test_an_answer_without_sources_does_not_look_for_them(
         recall = Recall(model, bank)
         usual = recall.ask(questions, read_mode=mode)
         monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
-        monkeypatch.setattr("mbc_engine.serving.ask.find_sources", lambda *_: pytest.fail("looks for sentences"))
-        replies = recall.ask(questions, read_mode=mode, sources=0, read_sources=True)
+        monkeypatch.setattr("mbc_engine.serving.ask.find_sources", lambda *_, **__: pytest.fail("looks for sentences"))
+        replies = recall.ask(questions, read_mode=mode, sources=0)
     assert [reply.answer for reply in replies] == [reply.answer for reply in usual]
-    assert {(reply.sources, reply.read_answer, reply.timings.reading) for reply in replies} == {((), None, 0.0)}
+    assert {(reply.sources, reply.read, reply.timings.reading) for reply in replies} == {((), None, 0.0)}
 
 
 @pytest.mark.parametrize(
@@ -312,18 +313,21 @@ def test_an_answer_without_sources_does_not_look_for_them(
         ([("Ada moved.",), (None, "Hugo won.", "Ada moved.")], ["Ada moved.", "Hugo won.\nAda moved."]),
     ],
 )
-def test_only_where_a_passage_is_to_be_had_there_is_a_second_answer(
+def test_only_where_a_passage_is_to_be_had_the_base_lm_reads(
     tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passages: Any, expected: Any
 ) -> None:
     model, questions = tiny.model(), ["Who?", "Where?"]
     named = [tuple(Source("a", "", 0.5, 0, "unchanged", None, passage, None) for passage in own) for own in passages]
-    monkeypatch.setattr("mbc_engine.serving.ask.find_sources", lambda *_: named)
+    shown = [tuple(Source("a", "", 0.5, 0, "unchanged", None, None, None) for _ in range(3))] * 2
+    found = [own + more for own, more in zip(shown, named, strict=True)]
+    monkeypatch.setattr("mbc_engine.serving.ask.find_sources", lambda *_, **__: found)
     monkeypatch.setattr(MBC, "say", lambda self, reading, questions, *, passages=None, **_: passages or questions)
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        replies = Recall(model, bank).ask(questions, read_sources=True)
+        replies = Recall(model, bank).ask(questions, answers=Answers.BOTH)
     assert [reply.answer for reply in replies] == questions
-    assert [reply.read_answer for reply in replies] == expected
+    assert [reply.read for reply in replies] == [text and ReadAnswer(text, None, "", None) for text in expected]
+    assert [reply.passages for reply in replies] == [sum(map(bool, own)) for own in passages]
 
 
 def test_each_part_of_the_work_has_its_own_time(
@@ -346,5 +350,6 @@ def test_each_part_of_the_work_has_its_own_time(
         monkeypatch.setattr("mbc_engine.serving.ask.find_sources", takes(8, find_sources))
         recall = Recall(model, bank)
         assert recall.ask(["Who won?"])[0].timings == Timings(answer=3, confidence=4, sources=8, reading=0)
-        assert recall.ask(["Who won?"], read_sources=True)[0].timings == Timings(3, 4, 8, 2)
+        assert recall.ask(["Who won?"], answers=Answers.BOTH)[0].timings == Timings(3, 4, 8, 2)
+        assert recall.ask(["Who won?"], answers=Answers.READ)[0].timings == Timings(1, 0, 8, 2)
         assert recall.ask(["Who won?"], sources=0)[0].timings == Timings(3, 4, 0, 0)

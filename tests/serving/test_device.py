@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from mbc_engine import MBC, Recall, calibrate, evaluate, ingest, open_bank
+from mbc_engine.answers import Answers
 from mbc_engine.methods.compressed import Compressed
 from mbc_engine.model.scoring import ask_all
 from mbc_engine.training.clipping import clip_gradients
@@ -123,8 +124,8 @@ def test_memorising_and_asking_are_the_same_there(models: tuple[MBC, MBC], tmp_p
             assert list(ingest(model, bank, [tmp_path / "notes"], workers=0))
             recall = Recall(model, bank)
             for mode in ("flat", "hierarchical:2", "routed:2"):
-                for reply in recall.ask(questions, read_mode=mode, read_sources=True, with_codes=True, beams=2):
-                    yield reply.answer, reply.read_answer, reply.gain, reply.sources
+                for reply in recall.ask(questions, read_mode=mode, answers=Answers.BOTH, with_codes=True, beams=2):
+                    yield reply.answer, reply.read, reply.gain, reply.sources
                     assert reply.codes is not None
                     yield from reply.codes.ravel().tolist()
             pieces: list[str] = []

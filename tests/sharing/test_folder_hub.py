@@ -72,6 +72,16 @@ def test_a_model_takes_the_place_of_another_and_leaves_what_lies_beside_it(hub, 
     assert [entry.name for entry in home.parent.iterdir()] == ["tiny"]
 
 
+def test_a_reader_goes_with_the_model_it_came_with(hub):
+    publish(hub, {"config.toml": b"old", "reader/reader.toml": b"r", "reader/reader.safetensors": b"s"})
+    assert [file.name for file in hub.listing("ada/tiny").files][1:] == [
+        "reader/reader.toml",
+        "reader/reader.safetensors",
+    ]
+    publish(hub, {"config.toml": b"new"})
+    assert hub.listing("ada/tiny").files == (HubFile("config.toml", 3),)
+
+
 def test_a_full_disk_is_that_of_the_copy(hub, tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
@@ -90,7 +100,6 @@ def test_a_link_out_of_a_repository_leads_nowhere(hub, tmp_path, name):
         (tmp_path / "private" / file).write_text("mine")
     publish(hub, {"config.toml": b"c"})
     home = hub.folder / "ada" / "tiny"
-    (home / "adapter").rmdir()
     (home / name).symlink_to(tmp_path / "private" / "secret" if name == "README.md" else tmp_path / "private")
     assert hub.listing("ada/tiny").files == (HubFile("config.toml", 1),)
 

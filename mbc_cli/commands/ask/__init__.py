@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, ReadOption
+from mbc_engine.answers import Answers
 
 if TYPE_CHECKING:
     from mbc_cli.asker import Asker
@@ -72,15 +73,21 @@ def ask(
     ] = None,
     read: ReadOption = None,
     sources: Annotated[int, typer.Option(min=0, help="How many documents to name.")] = 3,
-    read_sources: Annotated[
-        bool, typer.Option("--read-sources", help="Answer a second time, with the passages of the sources at hand.")
-    ] = False,
+    answer: Annotated[
+        Answers | None,
+        typer.Option(
+            metavar="both|memory|read",
+            show_default="both if the model has a reader, else memory",
+            help="Which answer: from memory, which is the bank's codes alone; read in the files they lead to, where "
+            "these are still there; or both. A model without a reader of its own reads with its base LM.",
+        ),
+    ] = None,
     min_confidence: Annotated[
         float | None,
         typer.Option(
             metavar="P",
-            help="Say that the answer is not known where the confidence is below this, 0 to 1: the probability that "
-            "the bank holds what was asked.",
+            help="Say that the answer from memory is not known where the confidence is below this, 0 to 1: the "
+            "probability that the bank holds what was asked.",
             rich_help_panel=_HOW,
         ),
     ] = None,
@@ -94,16 +101,17 @@ def ask(
 ) -> None:
     """Answer questions from a bank and name the documents the answers came from.
 
-    The answer is the first line of stdout, empty where it is withheld. Without a
-    question this is a conversation; what is piped in is taken as questions, one a
-    line. Several questions with --json give a line of JSON each, in order.
+    The answer read in a file comes first, with its place, then the one from
+    memory alone. The first line of stdout is an answer, empty where none can be
+    told. Without a question this is a conversation; what is piped in is taken as
+    questions, one a line. Several with --json give a line of JSON each, in order.
 
     \b
     Examples:
       mbc ask "Who repaired the bridge?"
       mbc ask "When was it built?" --bank work.mbc --sources 5 --json
       mbc ask "Who leads?" --since 2024 --half-life 30d --only 'sport/**'
-      mbc ask "Who leads?" --read-sources --min-confidence 0.5
+      mbc ask "Who leads?" --answer memory --min-confidence 0.5
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
@@ -111,10 +119,10 @@ def ask(
     from mbc_cli.commands.ask.selecting import selection
 
     manner = Manner(
+        answers=answer,
         read=read,
         selection=selection(since, as_of, half_life, only or [], exclude or []),
         sources=sources,
-        read_sources=read_sources,
         max_tokens=max_tokens,
         beams=beams,
         least=min_confidence,

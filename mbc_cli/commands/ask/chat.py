@@ -9,7 +9,7 @@ from mbc_cli.commands.ask.one import answer
 from mbc_cli.commands.bank.info import info
 from mbc_cli.paths import question_history
 from mbc_cli.question_history import QuestionHistory
-from mbc_cli.render.answer import is_withheld
+from mbc_cli.render.answer import first_answer
 from mbc_cli.render.chat import COMMANDS, show_error, show_help, show_history, show_passages, show_welcome
 from mbc_cli.render.consoles import notes, out
 from mbc_cli.render.reply import show_times, warn_of_mini
@@ -93,7 +93,7 @@ class _Conversation:
     def _ask(self, question: str) -> None:
         self._last = None  # what is not answered leaves no sources
         reply = self._last = answer(self._asker, question)
-        self._turns.append((question, None if is_withheld(reply, self._asker.manner.least) else reply.answer))
+        self._turns.append((question, first_answer(reply, self._asker.manner.least)))
         show_times(reply)
         out.print()
 

@@ -1,4 +1,4 @@
-"""One question: its answer word by word, where that can be, and its sources."""
+"""One question: its answers, word by word where that can be, and its sources."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ def ask_one(asker: "Asker", *, question: str, as_json: bool) -> None:
 
 def answer(asker: "Asker", question: str) -> "Reply":
     """Show the answer to a question and return it."""
-    is_live = out.is_terminal and asker.manner.can_be_said
+    is_live = out.is_terminal and asker.can_be_said
     with Saying() as saying:
         (reply,) = asker.ask([question], saying if is_live else None)
     show_reply(reply, asker.showing, is_said=saying.has_begun)

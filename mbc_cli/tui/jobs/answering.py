@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mbc_engine.serving.ask import Reply
 
 DEFAULT_MANNER: Final = Manner(
-    read=None, selection=Selection(), sources=3, read_sources=False, max_tokens=16, beams=1, least=None
+    answers=None, read=None, selection=Selection(), sources=3, max_tokens=16, beams=1, least=None
 )
 
 

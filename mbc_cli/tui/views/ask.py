@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 
 from mbc_cli.paths import question_history
 from mbc_cli.question_history import QuestionHistory
-from mbc_cli.render.answer import Showing, caution, origin, second_answer, state_of, times
+from mbc_cli.render.answer import Showing, caution, origin, place_read, state_of, times, unread
 from mbc_cli.render.bank.facts import holdings
 from mbc_cli.render.text import counted, near, plain
 from mbc_cli.tui.jobs.answering import (
@@ -37,6 +37,7 @@ from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.passage import Passage
 from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Cited, Told, Turn
+from mbc_engine.answers import Answers
 from mbc_engine.bank import origin_name
 from mbc_engine.documents.encoding import storable
 from mbc_engine.errors import MBCError
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from mbc_engine.serving.ask import Reply, Source
 
 _READS: Final = (None, *READ_MODES)
+_ANSWERS: Final = (None, *Answers)
 _NUMBERS: Final = (1, 2, 3, 5, 10)
 # Turns that stay to be scrolled back to.
 _MOST_TURNS: Final = 100
@@ -83,7 +85,7 @@ class AskView(View):
         Binding("ctrl+o", "sources", "Sources"),
         Binding("ctrl+r", "step('how')", "Read"),
         Binding("ctrl+n", "step('number')", "Count"),
-        Binding("ctrl+t", "step('passages')", "Passages"),
+        Binding("ctrl+t", "step('answers')", "Answers"),
     ]
 
     def __init__(self, key: int) -> None:
@@ -107,7 +109,9 @@ class AskView(View):
         with Horizontal(id="manner"):
             yield Choice([read or "as the model" for read in _READS], label="read", is_folded=True, id="how")
             yield Choice([str(number) for number in _NUMBERS], label="sources", is_folded=True, id="number")
-            yield Choice(["not read", "read again"], label="passages", is_folded=True, id="passages")
+            yield Choice(
+                [answers or "as the model" for answers in _ANSWERS], label="answer", is_folded=True, id="answers"
+            )
 
     def on_mount(self) -> None:
         self.query_one("#number", Choice).choose(_NUMBERS.index(DEFAULT_MANNER.sources))
@@ -200,9 +204,9 @@ class AskView(View):
             old.remove()
         manner = replace(
             DEFAULT_MANNER,
+            answers=_ANSWERS[self.query_one("#answers", Choice).at],
             read=_READS[self.query_one("#how", Choice).at],
             sources=_NUMBERS[self.query_one("#number", Choice).at],
-            read_sources=bool(self.query_one("#passages", Choice).at),
         )
         self._answering.ask(Asked(self._asked, question, manner))
         self._tell_reasons()
@@ -311,15 +315,24 @@ def told_of(reply: "Reply", showing: Showing) -> Told:
     """An answer as it is shown."""
     read = 0 if reply.codes is None else int(np.count_nonzero(reply.codes))
     codes = f" · {counted(read, 'code')} read" if read else ""
-    whence = origin(reply, showing)
+    whence = origin(reply, showing) if reply.answers.are_recalled else None
     return Told(
+        read=_told_read(reply),
         answer=reply.answer,
         origin=whence.plain if whence else "",
         colour="text-success" if reply.judgement and reply.judgement.origin == "memory" else "text-warning",
-        second=second_answer(reply, showing) or Text(),
         cited=tuple(map(_cited, reply.sources)),
         spent=f"{times(reply)}{codes}",
     )
+
+
+def _told_read(reply: "Reply") -> Text:
+    """What was read and where, or why nothing was, as far as something was to be."""
+    read = reply.read
+    if read is None:
+        return Text(unread(reply) or "", "dim")
+    sentence = f"\n{plain(read.sentence)}" if read.sentence else ""
+    return Text.assemble((plain(read.text), "bold"), "\n", place_read(read), (sentence, "dim"))
 
 
 def _cited(source: "Source") -> Cited:

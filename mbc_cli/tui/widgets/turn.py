@@ -46,21 +46,21 @@ class Cited:
 
 @dataclass(frozen=True)
 class Told:
-    """An answer.
+    """Answers.
 
     Attributes:
-        answer: what was said.
-        origin: where it comes from.
+        read: what was read and where, or why nothing was; empty if nothing was to be.
+        answer: what was said from memory; None if nothing was to be.
+        origin: where that comes from.
         colour: a variable of the theme, to say that in.
-        second: what was said with the passages at hand, with a few words about that.
         cited: its sources, best first.
         spent: how long it took.
     """
 
-    answer: str
+    read: Text
+    answer: str | None
     origin: str
     colour: str
-    second: Text
     cited: Sequence[Cited]
     spent: str
 
@@ -166,10 +166,11 @@ class Turn(Vertical):
         """Show the whole answer and all that goes with it."""
         self._answer.set_class(not told.answer, "waiting")
         self._answer.update(Text(plain(told.answer)) if told.answer else Text("(no answer)"))
+        self._answer.display = told.answer is not None
+        if told.read:
+            self.mount(Static(told.read, classes="read"), before=self._answer)
         whence = (f"{told.origin}  ", f"${told.colour}") if told.origin else ""
         below: list[Static | Collapsible] = [Static(Content.assemble(whence, told.spent), classes="spent")]
-        if told.second:
-            below.insert(0, Static(told.second))
         if told.cited:
             title = counted(len(told.cited), "source")
             sources = (Citation(number, cited) for number, cited in enumerate(told.cited, 1))

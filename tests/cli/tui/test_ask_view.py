@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from mbc_cli.tui.widgets.passage import Passage, passage_text
 from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Cited, Turn
 from mbc_engine.model.base import BaseLM
+from mbc_engine.model.span_reader import Span
 
 QUESTION = "Where did Ada move?"
 
@@ -98,7 +100,7 @@ async def test_questions_are_answered_in_their_order_with_what_was_set(
     shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any
 ) -> None:
     goes_on = threading.Event()
-    says((goes_on.wait, "one"), ("two",), ("two again",))
+    says((goes_on.wait, "one"), ("two",), ("two read",))
     async with shown.run_test(size=(80, 24)) as pilot:
         await _type(pilot, "First?")
         await pilot.press("ctrl+n", "ctrl+n", "ctrl+n", "ctrl+t", "ctrl+r")
@@ -106,10 +108,34 @@ async def test_questions_are_answered_in_their_order_with_what_was_set(
         await until(lambda: "reading the bank" in screen(shown))
         assert "waiting for the answer before" in screen(shown)
         goes_on.set()
-        await until(lambda: "after reading the sources: two again" in screen(shown))
+        await until(lambda: "two read" in screen(shown) and "read in the sources" in screen(shown))
+        assert "from memory alone" in screen(shown)
         assert [len(turn.query(Citation)) for turn in shown.query(Turn)] == [2, 1]
         assert _answers(shown) == ["one", "two"]
         assert "flat" in screen(shown)
+
+
+@pytest.mark.asyncio
+async def test_what_is_read_stands_above_what_is_remembered_or_alone(
+    shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(questions: Any, passages: Any, *, priors: Any) -> list[Span | None]:
+        return [Span("Aalen", own.index(text), 13, 18, 1.0) for own in passages for text in own if "Aalen" in text]
+
+    reader = SimpleNamespace(find=find)
+    monkeypatch.setattr("mbc_engine.serving.read_answer.own_reader", lambda model: reader)
+    says(("Bergen",))
+    async with shown.run_test(size=(80, 40)) as pilot:
+        await _type(pilot, QUESTION)
+        await until(lambda: "from memory alone" in screen(shown))
+        lines = [line.strip(" ▁▃▅█") for line in screen(shown).splitlines()]
+        first = lines.index("Aalen")
+        told = ["Aalen", "read in notes/ada.txt", "Ada moved to Aalen in the spring.", "Bergen"]
+        assert lines[first : first + 4] == told
+        await pilot.press("ctrl+t", "ctrl+t", "ctrl+t")
+        await _type(pilot, "Where to?")
+        await until(lambda: screen(shown).count("read in notes/ada.txt") == 2)
+        assert [turn.query_one(".answer").display for turn in shown.query(Turn)] == [True, False]
 
 
 @pytest.mark.asyncio

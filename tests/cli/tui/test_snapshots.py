@@ -26,6 +26,7 @@ from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.widgets.question_input import QuestionInput
+from mbc_engine.answers import Answers
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import (
     DocumentsIngested,
@@ -40,7 +41,7 @@ from mbc_engine.events import (
 )
 from mbc_engine.model.confidence import Judgement
 from mbc_engine.run_folder import EVENTS
-from mbc_engine.serving.ask import Reply, Source, Timings
+from mbc_engine.serving.ask import ReadAnswer, Reply, Source, Timings
 
 NOON = 1_790_000_000.0
 SMALL, LARGE = (80, 24), (160, 45)
@@ -160,8 +161,10 @@ def _answered(places: Places) -> Answered:
     codes[0, 0, [1, 4]] = 0.75, 0.25
     reply = Reply(
         question="Where did Ada move?",
-        answer="Aalen",
-        read_answer=None,
+        answers=Answers.BOTH,
+        answer="Bergen",
+        read=ReadAnswer("Aalen", sources[0].path, "", "Ada moved to Aalen."),
+        passages=3,
         gain=0.4,
         judgement=Judgement(0.83, "memory"),
         sources=sources,
@@ -170,7 +173,7 @@ def _answered(places: Places) -> Answered:
         sizes=BankSizes(180, 96, 90_000),
         codes=codes,
     )
-    return Answered(1, reply, Showing(None, False, True))
+    return Answered(1, reply, Showing(None, True))
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x45"])

@@ -1,0 +1,355 @@
+"""Finding the answer to a question in passages: an encoder with a span head that may also say "not here".
+
+Each passage is read together with the question. The score of a span is that of its first token plus that of its last
+plus that of the two together; the score of "no answer" comes from the first position (Devlin et al. 2019). All spans
+of a passage and "no answer" share one softmax in training (Lee et al. 2016), so that a span's margin over "no answer"
+compares across passages.
+"""
+
+import math
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomlkit
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from mbc_engine.errors import ModelError
+from mbc_engine.model.encoders import load_encoder
+from mbc_engine.model.low_rank import LowRankLinear, add_low_rank
+from mbc_engine.model.padded_batches import padded_batches
+from mbc_engine.model.tensor_file import write_tensors
+
+SETTINGS = "reader.toml"
+WEIGHTS = "reader.safetensors"
+_PAIR_RANK = 64
+_AGAIN = "Get the model again."
+
+
+@dataclass(frozen=True)
+class Span:
+    """An answer and where it stands.
+
+    Attributes:
+        text: exactly the passage's characters from `start` to `end`.
+        passage: which of the given passages.
+        start, end: characters.
+        margin: the score of the span, prior included, minus that of "no answer".
+    """
+
+    text: str
+    passage: int
+    start: int
+    end: int
+    margin: float
+
+
+@dataclass(frozen=True)
+class PassageWindow:
+    """A passage's tokens that are read at once.
+
+    Attributes:
+        ids: the tokens, without special ones.
+        offsets: where each lies in the passage, (start, end) in characters.
+    """
+
+    ids: Sequence[int]
+    offsets: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Questions, each with the passage it is read with: [CLS] question [SEP] passage [SEP], padded.
+
+    Attributes:
+        ids, mask, types: what a BERT reads, [B, S].
+        inside: the passage's own tokens, [B, S] of bool.
+        starts: where the passage starts in each row, [B].
+    """
+
+    ids: Tensor
+    mask: Tensor
+    types: Tensor
+    inside: Tensor
+    starts: Sequence[int]
+
+
+@dataclass(frozen=True)
+class SpanScores:
+    """What speaks for each answer.
+
+    Attributes:
+        spans: from each first to each last token, [B, S, S]; minus infinity where no span can be.
+        none: "no answer", [B].
+    """
+
+    spans: Tensor
+    none: Tensor
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One window of one passage, for one question."""
+
+    question: int
+    passage: int
+    window: PassageWindow
+
+
+class SpanHead(nn.Module):
+    """Scores of spans from an encoder's states."""
+
+    def __init__(self, dim: int, longest: int, rank: int = _PAIR_RANK) -> None:
+        super().__init__()
+        self.longest = longest
+        self.edges = nn.Linear(dim, 2)
+        self.first = nn.Linear(dim, rank)
+        self.last = nn.Linear(dim, rank)
+        self.none = nn.Linear(dim, 1)
+
+    def forward(self, states: Tensor, inside: Tensor) -> SpanScores:
+        """Score all spans of up to `longest` tokens.
+
+        Args:
+            states: the encoder's, [B, S, D].
+            inside: tokens that spans are made of, [B, S].
+        """
+        first, last = self.edges(states).unbind(-1)
+        pairs = self.first(states) @ self.last(states).transpose(1, 2) / math.sqrt(self.first.out_features)
+        scores = first.unsqueeze(2) + last.unsqueeze(1) + pairs
+        length = inside.shape[1]
+        near = torch.ones(length, length, dtype=torch.bool, device=inside.device).triu().tril(self.longest - 1)
+        possible = inside.unsqueeze(2) & inside.unsqueeze(1) & near
+        return SpanScores(scores.masked_fill(~possible, -torch.inf), self.none(states[:, 0]).squeeze(-1))
+
+
+class SpanReader(nn.Module):
+    """Reads passages for an answer; see the module."""
+
+    def __init__(
+        self,
+        encoder: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        window: int,
+        longest: int,
+        prior_weight: float,
+        threshold: float,
+        encoder_name: str | None = None,
+    ) -> None:
+        """Put a head on an encoder.
+
+        Args:
+            encoder: a BERT.
+            tokenizer: its tokenizer, one that knows where its tokens lie.
+            window: most tokens read at once, those of the question and special ones included; what is longer is read
+                in windows that overlap by half.
+            longest: most tokens of an answer.
+            prior_weight: what a passage's prior counts beside the scores of its spans.
+            threshold: least margin of an answer.
+            encoder_name: what `load_encoder` finds the encoder by; None for where it was loaded from.
+        """
+        super().__init__()
+        self.encoder = encoder
+        self.tokenizer = tokenizer
+        self.encoder_name = encoder_name or str(encoder.name_or_path)
+        self.window, self.longest = window, longest
+        self.prior_weight, self.threshold = prior_weight, threshold
+        self.head = SpanHead(encoder.config.hidden_size, longest)
+
+    def forward(self, batch: PairBatch) -> SpanScores:
+        """Score the spans of each passage; the head computes in single precision."""
+        output = self.encoder(input_ids=batch.ids, attention_mask=batch.mask, token_type_ids=batch.types)
+        scores: SpanScores = self.head(output.last_hidden_state.float(), batch.inside)
+        return scores
+
+    @torch.inference_mode()
+    def find(
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
+        *,
+        priors: Sequence[Sequence[float]] | None = None,
+        batch_size: int = 16,
+    ) -> list[Span | None]:
+        """The best span of each question's passages, or None where nothing reaches the threshold.
+
+        Args:
+            questions: Q texts.
+            passages: those of each question; the answer to one without any is None.
+            priors: log probability of each passage to be the right one; None for equal ones.
+            batch_size: most windows in one forward pass.
+        """
+        asked = self._question_ids(questions)
+        jobs = list(self._jobs(asked, passages))
+        lengths = [len(asked[job.question]) + len(job.window.ids) for job in jobs]
+        best: list[Span | None] = [None] * len(questions)
+        for places in padded_batches(lengths, size=batch_size, longest=math.inf):
+            chosen = [jobs[place] for place in places]
+            batch = self.pair([asked[job.question] for job in chosen], [job.window for job in chosen])
+            for job, span in zip(chosen, self._best_spans(batch, chosen), strict=True):
+                start, end, margin = span
+                if priors is not None:
+                    margin += self.prior_weight * priors[job.question][job.passage]
+                known = best[job.question]
+                if margin >= self.threshold and (known is None or margin > known.margin):
+                    text = passages[job.question][job.passage][start:end]
+                    best[job.question] = Span(text, job.passage, start, end, margin)
+        return best
+
+    def compute_in(self, dtype: torch.dtype) -> "SpanReader":
+        """Let the encoder compute in `dtype`; weights that are trained, and those they change, stay as they are."""
+        for module in self.encoder.modules():
+            if isinstance(module, nn.Embedding | nn.LayerNorm):
+                module.to(dtype)
+        return self
+
+    def pair(self, questions: Sequence[Sequence[int]], windows: Sequence[PassageWindow]) -> PairBatch:
+        """Questions' tokens and passages' tokens as the encoder reads them."""
+        cls, sep, pad = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id, self.tokenizer.pad_token_id
+        rows = [[cls, *asked, sep, *window.ids, sep] for asked, window in zip(questions, windows, strict=True)]
+        starts = [len(asked) + 2 for asked in questions]
+        places = torch.arange(max(map(len, rows)))
+        lengths, first = torch.tensor([len(row) for row in rows])[:, None], torch.tensor(starts)[:, None]
+        ids = torch.tensor([row + [pad] * (len(places) - len(row)) for row in rows])
+        mask, types = places < lengths, (places >= first) & (places < lengths)
+        device = self.head.none.weight.device
+        return PairBatch(
+            ids.to(device),
+            mask.long().to(device),
+            types.long().to(device),
+            (types & (places < lengths - 1)).to(device),
+            starts,
+        )
+
+    def windows(self, passage: str, question_tokens: int) -> list[PassageWindow]:
+        """A passage in pieces that fit beside a question; none of a passage without tokens."""
+        encoded = self.tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+        room = self.window - question_tokens - 3
+        step = max(1, room // 2)
+        starts = range(0, max(len(ids) - room, 0) + step, step) if len(ids) > room else range(min(len(ids), 1))
+        return [PassageWindow(ids[start : start + room], offsets[start : start + room]) for start in starts]
+
+    def _question_ids(self, questions: Sequence[str]) -> list[list[int]]:
+        """Questions' tokens; a question takes a third of the window at most."""
+        encoded = self.tokenizer(list(questions), add_special_tokens=False, verbose=False) if questions else {}
+        return [ids[: self.window // 3] for ids in encoded.get("input_ids", [])]
+
+    def _jobs(self, asked: Sequence[Sequence[int]], passages: Sequence[Sequence[str]]) -> Iterator[_Job]:
+        for question, (ids, texts) in enumerate(zip(asked, passages, strict=True)):
+            for passage, text in enumerate(texts):
+                for window in self.windows(text, len(ids)):
+                    yield _Job(question, passage, window)
+
+    def _best_spans(self, batch: PairBatch, jobs: Sequence[_Job]) -> Iterator[tuple[int, int, float]]:
+        """Characters and margin of the best span of each row."""
+        scores = self(batch)
+        values, places = scores.spans.flatten(1).max(1)
+        length = batch.ids.shape[1]
+        margins = (values - scores.none).tolist()
+        for job, start, place, margin in zip(jobs, batch.starts, places.tolist(), margins, strict=True):
+            first, last = divmod(place, length)
+            yield job.window.offsets[first - start][0], job.window.offsets[last - start][1], margin
+
+
+def adapt(encoder: PreTrainedModel, rank: int) -> None:
+    """Make a BERT's layers learn by changes of this rank; its pooler, which no reader reads, is dropped."""
+    encoder.register_module("pooler", None)
+    add_low_rank(encoder, rank)
+
+
+def save_span_reader(reader: SpanReader, folder: Path, dtype: torch.dtype = torch.float16) -> None:
+    """Write `reader.toml` and `reader.safetensors`: what was trained, and the name of the frozen encoder.
+
+    Args:
+        reader: one whose encoder learns by low-rank changes.
+        folder: made if it is not there.
+        dtype: what the weights are stored in.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "encoder": reader.encoder_name,
+        "rank": _rank(reader),
+        "window": reader.window,
+        "longest": reader.longest,
+        "prior_weight": reader.prior_weight,
+        "threshold": reader.threshold,
+    }
+    tensors = {name: value.detach().to(dtype).cpu().contiguous() for name, value in trained_parameters(reader).items()}
+    write_tensors(folder / WEIGHTS, tensors, {"format": "span-reader-1"})
+    (folder / SETTINGS).write_text(tomlkit.dumps(settings))
+
+
+def load_span_reader(folder: Path, *, device: str | torch.device = "cpu") -> SpanReader:
+    """Open a reader, ready to find answers.
+
+    Raises:
+        ModelError: it is not there or damaged, or its encoder cannot be opened.
+    """
+    settings = _read_settings(folder / SETTINGS)
+    try:
+        state = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"The weights of the reader in {folder} cannot be read: {error}", hint=_AGAIN) from error
+    encoder = load_encoder(settings.encoder, device=device)
+    adapt(encoder.model, settings.rank)
+    reader = SpanReader(
+        encoder.model,
+        encoder.tokenizer,
+        window=settings.window,
+        longest=settings.longest,
+        prior_weight=settings.prior_weight,
+        threshold=settings.threshold,
+        encoder_name=settings.encoder,
+    )
+    own = trained_parameters(reader)
+    if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in state.items()}:
+        raise ModelError(f"{folder / WEIGHTS} does not hold the weights that its settings describe.", hint=_AGAIN)
+    with torch.no_grad():
+        for name, value in own.items():
+            value.copy_(state[name])
+    return reader.to(device).eval()
+
+
+def trained_parameters(reader: SpanReader) -> dict[str, nn.Parameter]:
+    """The head, and the changes to the encoder, by name."""
+    return {name: value for name, value in reader.named_parameters() if value.requires_grad}
+
+
+@dataclass(frozen=True)
+class _Settings:
+    encoder: str
+    rank: int
+    window: int
+    longest: int
+    prior_weight: float
+    threshold: float
+
+
+def _read_settings(path: Path) -> _Settings:
+    """Raises ModelError unless the file holds just these settings."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = _Settings(
+            encoder=str(found["encoder"]),
+            rank=int(found["rank"]),
+            window=int(found["window"]),
+            longest=int(found["longest"]),
+            prior_weight=float(found["prior_weight"]),
+            threshold=float(found["threshold"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"The settings of the reader in {path.parent} cannot be read: {error}", hint=_AGAIN) from error
+    if min(settings.rank, settings.longest) < 1 or settings.window < 8:
+        raise ModelError(f"{path} describes a reader that cannot read.", hint=_AGAIN)
+    return settings
+
+
+def _rank(reader: SpanReader) -> int:
+    return next(layer.down.shape[0] for layer in reader.modules() if isinstance(layer, LowRankLinear))

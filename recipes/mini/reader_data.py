@@ -1,0 +1,247 @@
+"""What the reader of `mini` learns from: questions with a passage that holds the answer, or that seems to.
+
+Rows of the QA sets become tokens once. A quarter of the questions get a wrong passage, one of those whose sentence
+vectors are nearest to the question's; there the answer is "none". Everything is drawn by a seed.
+"""
+
+import hashlib
+import json
+import lzma
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from mbc_engine.model.span_reader import PassageWindow
+
+Golds = tuple[tuple[int, int], ...]
+
+# One in so many titles of SQuAD, and paragraphs of the others, is kept for calibration.
+_HELD_OUT = 16
+
+
+@dataclass(frozen=True)
+class Row:
+    """A question of a QA set.
+
+    Attributes:
+        source: the set.
+        text: its paragraph.
+        question: in words.
+        answers: one or more.
+    """
+
+    source: str
+    title: str
+    text: str
+    question: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question with what it is read with.
+
+    Attributes:
+        question: tokens.
+        window: the passage, or a part of it.
+        golds: first and last token of each place where the answer stands; none where there is no answer.
+    """
+
+    question: Sequence[int]
+    window: PassageWindow
+    golds: Golds
+
+    @property
+    def length(self) -> int:
+        """Tokens, special ones included."""
+        return len(self.question) + len(self.window.ids) + 3
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the curriculum.
+
+    Attributes:
+        sets: names of QA sets, each as often as it is to be read.
+        longest: most tokens of a passage; longer ones are cut at random around the answer.
+        share: of the questions of the sets.
+    """
+
+    sets: tuple[str, ...]
+    longest: int
+    share: float = 1.0
+
+
+def read_rows(data: Path, name: str) -> list[Row]:
+    """The questions of a set whose answer stands in the text."""
+    with lzma.open(data / "qa" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
+        found = [json.loads(line) for line in file]
+    rows = [Row(name, row["title"], row["text"], row["question"], tuple(row["answers"])) for row in found]
+    return [row for row in rows if shortest(row).strip() and shortest(row) in row.text]
+
+
+def shortest(row: Row) -> str:
+    """The answer that is learnt: the one that answers are measured against."""
+    return min(row.answers, key=len)
+
+
+def is_held_out(row: Row) -> bool:
+    """Whether a row is kept for calibration: all of an article, or of a paragraph, or none."""
+    group = row.title if row.source.startswith("squad_") else row.text
+    return hashlib.sha256(group.encode()).digest()[0] % _HELD_OUT == 0
+
+
+class Tokens:
+    """Tokens of texts and questions, each made once."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> None:
+        self.passages = sorted({row.text for row in rows})
+        self.numbers = {text: number for number, text in enumerate(self.passages)}
+        encoded = tokenizer(self.passages, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        pairs = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        self.windows = [PassageWindow(ids, offsets) for ids, offsets in pairs]
+        questions = sorted({row.question for row in rows})
+        ids = tokenizer(questions, add_special_tokens=False, verbose=False)["input_ids"]
+        self.questions = {question: own[:64] for question, own in zip(questions, ids, strict=True)}
+
+    def golds(self, row: Row) -> Golds:
+        """Where the answer stands, as tokens; as a word of its own if it does so anywhere."""
+        answer, text = shortest(row), row.text
+        places = [found.span() for found in re.finditer(re.escape(answer.strip()), text)]
+        bounded = [place for place in places if not _inside_word(text, *place)]
+        offsets = self.windows[self.numbers[text]].offsets
+        starts = [start for start, _ in offsets]
+        # The last token that starts at or before a character is the one it belongs to.
+        return tuple((bisect_right(starts, a) - 1, bisect_right(starts, b - 1) - 1) for a, b in bounded or places)
+
+
+def _inside_word(text: str, start: int, end: int) -> bool:
+    before, after = text[start - 1 : start] if start else "", text[end : end + 1]
+    return (before.isalnum() and text[start].isalnum()) or (after.isalnum() and text[end - 1].isalnum())
+
+
+def cut(window: PassageWindow, golds: Golds, longest: int, random: np.random.Generator) -> tuple[PassageWindow, Golds]:
+    """A random part of a passage, of at most `longest` tokens, around one of the places of the answer."""
+    extra = len(window.ids) - longest
+    if extra <= 0:
+        return window, golds
+    low, high = 0, extra
+    if golds:
+        first, last = golds[random.integers(len(golds))]
+        low, high = max(0, min(last + 1 - longest, extra)), max(0, min(first, extra))
+    start = int(random.integers(min(low, high), max(low, high) + 1))
+    part = PassageWindow(window.ids[start : start + longest], window.offsets[start : start + longest])
+    return part, tuple((a - start, b - start) for a, b in golds if a >= start and b < start + longest)
+
+
+def sentence_vectors(
+    model: PreTrainedModel, tokens: Sequence[Sequence[int]], tokenizer: PreTrainedTokenizerBase, longest: int = 64
+) -> np.ndarray:
+    """Normalised means of an encoder's states, [N, D]."""
+    vectors = np.zeros((len(tokens), model.config.hidden_size), dtype=np.float32)
+    order = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
+    for batch in (order[start : start + 32] for start in range(0, len(order), 32)):
+        rows = [[tokenizer.cls_token_id, *tokens[place][:longest], tokenizer.sep_token_id] for place in batch]
+        width = max(map(len, rows))
+        ids = torch.tensor([row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows], device=model.device)
+        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=model.device)
+        with torch.inference_mode(), torch.autocast(model.device.type, torch.bfloat16):
+            states = model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+        means = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        vectors[batch] = torch.nn.functional.normalize(means, dim=-1).cpu().numpy()
+    return vectors
+
+
+class WrongPassages:
+    """Passages that seem to answer a question and do not."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        tokens: Tokens,
+        rows: Sequence[Row],
+        cache: Path,
+    ) -> None:
+        self._model, self._tokenizer, self._tokens = model, tokenizer, tokens
+        self._numbers = {
+            source: np.array(sorted({tokens.numbers[row.text] for row in rows if row.source == source}))
+            for source in sorted({row.source for row in rows})
+        }
+        if cache.exists():
+            self._vectors = load_file(cache)["passages"]
+        else:
+            self._vectors = sentence_vectors(model, [window.ids for window in tokens.windows], tokenizer)
+            save_file({"passages": self._vectors}, cache)
+
+    def near(self, rows: Sequence[Row], count: int = 8) -> list[list[int]]:
+        """For each question the nearest passages of its set that hold none of its answers, nearest first."""
+        vectors = sentence_vectors(self._model, [self._tokens.questions[row.question] for row in rows], self._tokenizer)
+        found = []
+        for row, vector in zip(rows, vectors, strict=True):
+            numbers = self._numbers[row.source]
+            likely = numbers[np.argsort(-(self._vectors[numbers] @ vector))[: 4 * count]]
+            found.append([int(number) for number in likely if self._is_wrong(row, int(number))][:count])
+        return found
+
+    def _is_wrong(self, row: Row, number: int) -> bool:
+        text = self._tokens.passages[number].lower()
+        return all(answer.lower() not in text for answer in row.answers)
+
+
+def examples(
+    rows: Sequence[Row],
+    tokens: Tokens,
+    wrong: WrongPassages,
+    *,
+    longest: int,
+    longest_answer: int,
+    share: float,
+    seed: int,
+) -> list[Example]:
+    """Questions in a random order, a share of them with a wrong passage.
+
+    Args:
+        rows: the questions.
+        tokens: theirs.
+        wrong: where wrong passages come from.
+        longest: most tokens of a passage.
+        longest_answer: most tokens of an answer; questions that take longer ones are left out.
+        share: of the questions with a wrong passage.
+        seed: of all that is drawn.
+    """
+    random = np.random.default_rng(seed)
+    is_wrong = random.random(len(rows)) < share
+    near = iter(wrong.near([row for row, asked in zip(rows, is_wrong, strict=True) if asked]))
+    result = []
+    for row, asked in zip(rows, is_wrong, strict=True):
+        candidates = next(near) if asked else []
+        if candidates:
+            window, golds = tokens.windows[candidates[random.integers(len(candidates))]], ()
+        else:
+            window = tokens.windows[tokens.numbers[row.text]]
+            golds = tuple(gold for gold in tokens.golds(row) if gold[1] - gold[0] < longest_answer)
+            if not golds:
+                continue
+        window, golds = cut(window, golds, longest, random)
+        result.append(Example(tokens.questions[row.question], window, golds))
+    return [result[place] for place in random.permutation(len(result))]
+
+
+def batches(items: Sequence[Example], most: int, seed: int) -> Iterator[list[Example]]:
+    """Examples of about one length together, at most so many tokens in a batch, padding included; in a random order."""
+    random = np.random.default_rng(seed)
+    for pool in (items[start : start + 2048] for start in range(0, len(items), 2048)):
+        cuts: list[list[Example]] = [[]]
+        for item in sorted(pool, key=lambda item: item.length):
+            if cuts[-1] and (len(cuts[-1]) + 1) * item.length > most:
+                cuts.append([])
+            cuts[-1].append(item)
+        yield from (cuts[place] for place in random.permutation(len(cuts)))

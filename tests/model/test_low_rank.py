@@ -1,0 +1,70 @@
+"""Linear layers with low-rank changes: the same as the plain formula, forwards and backwards."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mbc_engine.model.low_rank import LowRankLinear, add_low_rank
+
+
+def changed() -> LowRankLinear:
+    torch.manual_seed(0)
+    layer = LowRankLinear(nn.Linear(5, 3), 2)
+    nn.init.normal_(layer.up)
+    return layer
+
+
+def test_a_fresh_layer_computes_what_the_one_it_was_made_of_does() -> None:
+    torch.manual_seed(0)
+    linear, states = nn.Linear(5, 3), torch.randn(2, 4, 5)
+    assert torch.equal(LowRankLinear(linear, 2)(states), linear(states))
+    assert torch.equal(LowRankLinear(linear, 2).eval()(states), linear(states))
+
+
+def test_a_layer_without_bias_starts_with_one_of_zeros() -> None:
+    linear, states = nn.Linear(5, 3, bias=False), torch.ones(1, 5)
+    assert torch.equal(LowRankLinear(linear, 2)(states), linear(states))
+
+
+def test_output_and_gradients_are_those_of_two_products_side_by_side() -> None:
+    layer = changed()
+    states = torch.randn(2, 4, 5, requires_grad=True)
+    targets = torch.randn(2, 4, 3)
+    parameters = [states, layer.down, layer.up, layer.bias]
+
+    output = layer(states)
+    gradients = torch.autograd.grad((output * targets).sum(), parameters)
+    beside = functional.linear(states, layer.weight, layer.bias) + states @ layer.down.t() @ layer.up.t()
+    expected = torch.autograd.grad((beside * targets).sum(), parameters)
+
+    torch.testing.assert_close(output, beside)
+    torch.testing.assert_close(gradients, expected)
+    assert not layer.weight.requires_grad
+
+
+def test_what_it_learnt_shows_once_training_ends() -> None:
+    layer, states = changed().eval(), torch.randn(4, 5)
+    before = layer(states)
+    layer.train()
+    with torch.no_grad():
+        layer.up.mul_(2)
+    learnt = layer(states)
+    assert not torch.allclose(before, learnt)
+    torch.testing.assert_close(layer.eval()(states), learnt)
+
+
+def test_it_computes_as_precisely_as_its_input_comes() -> None:
+    layer, states = changed(), torch.randn(4, 5)
+    exact = layer(states)
+    for mode in (True, False):
+        coarse = layer.train(mode)(states.bfloat16())
+        assert coarse.dtype == torch.bfloat16
+        torch.testing.assert_close(coarse.float(), exact, atol=0.05, rtol=0.05)
+        torch.testing.assert_close(layer(states), exact)
+
+
+def test_only_changes_and_biases_of_a_model_learn() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Sequential(nn.Linear(3, 2)))
+    add_low_rank(model, 1)
+    learns = {name for name, value in model.named_parameters() if value.requires_grad}
+    assert learns == {f"{layer}.{part}" for layer in ("0", "2.0") for part in ("bias", "down", "up")}

@@ -1,0 +1,281 @@
+"""Finding answers in passages: scores written out by hand, and the exact characters of what is found."""
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mbc_engine.errors import ModelError
+from mbc_engine.model.encoders import load_encoder
+from mbc_engine.model.low_rank import LowRankLinear
+from mbc_engine.model.span_reader import (
+    Span,
+    SpanHead,
+    SpanReader,
+    adapt,
+    load_span_reader,
+    save_span_reader,
+)
+
+
+class OneHot(nn.Module):
+    """An encoder whose state of each token says only which word it is."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(hidden_size=words)
+        self.name_or_path = "one-hot"
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(last_hidden_state=functional.one_hot(input_ids, self.config.hidden_size).float())
+
+
+class ByWord:
+    """Makes readers whose scores are a table: of a word to begin an answer, and to end one."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    def reader(
+        self,
+        begins: dict[str, float],
+        ends: dict[str, float],
+        *,
+        none: float = 0.0,
+        window: int = 40,
+        longest: int = 3,
+        prior_weight: float = 1.0,
+        threshold: float = 0.0,
+    ) -> SpanReader:
+        reader = SpanReader(
+            OneHot(len(self.tokenizer)),  # type: ignore[arg-type]
+            self.tokenizer,
+            window=window,
+            longest=longest,
+            prior_weight=prior_weight,
+            threshold=threshold,
+        )
+        with torch.no_grad():
+            for parameter in reader.head.parameters():
+                parameter.zero_()
+            reader.head.none.bias.fill_(none)
+            for row, table in enumerate((begins, ends)):
+                for word, score in table.items():
+                    reader.head.edges.weight[row, self.tokenizer.convert_tokens_to_ids(word)] = score
+        return reader.eval()
+
+
+@pytest.fixture(scope="module")
+def by_word(tiny: Any) -> ByWord:
+    return ByWord(load_encoder(str(tiny.encoders["bert"])).tokenizer)
+
+
+@pytest.fixture
+def learnt(tiny: Any) -> SpanReader:
+    """A reader of the tiny BERT with changes and a head at random."""
+    encoder = load_encoder(str(tiny.encoders["bert"]))
+    adapt(encoder.model, 2)
+    torch.manual_seed(5)
+    reader = SpanReader(
+        encoder.model,
+        encoder.tokenizer,
+        window=48,
+        longest=4,
+        prior_weight=0.5,
+        threshold=-100.0,
+        encoder_name=str(tiny.encoders["bert"]),
+    )
+    with torch.no_grad():
+        for layer in reader.modules():
+            if isinstance(layer, LowRankLinear):
+                layer.up.normal_(std=0.3)
+    return reader.eval()
+
+
+QUESTION = "Who moved?"
+
+
+def test_finds_the_best_span_and_its_margin(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {"haifa": 3.0, "ada": 1.5}, none=0.5, longest=4)
+    assert reader.find([QUESTION], [["Ada met Hugo moved to Haifa."]]) == [Span("Hugo moved to Haifa", 0, 8, 27, 4.5)]
+
+
+def test_a_span_of_too_many_tokens_is_no_answer(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {"haifa": 3.0, "ada": 1.5}, longest=3)
+    # "Hugo moved to Haifa" has four tokens; "to Haifa" and the like end best, and the shortest stands first of equals.
+    (span,) = reader.find([QUESTION], [["Ada met Hugo moved to Haifa."]])
+    assert span is not None
+    assert (span.text, span.margin) == ("moved to Haifa", 3.0)
+
+
+def test_an_answer_never_ends_before_it_begins(by_word: ByWord) -> None:
+    reader = by_word.reader({"haifa": 2.0}, {"hugo": 2.0})
+    (span,) = reader.find([QUESTION], [["Hugo moved to Haifa."]])
+    assert span is not None and span.start < span.end
+    assert span.margin == 2.0
+
+
+def test_words_of_the_question_are_no_answer(by_word: ByWord) -> None:
+    reader = by_word.reader({"ada": 9.0, "hugo": 1.0}, {"ada": 9.0, "hugo": 1.0})
+    (span,) = reader.find(["Who is Ada?"], [["Hugo moved."]])
+    assert span == Span("Hugo", 0, 0, 4, 2.0)
+
+
+@pytest.mark.parametrize(("threshold", "found"), [(2.4, True), (2.5, True), (2.6, False)])
+def test_nothing_is_found_below_the_threshold(by_word: ByWord, threshold: float, found: bool) -> None:
+    reader = by_word.reader({"hugo": 2.0}, {"hugo": 1.0}, none=0.5, threshold=threshold)
+    (span,) = reader.find([QUESTION], [["Hugo moved."]])
+    assert (span is not None) is found
+
+
+def test_the_text_is_exactly_that_of_the_passage(by_word: ByWord) -> None:
+    passage = "\n  «Ünal»,\tHUGO  (of\u00a0Haifa)   moved — \U0001d518 ADA."
+    reader = by_word.reader({"hugo": 2.0}, {"haifa": 3.0}, longest=8)
+    (span,) = reader.find([QUESTION], [[passage]])
+    assert span is not None
+    assert span.text == "HUGO  (of\u00a0Haifa" == passage[span.start : span.end]
+
+
+def test_the_best_of_several_passages_is_found(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {})
+    spans = reader.find([QUESTION, QUESTION], [["Ada moved.", "Hugo moved."], ["Hugo moved.", "Ada moved."]])
+    assert [span and (span.text, span.passage, span.margin) for span in spans] == [("Hugo", 1, 2.0), ("Hugo", 0, 2.0)]
+
+
+def test_priors_count_by_their_weight(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, prior_weight=0.5, threshold=-9.0)
+    passages = [["Ada moved.", "Hugo moved."]]
+    (unlikely,) = reader.find([QUESTION], passages, priors=[[-1.0, -4.0]])
+    assert unlikely == Span("Ada", 0, 0, 3, 0.5)
+    (likely,) = reader.find([QUESTION], passages, priors=[[-1.0, -2.0]])
+    assert likely == Span("Hugo", 1, 0, 4, 1.0)
+
+
+def test_a_question_without_passages_has_no_answer(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0}, {}, threshold=-9.0)
+    assert reader.find([], []) == []
+    assert reader.find([QUESTION], [[]]) == [None]
+    assert reader.find([QUESTION, QUESTION], [["", "  "], ["", "Hugo moved."]]) == [None, Span("Hugo", 1, 0, 4, 2.0)]
+
+
+def test_an_answer_anywhere_in_a_long_passage_is_found_whole(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0}, {"haifa": 3.0}, window=16, longest=4)
+    passages = [["the " * before + "Hugo moved to Haifa" + " the" * (60 - before)] for before in range(61)]
+    for before, span in enumerate(reader.find([QUESTION] * 61, passages)):
+        assert span == Span("Hugo moved to Haifa", 0, 4 * before, 4 * before + 19, 5.0)
+
+
+def test_the_beginning_of_an_endless_question_is_read(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0}, {})
+    assert reader.find(["who " * 500], [["Hugo moved."]]) == [Span("Hugo", 0, 0, 4, 2.0)]
+
+
+def test_the_head_scores_every_span_as_the_slow_formula_does() -> None:
+    torch.manual_seed(1)
+    head, states = SpanHead(6, 3, rank=4), torch.randn(2, 7, 6)
+    inside = torch.zeros(2, 7, dtype=torch.bool)
+    inside[0, 2:6] = inside[1, 3:7] = True
+    scores = head(states, inside)
+    for row in range(2):
+        first, last = head.first(states[row]), head.last(states[row])
+        edges = head.edges(states[row])
+        for a in range(7):
+            for b in range(7):
+                possible = inside[row, a] and inside[row, b] and 0 <= b - a < 3
+                expected = edges[a, 0] + edges[b, 1] + first[a] @ last[b] / 2 if possible else -torch.inf
+                torch.testing.assert_close(scores.spans[row, a, b], torch.as_tensor(expected))
+        torch.testing.assert_close(scores.none[row], head.none(states[row, 0])[0])
+
+
+def test_what_stands_beside_in_a_batch_changes_nothing(learnt: SpanReader) -> None:
+    questions = ["Where did Adabo move?", "Who moved?", "Which town did the old painter leave in the winter?"]
+    passages = [["Adabo moved to Aalen."], ["The river rose, the bridge held.", "Hugo moved to Haifa."], ["Ada."]]
+    together = learnt.find(questions, passages)
+    for question, texts, span in zip(questions, passages, together, strict=True):
+        for batch_size in (1, 16):
+            (alone,) = learnt.find([question], [texts], batch_size=batch_size)
+            assert alone is not None and span is not None
+            assert dataclasses.replace(alone, margin=span.margin) == span
+            assert alone.margin == pytest.approx(span.margin, abs=1e-4)
+
+
+def test_a_saved_reader_finds_the_same(learnt: SpanReader, tmp_path: Path) -> None:
+    save_span_reader(learnt, tmp_path / "reader", torch.float32)
+    loaded = load_span_reader(tmp_path / "reader")
+    questions, passages = ["Where did Adabo move?"], [["Adabo moved to Aalen.", "Hugo moved to Haifa."]]
+    assert loaded.find(questions, passages, priors=[[-1.0, -2.0]]) == learnt.find(
+        questions, passages, priors=[[-1.0, -2.0]]
+    )
+    assert (loaded.window, loaded.longest, loaded.prior_weight, loaded.threshold) == (48, 4, 0.5, -100.0)
+    assert sorted(file.name for file in (tmp_path / "reader").iterdir()) == ["reader.safetensors", "reader.toml"]
+
+
+def test_in_half_precision_a_reader_is_saved_again_without_change(learnt: SpanReader, tmp_path: Path) -> None:
+    save_span_reader(learnt, tmp_path / "first")
+    save_span_reader(load_span_reader(tmp_path / "first"), tmp_path / "second")
+    for name in ("reader.toml", "reader.safetensors"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+def test_the_frozen_encoder_is_not_stored(learnt: SpanReader, tmp_path: Path) -> None:
+    save_span_reader(learnt, tmp_path, torch.float32)
+    own = sum(value.numel() for value in learnt.parameters() if value.requires_grad)
+    assert (tmp_path / "reader.safetensors").stat().st_size < 4 * own + 8_000
+    assert own < sum(value.numel() for value in learnt.parameters())
+
+
+def test_an_encoder_that_computes_in_bfloat16_finds_about_the_same(learnt: SpanReader) -> None:
+    questions, passages = ["Where did Adabo move?"], [["Adabo moved to Aalen."]]
+    (exact,) = learnt.find(questions, passages)
+    (coarse,) = learnt.compute_in(torch.bfloat16).find(questions, passages)
+    assert exact is not None and coarse is not None
+    assert coarse.margin == pytest.approx(exact.margin, abs=0.2)
+
+
+def test_a_folder_without_a_reader_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="settings of the reader"):
+        load_span_reader(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("rank = 2", "rank = 0"), ("rank = 2", "rank = "), ("window", "widow"), ("window = 48", 'window = "wide"')],
+)
+def test_damaged_settings_are_refused(learnt: SpanReader, tmp_path: Path, old: str, new: str) -> None:
+    save_span_reader(learnt, tmp_path)
+    settings = tmp_path / "reader.toml"
+    settings.write_text(settings.read_text().replace(old, new))
+    with pytest.raises(ModelError) as caught:
+        load_span_reader(tmp_path)
+    assert str(tmp_path) in caught.value.message
+    assert caught.value.hint == "Get the model again."
+
+
+def test_cut_off_weights_are_refused(learnt: SpanReader, tmp_path: Path) -> None:
+    save_span_reader(learnt, tmp_path)
+    weights = tmp_path / "reader.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-10])
+    with pytest.raises(ModelError, match="cannot be read"):
+        load_span_reader(tmp_path)
+
+
+def test_weights_of_another_rank_are_refused(learnt: SpanReader, tmp_path: Path) -> None:
+    save_span_reader(learnt, tmp_path)
+    settings = tmp_path / "reader.toml"
+    settings.write_text(settings.read_text().replace("rank = 2", "rank = 3"))
+    with pytest.raises(ModelError, match="does not hold the weights"):
+        load_span_reader(tmp_path)
+
+
+def test_an_encoder_that_is_gone_is_told_of(learnt: SpanReader, tmp_path: Path) -> None:
+    save_span_reader(learnt, tmp_path)
+    settings = tmp_path / "reader.toml"
+    lines = settings.read_text().splitlines()
+    settings.write_text("\n".join(['encoder = "nobody/nothing"', *lines[1:]]))
+    with pytest.raises(ModelError, match="nobody/nothing"):
+        load_span_reader(tmp_path)
