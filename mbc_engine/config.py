@@ -54,6 +54,16 @@ class CodebookSettings(_Settings):
     dead_threshold: NonNegativeFloat = Field(1e-4, description="epsilon")
 
 
+class WordSettings(_Settings):
+    """What a model remembers that keeps words instead of learned vectors; see `model/word_codebook.py`."""
+
+    words: PositiveInt = Field(52, description="W, words of a chunk; each takes two codes")
+    role_dim: PositiveInt = Field(64, description="width of the vector that a word's role is told by")
+    heads: PositiveInt = Field(6, description="attention heads among a chunk's words")
+    address: PositiveInt = Field(24, description="codes of a chunk's address, by which it is found")
+    address_dim: PositiveInt = Field(8, description="width of the vectors of an address's codes")
+
+
 class AggregatorSettings(_Settings):
     """The aggregation network (paper, section 3.1)."""
 
@@ -112,10 +122,19 @@ class ModelSettings(_Settings):
     routed_documents: PositiveInt = Field(2, description="documents a routed read aggregates")
     group_documents: int = Field(256, ge=2, description="M, documents of a group in a hierarchical read")
     codebook: CodebookSettings = CodebookSettings()
+    words: WordSettings | None = Field(None, description="remember words; codebook then says no more than N_c")
     aggregator: AggregatorSettings = AggregatorSettings()
     prefix: PrefixSettings = PrefixSettings()
     lora: LoraSettings = LoraSettings()
     confidence: ConfidenceSettings | None = Field(None, description="None as long as the model is not calibrated")
+
+    @property
+    def code_numbers(self) -> tuple[int, int, int, bool]:
+        """What the codes of a chunk look like, or would: what `CodeShape` is made of, in its order."""
+        book = self.codebook
+        if self.words is not None:
+            return self.words.address + 2 * self.words.words, 1, book.codes, True
+        return self.tokens, book.levels, book.codes, book.per_position
 
     @field_validator("read")
     @classmethod
@@ -132,6 +151,8 @@ class ModelSettings(_Settings):
         kind = READ_MODES[name]
         if kind.needs_router and not self.routing:
             raise ValueError(f"the {name} read needs model.routing = true")
+        if self.words and not (kind.reads_residual and self.quantised and self.routing):
+            raise ValueError("words need model.quantised, model.routing and read = 'routed' or 'hierarchical'")
         if self.quantised and self.codebook.levels > 1 and not kind.reads_residual:
             fitting = " or ".join(repr(other) for other, its in READ_MODES.items() if its.reads_residual)
             raise ValueError(f"residual codes (codebook.levels > 1) need read = {fitting}")

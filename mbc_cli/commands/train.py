@@ -199,9 +199,12 @@ def _work(job: _Job, threads: int | None, json: bool) -> None:
     with loading("torch"):
         from mbc_engine.model.checkpoint import find_model
         from mbc_engine.training.tracking import require_trackers
+        from mbc_engine.training.trainer import require_learned_vectors
         from mbc_engine.training.trainer import train as work
 
         require_trackers(job.command.track)
+        start = find_model(job.command.start) if job.command.start else None
+        require_learned_vectors(job.config, start)
         device = prepare_torch(job.command.device, threads)
     command = replace(job.command, device=device)
     train_here = partial(
@@ -212,7 +215,7 @@ def _work(job: _Job, threads: int | None, json: bool) -> None:
         job.run,
         cache=states_cache(),
         resume=job.resume,
-        start=find_model(command.start) if command.start else None,
+        start=start,
         device=device,
         trackers=command.track,
     )

@@ -4,7 +4,7 @@ Codes follow one another chunk by chunk, token by token, level by level; zero bi
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,8 +102,16 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
     return check(codes.reshape(chunks, shape.tokens, shape.levels), shape)
 
 
-def columns(data: bytes, shape: CodeShape, chunks: int) -> Iterator[tuple[slice, int, NDArray[np.uint32]]]:
+def columns(
+    data: bytes, shape: CodeShape, chunks: int, places: Sequence[int] | None = None
+) -> Iterator[tuple[slice, int, NDArray[np.uint32]]]:
     """The codes of packed chunks column by column, each read in one go: the quickest way through many chunks.
+
+    Args:
+        data: the bits.
+        shape: the shape of the codes.
+        chunks: how many there are.
+        places: where to look, as they are yielded; None for everywhere.
 
     Yields:
         the chunks, every one, second, fourth or eighth; the place, token · levels + level, that the codes have in
@@ -115,7 +123,7 @@ def columns(data: bytes, shape: CodeShape, chunks: int) -> Iterator[tuple[slice,
     stride = period * shape.bits_per_chunk // 8
     padded = data + bytes(4)  # a code, at most 16 bits from a byte's last bit on, is read as four bytes
     for first in range(min(period, chunks)):
-        for place in range(shape.tokens * shape.levels):
+        for place in range(shape.tokens * shape.levels) if places is None else places:
             byte, bit = divmod(first * shape.bits_per_chunk + place * bits, 8)
             words = np.ndarray((-(-(chunks - first) // period),), ">u4", padded, byte, (stride,))
             codes = words.astype(np.uint32)

@@ -20,6 +20,10 @@ class CodeTables:
     Args:
         shape: the shape of the codes.
         worths: [questions, tokens, levels, num_codes].
+
+    Attributes:
+        tables: what any bits at any place are worth, [questions, tokens · levels, 2 ** bits_per_code].
+        places: those of the tables that are not all zero, which alone have to be looked up.
     """
 
     def __init__(self, shape: CodeShape, worths: Worths) -> None:
@@ -27,6 +31,8 @@ class CodeTables:
         # Bits that are no code are worth NaN, and so is the sum they end up in.
         self.tables = np.full((questions, shape.tokens * shape.levels, 1 << shape.bits_per_code), np.nan, np.float32)
         self.tables[:, :, : shape.num_codes] = worths.reshape(questions, -1, shape.num_codes)
+        # NaN is not zero: where there are bits that are no code, they are looked for.
+        self.places: list[int] = np.flatnonzero(self.tables.any(axis=(0, 2))).tolist()
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class PackedBlock:
         if len(self.data) != -(-chunks * self.shape.bits_per_chunk // 8):
             raise ValueError(f"{len(self.data)} bytes do not hold the codes of {chunks} chunks")
         sums = np.zeros((len(tables.tables), chunks), np.float32)
-        for rows, place, codes in columns(self.data, self.shape, chunks):
+        for rows, place, codes in columns(self.data, self.shape, chunks, tables.places):
             for own, table in zip(sums, tables.tables[:, place], strict=True):
                 own[rows] += table.take(codes)
         if np.isnan(sums).any():

@@ -21,10 +21,17 @@ class KeyValue:
 
 @dataclass(frozen=True)
 class Aggregated:
-    """A question's modulation [B, T, D], and each bank row's mean attention over blocks, heads and queries [B, N]."""
+    """What a question took from a bank.
+
+    Attributes:
+        modulation: [B, T, D].
+        attention: each row's mean attention over blocks, heads and queries, without gradient, [B, N].
+        pointed: the last block's attention of each query, the mean over heads, with gradient, [B, T, N].
+    """
 
     modulation: Tensor
     attention: Tensor
+    pointed: Tensor
 
 
 class CrossAttention(nn.Module):
@@ -46,7 +53,7 @@ class CrossAttention(nn.Module):
         return KeyValue(self.key(normed).unflatten(-1, heads), self.value(normed).unflatten(-1, heads))
 
     def forward(self, queries: Tensor, bank: KeyValue, log_weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Queries [B, T, D] read N rows; log_weights [B or 1, N]. Returns [B, T, D] and [B, N]."""
+        """Queries [B, T, D] read N rows; log_weights [B or 1, N]. Returns [B, T, D] and the attention [B, T, N]."""
         query = self.query(self.norm(queries)).unflatten(-1, (self.heads, self.head_dim))
         is_shared = len(bank.key) == 1
         if is_shared:
@@ -61,7 +68,7 @@ class CrossAttention(nn.Module):
             read = torch.einsum("bhtn,nhd->bthd", weights, bank.value[0])
         else:
             read = torch.einsum("bhtn,bnhd->bthd", weights, bank.value)
-        return queries + self.output(read.flatten(-2)), weights.detach().mean((1, 2))
+        return queries + self.output(read.flatten(-2)), weights.mean(1)
 
 
 class Block(nn.Module):
@@ -111,8 +118,8 @@ class Aggregator(nn.Module):
         queries, attention = question, []
         for block, rows in zip(self.blocks, bank, strict=True):
             queries, weights = block(queries, rows, log_weights)
-            attention.append(weights)
-        return Aggregated(queries, torch.stack(attention).mean(0))
+            attention.append(weights.detach().mean(1))
+        return Aggregated(queries, torch.stack(attention).mean(0), weights)
 
     def _projections(self, bank: Tensor) -> Iterator[KeyValue]:
         return (block.attention.project(bank) for block in self.blocks)  # type: ignore[operator, union-attr]

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from mbc_engine.config import CodebookSettings, EncoderSettings, ModelSettings
+from mbc_engine.config import CodebookSettings, EncoderSettings, ModelSettings, WordSettings
+from mbc_engine.errors import ModelError
+from mbc_engine.model.address import Address
 from mbc_engine.model.aggregator import Aggregator
-from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, T5Amortizer
+from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, T5Amortizer, word_embeddings
 from mbc_engine.model.base import BaseLM, load_base
 from mbc_engine.model.centring import Centring
 from mbc_engine.model.codebook import Codebook
@@ -16,6 +18,9 @@ from mbc_engine.model.kv_lora import add_kv_lora, kv_lora_config
 from mbc_engine.model.mbc import MBC, TextEncoder
 from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.router import Router
+from mbc_engine.model.word_codebook import WordCodebook
+from mbc_engine.model.word_encoder import WordAmortizer, WordEncoder
+from mbc_engine.model.word_mbc import WordMBC
 
 
 @dataclass(frozen=True)
@@ -61,36 +66,49 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
 def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     """Put loaded parts together with initialised ones, KV-LoRA left out."""
     shape = pretrained.base.shape
+    questions = _text_encoder(pretrained.questions, settings.questions, settings, shape.dim)
+    aggregator = Aggregator(
+        shape.dim,
+        blocks=settings.aggregator.blocks,
+        heads=settings.aggregator.heads,
+        head_dim=settings.aggregator.head_dim,
+        # The published feed-forward is as wide as the model, but never wider than the setting.
+        hidden=min(shape.dim, settings.aggregator.hidden),
+    )
+    prefix = PrefixNetwork(
+        shape.dim,
+        shape.layers,
+        shape.kv_heads,
+        shape.head_dim,
+        columns=settings.prefix.columns,
+        hidden=settings.prefix.hidden,
+        slot_embedding=settings.prefix.slot_embedding,
+    )
+    if settings.words is not None:
+        return WordMBC(
+            settings,
+            base=pretrained.base,
+            documents=_word_encoder(pretrained.documents, settings.documents, settings.words, shape.dim),
+            questions=questions,
+            codebook=_word_codebook(pretrained, settings.words, settings.codebook),
+            aggregator=aggregator,
+            prefix=prefix,
+            router=None,
+        )
     return MBC(
         settings,
         base=pretrained.base,
         documents=_text_encoder(pretrained.documents, settings.documents, settings, shape.dim),
-        questions=_text_encoder(pretrained.questions, settings.questions, settings, shape.dim),
+        questions=questions,
         codebook=_codebook(settings.codebook, shape.dim, settings.tokens) if settings.quantised else None,
-        aggregator=Aggregator(
-            shape.dim,
-            blocks=settings.aggregator.blocks,
-            heads=settings.aggregator.heads,
-            head_dim=settings.aggregator.head_dim,
-            # The published feed-forward is as wide as the model, but never wider than the setting.
-            hidden=min(shape.dim, settings.aggregator.hidden),
-        ),
-        prefix=PrefixNetwork(
-            shape.dim,
-            shape.layers,
-            shape.kv_heads,
-            shape.head_dim,
-            columns=settings.prefix.columns,
-            hidden=settings.prefix.hidden,
-            slot_embedding=settings.prefix.slot_embedding,
-        ),
+        aggregator=aggregator,
+        prefix=prefix,
         router=Router(shape.dim) if settings.routing else None,
     )
 
 
 def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSettings, dim: int) -> TextEncoder:
-    for parameter in encoder.model.parameters():
-        parameter.requires_grad_(not own.frozen and parameter.is_floating_point())  # packed weights cannot train
+    _let_train(encoder, own)
     centring = Centring(settings.tokens, dim) if settings.centring else None
     amortizer: Amortizer = (
         T5Amortizer(encoder.model, settings.tokens, dim, centring)
@@ -98,6 +116,38 @@ def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSetting
         else EncoderAmortizer(encoder.model, settings.tokens, dim, centring)
     )
     return TextEncoder(amortizer, encoder.tokenizer, own.window, encoder.packed_from)
+
+
+def _let_train(encoder: Encoder, own: EncoderSettings) -> None:
+    for parameter in encoder.model.parameters():
+        parameter.requires_grad_(not own.frozen and parameter.is_floating_point())  # packed weights cannot train
+
+
+def _word_encoder(encoder: Encoder, own: EncoderSettings, words: WordSettings, dim: int) -> WordEncoder:
+    _let_train(encoder, own)
+    amortizer = WordAmortizer(encoder.model, dim, words=words.words, role_dim=words.role_dim)
+    return WordEncoder(amortizer, encoder.tokenizer, own.window, encoder.packed_from)
+
+
+def _word_codebook(pretrained: Pretrained, words: WordSettings, own: CodebookSettings) -> WordCodebook:
+    encoder = pretrained.documents.model.config
+    vocabulary = word_embeddings(pretrained.base.model)
+    if vocabulary.num_embeddings > own.codes**2:
+        raise ModelError(
+            f"Two codes of {own.codes} do not tell the {vocabulary.num_embeddings:,} word pieces of the base LM apart.",
+            hint="Set model.codebook.codes higher, or take a base LM of fewer pieces.",
+        )
+    return WordCodebook(
+        vocabulary,
+        Address(
+            encoder.hidden_size, encoder.vocab_size, tokens=words.address, dim=words.address_dim, num_codes=own.codes
+        ),
+        words=words.words,
+        role_dim=words.role_dim,
+        heads=words.heads,
+        num_codes=own.codes,
+        commitment=own.commitment,
+    )
 
 
 def _codebook(own: CodebookSettings, dim: int, tokens: int) -> Codebook:

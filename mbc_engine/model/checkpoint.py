@@ -1,6 +1,7 @@
 """A model as a folder: `config.toml`, `model.safetensors` (everything trained) and, with KV-LoRA, `adapter/` (peft).
 
-Frozen pretrained parts are referred to by name, not stored. No pickle is read or written.
+Frozen pretrained parts are referred to by name, not stored. No pickle is read or written. A `reader/` beside them
+(`span_reader.py`) is trained apart: no bank is bound to it.
 """
 
 from pathlib import Path
@@ -51,7 +52,7 @@ def fingerprints(model: MBC) -> tuple[str, str]:
     packed_from = model.documents.packed_from
     details = [str(model.settings.documents.window), *([] if packed_from is None else [packed_from])]
     return (
-        state_digest(unpacked_state(model.documents), *details)[:16],
+        state_digest(unpacked_state(model.documents) | model.coding_state(), *details)[:16],
         fingerprint(_books(model)),
     )
 
@@ -172,6 +173,7 @@ def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
     model.to(device)
     load_into(model, folder)
     model.name = name if isinstance(name, str) else folder.name
+    model.folder = folder
     return model.eval()
 
 

@@ -13,10 +13,10 @@ from torch import Tensor
 from mbc_engine.bank import Codes, CodeShape, MemoryBank, Selection, count, pack
 from mbc_engine.bank.packed import CodeTables, PackedBlock, Worths
 from mbc_engine.errors import ModelError
-from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.codebook import AnyCodebook
 from mbc_engine.model.memory import Chosen, Group, Lengths, Masses, Memory, Rows, Weights, log_of
 from mbc_engine.model.parts import parts_of
-from mbc_engine.model.router import Router
+from mbc_engine.model.router import Routing
 from mbc_engine.model.vector_memory import VectorMemory
 
 
@@ -31,7 +31,7 @@ class CodedMemory(ABC):
         weights: how much each chunk counts, [N]; None for once.
     """
 
-    def __init__(self, codebook: Codebook, weights: Weights | None) -> None:
+    def __init__(self, codebook: AnyCodebook, weights: Weights | None) -> None:
         self._codebook, self._weights = codebook, weights
 
     @abstractmethod
@@ -67,9 +67,9 @@ class CodedMemory(ABC):
         Raises:
             ModelError: the codes are residual.
         """
-        if self._codebook.levels > 1:
+        if not self._codebook.is_read_by_row:
             raise ModelError(
-                "Residual codes cannot be read flat: a chunk's vectors are sums of codes.",
+                "These codes cannot be read flat: a chunk's vectors are made of several codes each.",
                 hint="Use --read routed, or --read hierarchical.",
             )
         logs = torch.from_numpy(log_of(self._row_counts)).to(self._codebook.books.device)
@@ -84,7 +84,7 @@ class CodedMemory(ABC):
         for start, (sums, lengths) in self._placed(np.broadcast_to(books, shape).astype(np.float32)):
             yield Masses(self._weighted(log_of(sums), start), lengths)
 
-    def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:
+    def scores(self, router: Routing, question: Tensor) -> Iterator[Masses]:
         """See `Memory`. A score is the sum of table entries, one for each code."""
         tables = router.tables(question, self._codebook)
         for start, (sums, lengths) in self._placed(tables.detach().float().cpu().numpy()):
@@ -103,7 +103,7 @@ class CodedMemory(ABC):
         """See `Memory`. Groups of residual codes are read as the vectors they stand for."""
         for part in parts_of(self._blocks(), self._weights, size):
             memory: Memory
-            if self._codebook.levels > 1:
+            if not self._codebook.is_read_by_row:
                 vectors = self._codebook.lookup(as_indices(part.items, self._codebook))
                 memory = VectorMemory(vectors, part.lengths, part.weights)
             else:
@@ -159,7 +159,7 @@ class CodeMemory(CodedMemory):
     """
 
     def __init__(
-        self, codes: Codes, codebook: Codebook, lengths: Lengths | None = None, weights: Weights | None = None
+        self, codes: Codes, codebook: AnyCodebook, lengths: Lengths | None = None, weights: Weights | None = None
     ) -> None:
         super().__init__(codebook, weights)
         self._codes = codes
@@ -200,7 +200,7 @@ class BankMemory(CodedMemory):
         BankError: the bank has nothing to select by.
     """
 
-    def __init__(self, bank: MemoryBank, codebook: Codebook, selection: Selection | None = None) -> None:
+    def __init__(self, bank: MemoryBank, codebook: AnyCodebook, selection: Selection | None = None) -> None:
         weights = None
         if selection is not None and not selection.is_everything:
             weights = _weights_of(bank, selection)
@@ -223,7 +223,7 @@ class BankMemory(CodedMemory):
         return self._bank.codes_at(chunks)
 
 
-def shape_of(codebook: Codebook) -> CodeShape:
+def shape_of(codebook: AnyCodebook) -> CodeShape:
     """The shape of the codes that a codebook gives."""
     return CodeShape(codebook.tokens, codebook.levels, codebook.num_codes, codebook.per_position)
 
@@ -239,6 +239,6 @@ def _weights_of(bank: MemoryBank, selection: Selection) -> Weights:
     return np.exp(weights, out=weights)
 
 
-def as_indices(codes: Codes, codebook: Codebook) -> Tensor:
+def as_indices(codes: Codes, codebook: AnyCodebook) -> Tensor:
     """Stored codes as what indexes a tensor beside the codebook."""
     return torch.from_numpy(codes.astype(np.int64)).to(codebook.books.device)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reader, Reading, read
 from mbc_engine.model.router import Router
+from mbc_engine.model.word_codebook import WordCodebook
 
 # About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.
 _CPU_CHARACTERS = 4096
@@ -104,9 +106,10 @@ class MBC(nn.Module):
     Attributes:
         settings: what it is made of.
         name: how it is called in messages.
+        folder: where it was loaded from; None for one that was built here.
         base: the frozen base LM, with KV-LoRA if the settings say so.
         documents, questions: g_amort and g_input.
-        codebook: None in a model that does not quantise, such as MAC; see `require_codebook`.
+        codebook: of vectors or of words; None in a model that does not quantise, such as MAC; see `require_codebook`.
         aggregator, prefix, router: see their modules.
         is_quantising: whether documents are codes; see `is_warming_up`.
     """
@@ -118,7 +121,7 @@ class MBC(nn.Module):
         base: BaseLM,
         documents: TextEncoder,
         questions: TextEncoder,
-        codebook: Codebook | None,
+        codebook: Codebook | WordCodebook | None,
         aggregator: Aggregator,
         prefix: PrefixNetwork,
         router: Router | None,
@@ -126,6 +129,7 @@ class MBC(nn.Module):
         super().__init__()
         self.settings = settings
         self.name = "unnamed"
+        self.folder: Path | None = None
         self.base = base
         self.documents, self.questions = documents, questions
         self.codebook, self.aggregator, self.prefix, self.router = codebook, aggregator, prefix, router
@@ -136,7 +140,26 @@ class MBC(nn.Module):
         """Whether documents are to become codes and are not yet: only in a warm start of training."""
         return self.codebook is not None and not self.is_quantising
 
-    def require_codebook(self) -> Codebook:
+    @property
+    def learned_codebook(self) -> Codebook | None:
+        """The codebook, if its codes stand for vectors that are learned in training."""
+        return self.codebook if isinstance(self.codebook, Codebook) else None
+
+    def require_learned_codebook(self) -> Codebook:
+        """The codebook, where there must be one whose codes stand for learned vectors.
+
+        Raises:
+            ModelError: there is none, or it is of words.
+        """
+        codebook = self.require_codebook()
+        if not isinstance(codebook, Codebook):
+            raise ModelError(
+                f"The model {self.name} remembers words, and has no learned vectors for its codes.",
+                hint="Take one trained with mbc train; its presets have a codebook of vectors.",
+            )
+        return codebook
+
+    def require_codebook(self) -> Codebook | WordCodebook:
         """The codebook.
 
         Raises:
@@ -174,11 +197,18 @@ class MBC(nn.Module):
             ModelError: the model makes none.
         """
         codebook = self.require_codebook()
-        codes = np.zeros((len(texts), self.settings.tokens, codebook.levels), dtype=np.uint16)
+        codes = np.zeros((len(texts), codebook.tokens, codebook.levels), dtype=np.uint16)
         for chosen in self.documents.batches(texts, batch_size):
-            encoded = codebook.encode(self.documents([texts[index] for index in chosen]))
-            codes[chosen] = encoded.cpu().numpy()
+            codes[chosen] = self._encoded([texts[index] for index in chosen]).cpu().numpy()
         return codes
+
+    def _encoded(self, texts: Sequence[str]) -> Tensor:
+        """Codes of a batch of texts, [B, T, levels] int64."""
+        return self.require_learned_codebook().encode(self.documents(texts))
+
+    def coding_state(self) -> dict[str, Tensor]:
+        """What codes depend on beside the document side and the codebook's vectors."""
+        return {}
 
     @torch.no_grad()
     def amortise(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:

@@ -6,9 +6,10 @@ The names, which may be needed without torch, are in `read_modes.py`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape
@@ -16,11 +17,11 @@ from mbc_engine.errors import ModelError
 from mbc_engine.model.aggregator import Aggregated, Aggregator, KeyValue
 from mbc_engine.model.code_map import CodeMap, spread
 from mbc_engine.model.code_memory import shape_of
-from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.codebook import AnyCodebook
 from mbc_engine.model.hierarchy import Hierarchy, Result, Share
 from mbc_engine.model.memory import Group, Memory, Rows
 from mbc_engine.model.ranking import Ranked, Ranking
-from mbc_engine.model.router import Router
+from mbc_engine.model.router import Routing
 from mbc_engine.read_modes import parse_read_mode
 
 # A group's document may be worth naming in the end though it is not among the group's first few.
@@ -40,8 +41,8 @@ class Reader:
     """
 
     aggregator: Aggregator
-    codebook: Codebook | None
-    router: Router | None
+    codebook: AnyCodebook | None
+    router: Routing | None
     routed_documents: int
     group_documents: int
 
@@ -62,8 +63,12 @@ class Reader:
         """What codes look like; asked for where there are some."""
         return shape_of(self._books)
 
+    def code_shares(self, shares: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """What vectors of chunks have a share of as what their codes have of it: [B, k, R] -> [B, k, T]."""
+        return self._books.code_shares(shares)
+
     @property
-    def _books(self) -> Codebook:
+    def _books(self) -> AnyCodebook:
         assert self.codebook is not None, "codes come with a codebook"
         return self.codebook
 
@@ -79,12 +84,14 @@ class Reading:
         question: the questions' own vectors, which are the modulation that an empty memory gives, [B, T, D].
         modulation: phi*, [B, T, D].
         find_sources: see `sources`.
+        find_chunks: see `chunks`.
         find_codes: see `codes`.
     """
 
     question: Tensor
     modulation: Tensor
     find_sources: Callable[[], Rankings]
+    find_chunks: Callable[[], Rankings]
     find_codes: Callable[[], CodeMap | None]
 
     @cached_property
@@ -94,6 +101,14 @@ class Reading:
         Found when first asked for, which may take a look at every document; the memory must still be as it was.
         """
         return self.find_sources()
+
+    @cached_property
+    def chunks(self) -> Rankings:
+        """The best chunks of each question, as many as documents at most, best first, with their own shares.
+
+        As `sources`, they are found when first asked for. A hierarchical read knows only the best of each document.
+        """
+        return self.find_chunks()
 
     @cached_property
     def codes(self) -> CodeMap | None:
@@ -119,10 +134,10 @@ def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, number
     rows = memory.rows()
     read = reader.attend(question, rows)
 
-    def find_sources() -> Rankings:
+    def find(by_document: bool) -> Rankings:
         ranking = Ranking(len(question), top)
         for masses in memory.shares(read.attention):
-            ranking.add(masses.values, masses.lengths)
+            ranking.add(masses.values, masses.lengths if by_document else None)
         return ranking.result()
 
     def find_codes() -> CodeMap | None:
@@ -131,7 +146,7 @@ def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, number
         shape, attention = reader.shape, read.attention.float().cpu().numpy()
         return attention.reshape(-1, 1, shape.positions, shape.num_codes)
 
-    return Reading(question, read.modulation, find_sources, find_codes)
+    return Reading(question, read.modulation, lambda: find(True), lambda: find(False), find_codes)
 
 
 def read_hierarchical(reader: Reader, question: Tensor, memory: Memory, top: int, number: int | None) -> Reading:
@@ -151,6 +166,7 @@ def read_hierarchical(reader: Reader, question: Tensor, memory: Memory, top: int
     return Reading(
         question,
         last.modulation,
+        lambda: [_ranked(shares, top) for shares in remembered_shares],
         lambda: [_ranked(shares, top) for shares in remembered_shares],
         lambda: _codes_of(remembered_shares, memory, reader),
     )
@@ -200,22 +216,29 @@ def read_routed(reader: Reader, question: Tensor, memory: Memory, top: int, numb
             "This model was trained without a router.", hint="Ask with --read flat, or --read hierarchical."
         )
     count = reader.routed_documents if number is None else number
-    chunks, documents = Ranking(len(question), count), Ranking(len(question), top)
+    chunks, documents = Ranking(len(question), max(count, top)), Ranking(len(question), top)
     for masses in memory.scores(reader.router, question):
         chunks.add(masses.values)
         documents.add(masses.values, masses.lengths)
-    best = np.array([[own.chunk for own in ranked] for ranked in chunks.result()])
+    best = np.array([[own.chunk for own in ranked[:count]] for ranked in chunks.result()])
     chosen = memory.chosen(best)
-    weights = None if chosen.log_weights is None else chosen.log_weights.repeat_interleave(question.shape[1], 1)
+    weights = None if chosen.log_weights is None else chosen.log_weights.repeat_interleave(chosen.vectors.shape[2], 1)
     read = reader.aggregator(question, chosen.vectors.flatten(1, 2), weights)
     codes = chosen.codes
 
     def find_codes() -> CodeMap | None:
         if codes is None:
             return None
-        return spread(read.attention.float().cpu().numpy().reshape(codes.shape[:3]), codes, reader.shape)
+        shares = read.attention.float().cpu().numpy().reshape(chosen.vectors.shape[:3])
+        return spread(reader.code_shares(shares), codes, reader.shape)
 
-    return Reading(question, read.modulation, documents.result, find_codes)
+    return Reading(
+        question,
+        read.modulation,
+        documents.result,
+        lambda: [ranked[:top] for ranked in chunks.result()],
+        find_codes,
+    )
 
 
 READS: dict[str, Read] = {"flat": read_flat, "hierarchical": read_hierarchical, "routed": read_routed}
@@ -237,5 +260,5 @@ def read(mode: str, reader: Reader, question: Tensor, memory: Memory, *, top: in
     """
     name, number = parse_read_mode(mode)
     if len(memory) == 0:
-        return Reading(question, question, lambda: [[] for _ in question], lambda: None)
+        return Reading(question, question, lambda: [[] for _ in question], lambda: [[] for _ in question], lambda: None)
     return READS[name](reader, question, memory, top, number)

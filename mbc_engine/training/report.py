@@ -43,6 +43,7 @@ def report(
         )
     ]
     loss, question, vq, routing, reconstruction, accuracy = map(_shown, processes.summed(shares))
+    codebook = model.learned_codebook
     return TrainStep(
         step=step,
         epoch=epoch,
@@ -52,8 +53,8 @@ def report(
         route_loss=routing,
         reconstruction_loss=reconstruction,
         route_accuracy=accuracy if has_router else None,
-        perplexity=_shown(model.codebook.perplexity()) if model.codebook is not None else 0.0,
-        dead_codes=model.codebook.dead_codes() if model.codebook is not None else 0,
+        perplexity=_shown(codebook.perplexity()) if codebook is not None else 0.0,
+        dead_codes=codebook.dead_codes() if codebook is not None else 0,
         document_variance=_shown(sum(losses.document_variance * size for losses, size in parts) / total),
         learning_rate=_shown(rate),
         examples_per_second=float(f"{speed:.4g}"),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import torch
 
-from mbc_engine.config import Config, TrainingSettings
+from mbc_engine.config import Config, TrainingSettings, parse_config
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.spacing import evenly_spaced
 from mbc_engine.errors import ConfigError
@@ -86,12 +86,13 @@ def train(
         stop: set it to end training after the step in progress, with a snapshot.
 
     Raises:
-        ConfigError: the run exists and `resume` is False, the settings do not fit together, or the files of the run
-            cannot be written.
+        ConfigError: the run exists and `resume` is False, the settings do not fit together or are not what this
+            trains (`require_learned_vectors`), or the files of the run cannot be written.
         DataError: there are no examples.
         ModelError: a pretrained part is missing.
     """
     require_trackers(trackers)
+    require_learned_vectors(config, start)
     if not resume and ((run / EVENTS).exists() or (run / SNAPSHOT).exists()):  # before any process can write there
         raise ConfigError(f"{run} holds a run already.", hint="Go on with --resume, or choose another --run.")
     processes = processes_on(device, trackers=trackers, folder=run / TRACKED)
@@ -114,6 +115,27 @@ def train(
         finally:
             log.close()
             accelerator.end_training()
+
+
+def require_learned_vectors(config: Config, start: Path | None) -> None:
+    """Make sure that neither the settings nor the model to start from is of the kind that remembers words.
+
+    Args:
+        config: the settings.
+        start: a model folder; None for none.
+
+    Raises:
+        ConfigError: one of them is; a training from questions alone does not make such models.
+    """
+    models = {"The model to train": config.model}
+    if start is not None:
+        models[f"The model in {start}"] = parse_config((start / CONFIG).read_text(), str(start / CONFIG)).model
+    for what, settings in models.items():
+        if settings.words is not None:
+            raise ConfigError(
+                f"{what} remembers words; such a model is made by recipes/mini.",
+                hint="Train a model of learned vectors, with one of the presets: mbc train --list-presets",
+            )
 
 
 class _Training:
@@ -151,11 +173,11 @@ class _Training:
         self.model.is_quantising = config.model.quantised and (not self.settings.quantise_from or start is not None)
         self.data = TrainingSet(within_window(examples, self.model.documents.chunker))
         if self.model.is_warming_up:
-            require_enough(self.model.require_codebook(), len(self.data.documents))
+            require_enough(self.model.require_learned_codebook(), len(self.data.documents))
         self.documents = _states(self.model.documents, self.data.documents, cache)
         self.questions = _states(self.model.questions, self.data.questions, cache)
         self.objective = Objective(self.model, self.data, self.documents, self.questions, self.settings, processes)
-        self.optimizer = processes.prepare(self.objective, self._adam(), self.model.codebook)
+        self.optimizer = processes.prepare(self.objective, self._adam(), self.model.learned_codebook)
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
         self.progress = Progress(0, -1.0, self.model.is_quantising, 0, 0.0)
@@ -164,7 +186,8 @@ class _Training:
 
     def _adam(self) -> torch.optim.Optimizer:
         """Adam for whatever trains; the codebook is a group of its own, since it is never held in parts."""
-        books = None if self.model.codebook is None else self.model.codebook.books
+        codebook = self.model.learned_codebook
+        books = None if codebook is None else codebook.books
         others = [value for value in self.model.parameters() if value.requires_grad and value is not books]
         groups = [{"params": others}, *([] if books is None else [{"params": [books]}])]
         return torch.optim.Adam(groups, lr=self.settings.learning_rate)
@@ -267,7 +290,7 @@ class _Training:
         if model.is_warming_up and step >= int(self.total_steps * settings.quantise_from):
             self._centre()
             fitted_to = self._calmly(fit_codebook, model, self.documents, len(self.data.documents))
-            processes.agree_on(model.require_codebook())
+            processes.agree_on(model.require_learned_codebook())
             yield QuantisationStarted(step, fitted_to)
         began = time.monotonic()
         rate = learning_rate(step, self.total_steps, settings)
@@ -282,7 +305,7 @@ class _Training:
                 with self._autocast():
                     losses = processes.inside(self.objective, self.data.batch(part), chance)
                 if losses.codes is not None and losses.residuals is not None:
-                    codebook = model.require_codebook()
+                    codebook = model.require_learned_codebook()
                     codebook.update_usage(losses.codes)
                     resets += codebook.reset_dead(losses.residuals, chance) if settings.reset_codes else 0
                 # Gradients become the mean over the processes, whose losses add up.

@@ -160,7 +160,7 @@ def test_equal_documents_of_a_group_tie(small: Any) -> None:
 
 def averaged(rows: Tensor, logs: Tensor | None) -> Aggregated:
     """What a tiny aggregator could do: each row gets the same attention."""
-    return Aggregated(rows.mean(1, keepdim=True), torch.full(rows.shape[:2], 1 / rows.shape[1]))
+    return Aggregated(rows.mean(1, keepdim=True), torch.full(rows.shape[:2], 1 / rows.shape[1]), rows[:, :1, 0])
 
 
 @pytest.mark.parametrize(("results", "size"), [(1, 2), (4, 4), (255, 4), (256, 4), (257, 4), (300, 7), (1000, 10)])

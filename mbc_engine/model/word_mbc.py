@@ -1,0 +1,84 @@
+"""A model that remembers words: what `mini` is. Documents are coded in words and addresses, the rest is as in `MBC`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from mbc_engine.errors import ModelError
+from mbc_engine.model.amortizer import word_embeddings
+from mbc_engine.model.codebook import AnyCodebook
+from mbc_engine.model.mbc import MBC
+from mbc_engine.model.memory import Memory
+from mbc_engine.model.reads import Reader, Reading, read
+from mbc_engine.model.router import Routing
+from mbc_engine.model.word_codebook import WordCodebook
+from mbc_engine.model.word_encoder import WordEncoder
+from mbc_engine.model.word_pieces import PieceAligner
+
+
+class AddressRouting(Routing):
+    """Some questions' tables of what codes of addresses are worth; words are worth nothing.
+
+    Args:
+        tables: of these questions, [B, parts, num_codes].
+    """
+
+    def __init__(self, tables: Tensor) -> None:
+        self._tables = tables
+
+    def tables(self, question: Tensor, codebook: AnyCodebook) -> Tensor:
+        """See `Routing`; the questions are those of the tables."""
+        worths = self._tables.new_zeros(len(self._tables), codebook.tokens, 1, codebook.num_codes)
+        worths[:, : self._tables.shape[1], 0] = self._tables
+        return worths
+
+    def scores(self, question: Tensor, documents: Tensor) -> Tensor:
+        """Raises ModelError: documents are found by their addresses' codes."""
+        raise ModelError("Documents are found by the codes of their addresses.", hint="Read a bank, or codes at hand.")
+
+
+class WordMBC(MBC):
+    """`MBC` over words: `documents` is a `WordEncoder`, the codebook a `WordCodebook`; there is no router to train."""
+
+    documents: WordEncoder
+    codebook: WordCodebook
+
+    @cached_property
+    def _aligner(self) -> PieceAligner:
+        return PieceAligner(self.base.tokenizer)
+
+    def _encoded(self, texts: Sequence[str]) -> Tensor:
+        words = self.documents.words_of(texts, self._aligner, self.codebook)
+        return self.codebook.join(
+            words.pieces,
+            self.codebook.nearest_role(words.contexts),
+            self.codebook.address.encode(words.address),
+        )
+
+    def coding_state(self) -> dict[str, Tensor]:
+        """See `MBC`: a role is its vector, a piece its embedding."""
+        address = {f"address.{name}": value for name, value in self.codebook.address.state_dict().items()}
+        return {"role_book": self.codebook.role_book, "vocabulary": self.codebook.vocabulary, **address}
+
+    @torch.no_grad()
+    def read(
+        self,
+        questions: Sequence[str],
+        memory: Memory,
+        *,
+        read_mode: str | None = None,
+        top: int = 5,
+        reader: Reader | None = None,
+    ) -> Reading:
+        """See `MBC`; documents are found by their addresses."""
+        side, address = self.questions, self.codebook.address
+        ids, mask = side.tokenize(questions)
+        states = side.amortizer.contextualise(ids, mask)
+        embeddings = word_embeddings(side.amortizer.pretrained).weight
+        tables = address.tables(address.questions(states, mask, ids, embeddings))
+        finder = replace(reader or self.reader(), router=AddressRouting(tables))
+        vectors = side.amortizer.vectors(states, mask)
+        return read(read_mode or self.settings.read, finder, vectors, memory, top=top)
