@@ -50,14 +50,12 @@ def show_model(model: ModelHere, config: Config, parameters: Counted, *, is_pres
 
 def show_preset(name: str, config: Config, parameters: Counted) -> None:
     """The same of a preset."""
-    print_facts(
-        [
-            ("preset", name),
-            *_settings_facts(config.model),
-            ("training", _training(config.training)),
-            ("train it", f"mbc train --preset {shlex.quote(plain(name))} --data SPEC"),
-        ]
-    )
+    trained = [
+        ("training", _training(config.training)),
+        ("train it", f"mbc train --preset {shlex.quote(plain(name))} --data SPEC"),
+    ]
+    # Models that remember words are not made by `mbc train`.
+    print_facts([("preset", name), *_settings_facts(config.model), *(trained if config.model.words is None else [])])
     _show_parameters(parameters)
 
 

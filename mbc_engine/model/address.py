@@ -19,7 +19,7 @@ from torch.nn import functional
 from mbc_engine.model.amortizer import mean_pooled
 from mbc_engine.model.kmeans import kmeans
 
-# Chosen on paragraphs of Wikipedia articles that neither the books nor `squad_val` come from.
+# Chosen on questions to six articles that neither the books nor `squad_val` come from.
 LENGTH_SHARE = 0.25
 FOCUS = 0.2
 # A bank's spread counts as if it had this many more chunks of ordinary texts.
@@ -70,7 +70,8 @@ class Address(nn.Module):
         return self._turned(sentence_vectors - self.question_mean)
 
     def _turned(self, centred: Tensor) -> Tensor:
-        return functional.linear(centred, self.basis).unflatten(-1, (self.tokens, self.dim))
+        turned: Tensor = functional.linear(centred, self.basis)
+        return turned.view(*turned.shape[:-1], self.tokens, self.dim)
 
     def encode(self, vectors: Tensor) -> Tensor:
         """Index of the nearest code at every position: [B, tokens, dim] -> [B, tokens] int64; the lowest wins a tie."""
@@ -98,7 +99,8 @@ class Address(nn.Module):
         flat = questions.flatten(1)
         unit = functional.normalize(flat if focus is None else flat @ focus, dim=-1).view_as(questions)
         products = torch.einsum("btd,tjd->btj", unit, self.books)
-        return (products - LENGTH_SHARE * self.books.square().sum(-1)) * self.log_scale.exp()
+        worths: Tensor = (products - LENGTH_SHARE * self.books.square().sum(-1)) * self.log_scale.exp()
+        return worths
 
     @torch.no_grad()
     def focus(self, codes: Tensor) -> Tensor:
@@ -111,10 +113,11 @@ class Address(nn.Module):
         away = vectors - vectors.sum(0) / max(1, len(vectors))
         covariance = away.T @ away + ORDINARY_CHUNKS * torch.diag(self.spread.float())
         values, directions = torch.linalg.eigh(covariance / (len(seen) + ORDINARY_CHUNKS))
-        return (directions * values ** -FOCUS) @ directions.T
+        focus: Tensor = (directions * values**-FOCUS) @ directions.T
+        return focus
 
     @torch.no_grad()
-    def fit(self, documents: Tensor, questions: Tensor, *, iterations: int = 8) -> None:
+    def fit(self, documents: Tensor, questions: Tensor, *, iterations: int = 20) -> None:
         """Set means, basis, spread and books by unit sentence vectors of documents [N, E] and questions [M, E].
 
         Raises:

@@ -65,46 +65,48 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
 
 def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     """Put loaded parts together with initialised ones, KV-LoRA left out."""
-    shape = pretrained.base.shape
+    shape, words = pretrained.base.shape, settings.words
+    # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
+    documents = (
+        _text_encoder(pretrained.documents, settings.documents, settings, shape.dim)
+        if words is None
+        else _word_encoder(pretrained.documents, settings.documents, words, shape.dim)
+    )
     questions = _text_encoder(pretrained.questions, settings.questions, settings, shape.dim)
-    aggregator = Aggregator(
-        shape.dim,
-        blocks=settings.aggregator.blocks,
-        heads=settings.aggregator.heads,
-        head_dim=settings.aggregator.head_dim,
-        # The published feed-forward is as wide as the model, but never wider than the setting.
-        hidden=min(shape.dim, settings.aggregator.hidden),
-    )
-    prefix = PrefixNetwork(
-        shape.dim,
-        shape.layers,
-        shape.kv_heads,
-        shape.head_dim,
-        columns=settings.prefix.columns,
-        hidden=settings.prefix.hidden,
-        slot_embedding=settings.prefix.slot_embedding,
-    )
-    if settings.words is not None:
-        return WordMBC(
-            settings,
-            base=pretrained.base,
-            documents=_word_encoder(pretrained.documents, settings.documents, settings.words, shape.dim),
-            questions=questions,
-            codebook=_word_codebook(pretrained, settings.words, settings.codebook),
-            aggregator=aggregator,
-            prefix=prefix,
-            router=None,
-        )
-    return MBC(
+    codebook: Codebook | WordCodebook | None = None
+    if words is not None:
+        codebook = _word_codebook(pretrained, words, settings.codebook)
+    elif settings.quantised:
+        codebook = _codebook(settings.codebook, shape.dim, settings.tokens)
+    return (MBC if words is None else WordMBC)(
         settings,
         base=pretrained.base,
-        documents=_text_encoder(pretrained.documents, settings.documents, settings, shape.dim),
+        documents=documents,
         questions=questions,
-        codebook=_codebook(settings.codebook, shape.dim, settings.tokens) if settings.quantised else None,
-        aggregator=aggregator,
-        prefix=prefix,
-        router=Router(shape.dim) if settings.routing else None,
+        codebook=codebook,
+        aggregator=Aggregator(
+            shape.dim,
+            blocks=settings.aggregator.blocks,
+            heads=settings.aggregator.heads,
+            head_dim=settings.aggregator.head_dim,
+            hidden=_hidden(settings, shape.dim),
+        ),
+        prefix=PrefixNetwork(
+            shape.dim,
+            shape.layers,
+            shape.kv_heads,
+            shape.head_dim,
+            columns=settings.prefix.columns,
+            hidden=settings.prefix.hidden,
+            slot_embedding=settings.prefix.slot_embedding,
+        ),
+        router=Router(shape.dim) if settings.routing and words is None else None,
     )
+
+
+def _hidden(settings: ModelSettings, dim: int) -> int:
+    """The published feed-forward is as wide as the model, never wider than the setting; one over words is as set."""
+    return settings.aggregator.hidden if settings.words else min(dim, settings.aggregator.hidden)
 
 
 def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSettings, dim: int) -> TextEncoder:
@@ -124,6 +126,11 @@ def _let_train(encoder: Encoder, own: EncoderSettings) -> None:
 
 
 def _word_encoder(encoder: Encoder, own: EncoderSettings, words: WordSettings, dim: int) -> WordEncoder:
+    if encoder.is_encoder_decoder:
+        raise ModelError(
+            f"Words are told by the states of an encoder-only model, and {own.name} is none.",
+            hint="Set model.documents.name to a model like BERT.",
+        )
     _let_train(encoder, own)
     amortizer = WordAmortizer(encoder.model, dim, words=words.words, role_dim=words.role_dim)
     return WordEncoder(amortizer, encoder.tokenizer, own.window, encoder.packed_from)

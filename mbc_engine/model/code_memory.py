@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from mbc_engine.model.memory import Chosen, Group, Lengths, Masses, Memory, Rows
 from mbc_engine.model.parts import parts_of
 from mbc_engine.model.router import Routing
 from mbc_engine.model.vector_memory import VectorMemory
+
+# Places in a large memory that a sample is taken from.
+_RUNS: Final = 8
 
 
 class CodedMemory(ABC):
@@ -51,7 +55,7 @@ class CodedMemory(ABC):
         """How often each code occurs, [levels, positions, num_codes]."""
 
     @abstractmethod
-    def _codes_at(self, chunks: NDArray[np.int64]) -> Codes:
+    def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
         """The codes of chunks by their indices [n]: [n, T, levels]."""
 
     def __len__(self) -> int:
@@ -92,12 +96,22 @@ class CodedMemory(ABC):
 
     def chosen(self, chunks: NDArray[np.int64]) -> Chosen:
         """See `Memory`."""
-        own = self._codes_at(chunks.ravel())
+        own = self.codes_at(chunks.ravel())
         codes = own.reshape(*chunks.shape, *own.shape[1:])
         indices, weights = as_indices(codes, self._codebook), None
         if self._weights is not None:
             weights = torch.from_numpy(log_of(self._weights[chunks])).to(indices.device)
         return Chosen(self._codebook.lookup(indices), weights, codes)
+
+    def sample(self, most: int) -> Codes:
+        """The codes of at most `most` of the chunks that weigh something, [n, T, levels]: of all, or of some runs."""
+        there = np.arange(self._chunks()) if self._weights is None else np.flatnonzero(self._weights > 0)
+        if len(there) > most:
+            # Neighbours lie in one block of a bank; single chunks from everywhere would take all blocks.
+            run = most // _RUNS
+            starts = np.linspace(0, len(there) - run, _RUNS).astype(np.int64)
+            there = there[(starts[:, None] + np.arange(run)).ravel()]
+        return self.codes_at(there)
 
     def groups(self, size: int) -> Iterator[Group]:
         """See `Memory`. Groups of residual codes are read as the vectors they stand for."""
@@ -182,7 +196,7 @@ class CodeMemory(CodedMemory):
     def _counts(self) -> NDArray[np.int64]:
         return count(self._codes, shape_of(self._codebook))
 
-    def _codes_at(self, chunks: NDArray[np.int64]) -> Codes:
+    def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
         return self._codes[chunks]
 
 
@@ -219,7 +233,7 @@ class BankMemory(CodedMemory):
     def _counts(self) -> NDArray[np.int64]:
         return self._bank.counts()
 
-    def _codes_at(self, chunks: NDArray[np.int64]) -> Codes:
+    def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
         return self._bank.codes_at(chunks)
 
 

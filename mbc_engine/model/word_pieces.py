@@ -55,6 +55,9 @@ class PieceAligner:
             texts: the texts.
             offsets: first character and end of the encoder's tokens, [B, S, 2]; alike for one without characters.
         """
+        # Said each time: a tokenizer stays as whoever used it last wanted it.
+        self._base.no_truncation()
+        self._base.encode_special_tokens = True  # "<|endoftext|>" in a document is text, as it is to the base LM
         cuts = self._base.encode_batch(list(texts), add_special_tokens=False)
         rows = [
             _aligned(text, tokens, cut.ids, cut.offsets)

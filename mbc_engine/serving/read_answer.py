@@ -102,7 +102,7 @@ def find_answers(
         spans = reader.find(
             [questions[index] for index in asked],
             [[source.passage or "" for source in readable[index]] for index in asked],
-            priors=[[_log(source.share) for source in readable[index]] for index in asked],
+            priors=[log_priors([source.share for source in readable[index]]) for index in asked],
         )
         for index, span in zip(asked, spans, strict=True):
             if span is not None:
@@ -130,6 +130,11 @@ def say_answers(
     ]
 
 
+def log_priors(shares: Sequence[float]) -> list[float]:
+    """Shares that routing gives as a reader takes them; also where one of them is too small for a number."""
+    return [math.log(max(share, sys.float_info.min)) for share in shares]
+
+
 def _answer(span: "Span", source: Source) -> ReadAnswer:
     sentence = _sentences_around(source.passage or "", span.start, span.end)
     return ReadAnswer(" ".join(span.text.split()), source.path, source.part, sentence)
@@ -139,7 +144,3 @@ def _sentences_around(passage: str, start: int, end: int) -> str:
     """The sentences that a span lies in, on one line; nearly always it is one."""
     around = (passage[first:last] for first, last in split_sentences(passage) if first < end and last > start)
     return " ".join(" ".join(around).split())
-
-
-def _log(share: float) -> float:
-    return math.log(max(share, sys.float_info.min))

@@ -29,6 +29,7 @@ from mbc_engine.model.aggregator import Aggregator
 from mbc_engine.model.amortizer import EncoderAmortizer
 from mbc_engine.model.base import BaseLM, load_base
 from mbc_engine.model.encoders import load_encoder
+from mbc_engine.model.kmeans import kmeans
 from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.salience import Salience, chosen
 from mbc_engine.model.tensor_file import write_tensors
@@ -38,7 +39,7 @@ from mbc_engine.model.word_pieces import Pieces
 ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 LATENTS, WORDS, ROLE_DIM = 8, 52, 64
 # How often a document comes from which dataset.
-MIXTURE = {"news": 0.45, "squad": 0.2, "reddit": 0.09, "amazon": 0.09, "newspapers": 0.09, "sentences": 0.08}
+MIXTURE = {"news": 0.6, "squad": 0.16, "reddit": 0.05, "amazon": 0.05, "newspapers": 0.08, "sentences": 0.06}
 HELD_OUT = 100  # documents at the end of "squad" that are validated on
 OCCURRENCES = 4
 
@@ -283,6 +284,27 @@ def train_salience(model: WordMemory, datasets: dict[str, Dataset], *, steps: in
 
 
 @torch.no_grad()
+def start_roles(model: WordMemory, data: dict[str, Chosen], *, seed: int, sample: int = 20_000) -> None:
+    """Roles start as clusters of the principal components of words' states, each component as wide as the others."""
+    chance = np.random.default_rng(seed)
+    states = torch.cat([own.states[own.place >= 0] for own in data.values()])
+    states = states[torch.from_numpy(chance.choice(len(states), min(sample, len(states)), replace=False))].float()
+    mean = states.mean(0)
+    values, directions = torch.linalg.eigh((states - mean).T @ (states - mean) / len(states))
+    model.told.weight.copy_((directions[:, -ROLE_DIM:] / values[-ROLE_DIM:].sqrt()).T)
+    model.told.bias.copy_(-model.told.weight @ mean)
+    torch.manual_seed(seed)
+    model.codebook.role_book.copy_(kmeans(model.told(states), model.codebook.roles).centres)
+
+
+@torch.no_grad()
+def reset_roles(model: WordMemory, used: Tensor, contexts: Tensor) -> None:
+    """Give roles that no word plays any more the contexts of some words (paper, equation 2)."""
+    dead = (used == 0).nonzero().flatten()
+    model.codebook.role_book[dead] = contexts[torch.randperm(len(contexts))[: len(dead)]]
+
+
+@torch.no_grad()
 def validate(model: WordMemory, data: Chosen, documents: Sequence[int]) -> str:
     """EM and F1 with a question's own document alone, and how many answers are among the words at all."""
     model.eval()
@@ -311,7 +333,7 @@ class Checkpoint:
         self.path, self.model, self.optimizer = path, model, optimizer
 
     def _own(self) -> dict[str, Tensor]:
-        others = ("questions.encoder.", "codebook.address.", "base.model.lm_head.")
+        others = ("questions.encoder.", "codebook.address.", "codebook.rarity", "base.model.lm_head.")
         return {name: value for name, value in self.model.state_dict().items() if not name.startswith(others)}
 
     def save(self, step: int) -> None:
@@ -355,7 +377,7 @@ def finish(model: WordMemory, out: Path) -> None:
         "aggregator": model.aggregator,
         "prefix": model.prefix,
     }
-    others = ("questions.amortizer.encoder.", "codebook.address.")
+    others = ("questions.amortizer.encoder.", "codebook.address.", "codebook.rarity")
     tensors = {f"{part}.{name}": value for part, own in parts.items() for name, value in own.state_dict().items()}
     own = {name: value.contiguous() for name, value in tensors.items() if not name.startswith(others)}
     write_tensors(out / "memory.safetensors", own, {})
@@ -367,8 +389,10 @@ def main() -> None:
     parser.add_argument("--base", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--salience-steps", type=int, default=1500)
-    parser.add_argument("--pointing-steps", type=int, default=1500, help="steps before the base LM joins in")
-    parser.add_argument("--steps", type=int, default=9000)
+    parser.add_argument(
+        "--pointing-steps", type=int, default=1200, help="steps before the base LM joins in, at every other one"
+    )
+    parser.add_argument("--steps", type=int, default=6500)
     parser.add_argument("--documents", type=int, default=20, help="documents of a step")
     parser.add_argument("--questions", type=int, default=5, help="most questions about one of them")
     parser.add_argument("--learning-rate", type=float, default=1.5e-3)
@@ -410,16 +434,20 @@ def main() -> None:
     vocabulary = base.model.get_input_embeddings().weight.detach().clone()
     data = {name: Chosen(one, model.salience, vocabulary) for name, one in datasets.items()}
     print("words chosen", flush=True)
+    if first == 0:
+        start_roles(model, {name: data[name] for name in MIXTURE}, seed=args.seed)
     sampler = Sampler({name: data[name] for name in MIXTURE}, args.documents, args.questions, args.seed)
     held_out = list(range(len(datasets["squad"].texts)))[-HELD_OUT:]
 
     began, seen = time.monotonic(), []
+    used = torch.zeros(model.codebook.roles)
     for step in range(first, args.steps):
         for group in optimizer.param_groups:
             group["lr"] = group["peak"] * learning_rate(step, args.steps)
         torch.manual_seed(args.seed * 1_000_003 + step)
         batch = sampler.batch(step)
-        speaks = step >= args.pointing_steps
+        # The base LM is most of a step's work and learns sooner than pointing does.
+        speaks = step >= args.pointing_steps and step % 2 == 1
         # Half of the steps have two documents to read, as an answer may have; some questions have none.
         other = (batch.own + torch.randint(1, args.documents, (1,))) % args.documents if torch.rand(()) < 0.5 else None
         without = torch.rand(len(batch.asked)) < 0.1 if speaks else torch.zeros(len(batch.asked), dtype=torch.bool)
@@ -441,18 +469,22 @@ def main() -> None:
         nn.utils.clip_grad_norm_([*own, *of_base], 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        seen.append((pointing.item(), question.item(), told.loss.item()))
+        seen.append((pointing.item(), question.item() if speaks else np.nan, told.loss.item()))
+        used += torch.bincount(told.roles.flatten(), minlength=len(used))
+        if (step + 1) % 50 == 0:
+            reset_roles(model, used, model.told(batch.states).flatten(0, 1))
         if (step + 1) % 100 == 0:
-            pointing_mean, question_mean, book_mean = np.mean(seen[-100:], 0)
-            used = len(told.roles.unique())
+            pointing_mean, question_mean, book_mean = np.nanmean(seen[-100:], 0)
             print(
                 f"step {step + 1}/{args.steps}  pointing {pointing_mean:.3f}  question {question_mean:.3f}  "
-                f"roles {book_mean:.3f} ({used})  {time.monotonic() - began:.0f} s",
+                f"roles {book_mean:.3f} ({int((used > 0).sum())})  {time.monotonic() - began:.0f} s",
                 flush=True,
             )
+        if (step + 1) % 50 == 0:
+            used.zero_()
         if (step + 1) % args.save_every == 0 or step + 1 == args.steps:
             checkpoint.save(step + 1)
-        if speaks and ((step + 1) % args.validate_every == 0 or step + 1 == args.steps):
+        if step >= args.pointing_steps and ((step + 1) % args.validate_every == 0 or step + 1 == args.steps):
             for name, documents in (("validation", list(range(150))), ("squad", held_out)):
                 print(f"  {name}: {validate(model, data[name], documents)}", flush=True)
     finish(model, args.out)

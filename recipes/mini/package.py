@@ -1,7 +1,7 @@
 """Put what was trained for `mini` together and into the package, in half precision.
 
-python recipes/mini/package.py --memory build/mini/memory --address build/mini/address.safetensors \\
-    --reader build/mini/reader --out mbc_engine/models/mini
+python recipes/mini/package.py --memory build/mini/memory --address build/mini/address/address.safetensors \\
+    --rarity build/mini/rarity.safetensors --reader build/mini/reader --out mbc_engine/models/mini
 """
 
 import argparse
@@ -26,6 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memory", type=Path, required=True, help="what memory.py made")
     parser.add_argument("--address", type=Path, required=True, help="what address.py made")
+    parser.add_argument("--rarity", type=Path, required=True, help="what rarity.py made")
     parser.add_argument("--reader", type=Path, help="what reader.py made; without it, mini has no reader")
     parser.add_argument("--out", type=Path, required=True, help="the package's folder for it")
     args = parser.parse_args()
@@ -39,6 +40,7 @@ def main() -> None:
     model = build(here, load_pretrained(here))
     state = load_file(args.memory / "memory.safetensors")
     state |= {f"codebook.address.{name}": value for name, value in load_file(args.address).items()}
+    state |= {f"codebook.{name}": value for name, value in load_file(args.rarity).items()}
     load_trained_state(model, state, args.memory)
     shutil.rmtree(args.out / ADAPTER, ignore_errors=True)
     save_model(model, config, args.out, dtype=torch.float16)

@@ -2,9 +2,9 @@
 
     python recipes/mini/reader_calibration.py --data ../shared/data --reader build/mini/reader
 
-Takes questions of the training sets that stage 5 held out, each with the five paragraphs of its set whose sentence
-vectors are nearest. Chooses the weight of the prior with which most answers are right, then the threshold with which
-the reader is right most often when half the questions have lost the right paragraph. Changes `reader.toml` alone.
+Takes questions of training sets that stage 5 held out or never read, each with the five paragraphs of its set whose
+sentence vectors are nearest. Chooses the weight of the prior with which most answers are right, then the threshold with
+which the reader is right most often when half the questions have lost the right paragraph. Changes `reader.toml` alone.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from mbc_engine.metrics import compare
 from mbc_engine.model.encoders import Encoder, load_encoder
 from mbc_engine.model.span_reader import SpanReader, load_span_reader, save_span_reader
 
-SETS = ("squad_train_part", "squadshifts_reddit", "squadshifts_amazon")
+# Questions that say what they are about; those on reviews and posts ("What size is it?") cannot be routed.
+SETS = ("squad_train_part", "archivalqa_like")
 TEMPERATURES = tuple(0.01 * 2 ** (step / 2) for step in range(10))
 PRIOR_WEIGHTS = tuple(0.25 * step for step in range(25))
 
@@ -45,13 +46,13 @@ class Choice:
 
 def similarities(encoder: Encoder, questions: Sequence[str], passages: Sequence[str]) -> np.ndarray:
     """Cosines of sentence vectors, [Q, P]."""
-    vectors = [
-        sentence_vectors(
-            encoder.model, encoder.tokenizer(list(texts), add_special_tokens=False)["input_ids"], encoder.tokenizer, 254
-        )
+    asked, read = (
+        encoder.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
         for texts in (questions, passages)
-    ]
-    return vectors[0] @ vectors[1].T
+    )
+    asked_vectors = sentence_vectors(encoder.model, asked, encoder.tokenizer, 254)
+    vectors: np.ndarray = asked_vectors @ sentence_vectors(encoder.model, read, encoder.tokenizer, 254).T
+    return vectors
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:

@@ -62,6 +62,42 @@ def test_a_sum_by_hand() -> None:
     assert block.sums(CodeTables(shape, worths)).tolist() == [[21, 44, 12]]
 
 
+@given(shape=SHAPES, chunks=st.integers(1, 20), seed=st.integers(0, 100))
+@settings(max_examples=50, deadline=None)
+def test_places_worth_nothing_change_no_sum(shape: CodeShape, chunks: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels)).astype(np.uint16)
+    worths = random.normal(size=(2, shape.tokens, shape.levels, shape.num_codes)).astype(np.float32)
+    worths[:, random.integers(0, 2, shape.tokens).astype(bool)] = 0
+    worths[0, 0] = 0  # what one question does not look at may be worth something to another
+    sums = block_of(shape, codes).sums(CodeTables(shape, worths))
+    np.testing.assert_allclose(sums, slow_sums(codes, worths), rtol=1e-4, atol=1e-4)
+
+
+def test_only_places_worth_something_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def spied(*arguments: Any) -> Any:
+        for rows, place, values in columns(*arguments):
+            looked.append(place)
+            yield rows, place, values
+
+    monkeypatch.setattr("mbc_engine.bank.packed.columns", spied)
+    worths = np.zeros((2, 4, 1, 8), np.float32)
+    worths[1, 2, 0, 5] = -1
+    shape = CodeShape(4, 1, 8, per_position=True)
+    assert block_of(shape, np.full((2, 4, 1), 5)).sums(CodeTables(shape, worths)).tolist() == [[0, 0], [-1, -1]]
+    assert set(looked) == {2}
+
+
+def test_bits_that_are_no_code_are_found_where_nothing_is_worth_anything() -> None:
+    shape = CodeShape(2, 1, 3, per_position=True)
+    worths = np.zeros((1, 2, 1, 3), np.float32)
+    block = PackedBlock(shape, bytes([0b00_01_10_11]), np.array([2]))
+    with pytest.raises(ValueError, match="no code"):
+        block.sums(CodeTables(shape, worths))
+
+
 @pytest.mark.parametrize(
     ("data", "chunks"),
     [

@@ -206,6 +206,19 @@ def test_a_run_without_a_model_is_told(mbc, run):
     assert shown.stderr == "Error: The run first has no model yet.\n  `mbc runs show first` shows how far it is.\n"
 
 
+def test_the_words_of_a_chunk_are_told(mbc, home, tiny):
+    words = "model.words={ words = 5, role_dim = 6, heads = 2, address = 3, address_dim = 4 }"
+    settings = ("model.routing=true", "model.read=routed", "model.codebook.codes=64", words)
+    (home / "words.toml").write_text(tiny.config("gpt2", "bert", *settings).to_toml())
+    lines = mbc("models", "show", "words.toml").stdout.splitlines()
+    assert "a chunk    9.75 B: 5 words of 2 codes and an address of 3 codes, below 64" in lines
+    assert not any(line.startswith("train") for line in lines)
+    told = json.loads(mbc("models", "show", "words.toml", "--json").stdout)
+    shape = {"tokens": 13, "levels": 1, "num_codes": 64, "per_position": True, "bits_per_chunk": 78}
+    assert told["codes"] == shape
+    assert "codebook" in [part["part"] for part in told["parameters"]["parts"]]
+
+
 def test_where_sizes_are_not_known_all_else_is_shown(mbc, home, preset):
     path = home / "own.toml"
     path.write_text(preset.read_text().replace("[model]\nbase = ", '[model]\nbase = "some/model" # ', 1))

@@ -86,6 +86,21 @@ def test_training_can_start_from_a_model(mbc, preset, data, model):
     assert result.exit_code == 0
 
 
+def test_models_that_remember_words_are_not_trained_here(mbc, preset, data, home, tiny):
+    words = ("--set", "model.read=routed", "--set", "model.words={}")
+    (home / "words").mkdir()
+    config = tiny.config("gpt2", "bert", "model.routing=true", "model.read=routed", "model.words={}")
+    (home / "words" / "config.toml").write_text(config.to_toml())
+    (home / "words" / "model.safetensors").touch()
+    before = sorted(home.rglob("*"))
+    for arguments in (words, ("--from", home / "words")):
+        result = mbc("train", "--preset", preset, "--data", data, "--run", "./run", *arguments)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "remembers words" in result.stderr
+        assert "--list-presets" in result.stderr
+    assert sorted(home.rglob("*")) == before
+
+
 def test_a_run_is_not_overwritten(mbc, preset, data, home):
     arguments = ("train", "--preset", preset, "--data", data, "--run", "./run", "--set", "training.epochs=1")
     assert mbc(*arguments).exit_code == 0

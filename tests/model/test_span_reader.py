@@ -206,7 +206,7 @@ def test_what_stands_beside_in_a_batch_changes_nothing(learnt: SpanReader) -> No
 
 def test_a_saved_reader_finds_the_same(learnt: SpanReader, tmp_path: Path) -> None:
     save_span_reader(learnt, tmp_path / "reader", torch.float32)
-    loaded = load_span_reader(tmp_path / "reader")
+    loaded = load_span_reader(tmp_path / "reader", dtype=torch.float32)
     questions, passages = ["Where did Adabo move?"], [["Adabo moved to Aalen.", "Hugo moved to Haifa."]]
     assert loaded.find(questions, passages, priors=[[-1.0, -2.0]]) == learnt.find(
         questions, passages, priors=[[-1.0, -2.0]]
@@ -235,6 +235,16 @@ def test_an_encoder_that_computes_in_bfloat16_finds_about_the_same(learnt: SpanR
     (coarse,) = learnt.compute_in(torch.bfloat16).find(questions, passages)
     assert exact is not None and coarse is not None
     assert coarse.margin == pytest.approx(exact.margin, abs=0.2)
+
+
+@pytest.mark.parametrize(("multiplies", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_a_cpu_that_multiplies_bfloat16_computes_in_it(
+    learnt: SpanReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, multiplies: bool, expected: torch.dtype
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: multiplies)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    save_span_reader(learnt, tmp_path)
+    assert load_span_reader(tmp_path).encoder.get_input_embeddings().weight.dtype == expected
 
 
 def test_a_folder_without_a_reader_is_refused(tmp_path: Path) -> None:

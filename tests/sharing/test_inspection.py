@@ -230,6 +230,12 @@ def test_a_model_that_is_there_to_be_compared_is_not_shared(tiny, tmp_path, sett
     assert reason in refused(tmp_path / "m")
 
 
+def test_a_model_that_remembers_words_is_not_shared(saved):
+    config = (saved / "config.toml").read_text()
+    (saved / "config.toml").write_text(config.replace('read = "flat"', 'read = "routed"') + "\n[model.words]\n")
+    assert "it remembers words; such models come with mbc and are not shared yet" in refused(saved)
+
+
 def test_a_reader_tells_its_encoder_and_what_it_holds(with_reader):
     model = inspect(with_reader, "It", WAY_OUT)
     assert model.reader == model.pretrained["encoder of the reader"] == "tiny/bert"

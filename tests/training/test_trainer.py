@@ -455,6 +455,17 @@ def test_training_starts_from_a_given_model(tiny: Any, tmp_path: Path, start: Ru
     assert all(torch.equal(value, second[name]) for name, value in first.items() if "codebook" not in name)
 
 
+def test_models_that_remember_words_are_made_elsewhere(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    words = ("model.routing=true", "model.read=routed", "model.words={}")
+    with pytest.raises(ConfigError, match="The model to train remembers words; such a model is made by recipes/mini"):
+        start(tiny.config("gpt2", "bert", *words), "run")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.toml").write_text(tiny.config("gpt2", "bert", *words).to_toml())
+    with pytest.raises(ConfigError, match="model remembers words"):
+        start(tiny.config(), "run", start=tmp_path / "model")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_batch_in_parts_has_the_gradient_of_the_weighted_mean(
     tiny: Any, start: Runner, examples: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

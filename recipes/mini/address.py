@@ -1,0 +1,206 @@
+"""The addresses of `mini`: where chunks are found. No gradients: the encoder stays as it is, books come by k-means.
+
+    python recipes/mini/address.py --data ../shared/data --out build/mini/address
+
+Reads Wikipedia paragraphs and the paragraphs and questions of QA training sets, computes their sentence vectors, which
+are kept in `--out` part by part, and writes `address.safetensors`. Run again, it goes on from the last part kept. Six
+articles of SQuAD's training set are held out: the settings were chosen on their questions.
+Runs unchanged on a GPU (`--device cuda`).
+"""
+
+import argparse
+import json
+import lzma
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import functional
+
+from mbc_engine.model.address import Address
+from mbc_engine.model.amortizer import mean_pooled
+from mbc_engine.model.encoders import Encoder, load_encoder
+
+ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+QA_SETS = ("squad_train_part", "archivalqa_like", "squadshifts_reddit", "squadshifts_amazon")
+HELD_OUT = (
+    "2008_Sichuan_earthquake",
+    "Beyoncé",
+    "Frédéric_Chopin",
+    "IPod",
+    "New_York_City",
+    "Sino-Tibetan_relations_during_the_Ming_dynasty",
+)
+ARTICLES_IN_PART = 600
+OTHERS = 6000  # paragraphs beside those asked about
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Paragraphs, questions, and which paragraph each question is about."""
+
+    paragraphs: list[str]
+    questions: list[str]
+    about: list[int]
+
+
+def asked(data: Path, name: str, wanted: Callable[[str], bool] = lambda title: True) -> Asked:
+    """A QA set's paragraphs, each once, and questions; of the titles that are wanted."""
+    with lzma.open(data / "qa" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
+        rows = [row for row in map(json.loads, file) if wanted(row["title"])]
+    places = {text: place for place, text in enumerate(dict.fromkeys(row["text"] for row in rows))}
+    return Asked(list(places), [row["question"].strip() for row in rows], [places[row["text"]] for row in rows])
+
+
+def articles(data: Path, *files: int) -> list[str]:
+    """The articles of these Wikipedia files."""
+    texts = [lzma.decompress((data / "text" / f"wikipedia-{file}.txt.xz").read_bytes()).decode() for file in files]
+    return [article.strip() for text in texts for article in text.split("\n\n\n")]
+
+
+def paragraphs(article: str, chance: random.Random, most: int, longest: int) -> list[str]:
+    """At most so many neighbouring paragraphs of an article, of 300 to `longest` characters."""
+    suitable = [line for line in article.split("\n")[1:] if 300 <= len(line) <= longest]
+    start = chance.randint(0, max(0, len(suitable) - most))
+    return suitable[start : start + most]
+
+
+class Vectors:
+    """Sentence vectors, computed once and kept in a folder."""
+
+    def __init__(self, folder: Path, device: str) -> None:
+        self.folder, self.device = folder, device
+        self._encoder: Encoder | None = None
+
+    def of(self, name: str, texts: Callable[[], list[str]]) -> Tensor:
+        """The vectors kept under this name, or else those of the texts: [N, E], float32."""
+        path = self.folder / f"{name}.npy"
+        if not path.exists():
+            started = time.monotonic()
+            vectors = self._compute(texts())
+            partial = path.with_suffix(".partial")
+            with partial.open("wb") as file:
+                np.save(file, vectors.half().cpu().numpy())
+            partial.rename(path)
+            print(f"{name}: {len(vectors):,} texts, {time.monotonic() - started:.0f} s", flush=True)
+        return torch.from_numpy(np.load(path)).float().to(self.device)
+
+    @torch.no_grad()
+    def _compute(self, texts: list[str], tokens: int = 2560) -> Tensor:
+        """Batches of texts of one length, as many as come to so many tokens."""
+        if self._encoder is None:
+            self._encoder = load_encoder(ENCODER, device=self.device)
+        model, tokenizer = self._encoder.model.eval(), self._encoder.tokenizer
+        ids = tokenizer(texts, truncation=True, max_length=256)["input_ids"]
+        order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))
+        vectors = torch.zeros(len(ids), model.config.hidden_size, device=self.device)
+        while order:
+            count = max(1, tokens // len(ids[order[0]]))
+            rows, order = order[:count], order[count:]
+            batch = tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt").to(self.device)
+            with torch.autocast(self.device, torch.bfloat16):
+                states = model(**batch).last_hidden_state
+            vectors[rows] = mean_pooled(states.float(), batch["attention_mask"])
+        return vectors
+
+
+def ranks(scores: Tensor, about: Tensor) -> Tensor:
+    """How many documents come before the right one, [questions, documents] -> [questions]."""
+    return (scores > scores.gather(1, about.unsqueeze(1))).sum(1)
+
+
+def share(ranks: Tensor) -> str:
+    """Right one first / in the first five, in percent."""
+    return " / ".join(f"{100 * (ranks < limit).float().mean():.1f}" for limit in (1, 5))
+
+
+def scores(address: Address, questions: Tensor, codes: Tensor, focus: Tensor | None) -> Tensor:
+    """Questions' vectors and chunks' codes -> [questions, chunks], a look-up at a time."""
+    tables = address.tables(questions, focus)
+    return torch.stack([tables[:, place, codes[:, place]] for place in range(address.tokens)]).sum(0)
+
+
+@torch.no_grad()
+def measure(address: Address, documents: Tensor, questions: Tensor, about: Tensor, others: Tensor) -> None:
+    """Print how often the right document comes first and in five: by the float vectors, and by addresses."""
+    asking = address.of_questions(questions)
+    for bank in (documents, torch.cat([documents, others])):
+        codes = address.encode(address.of_documents(bank))
+        print(
+            f"  of {len(bank):,}:  float {share(ranks(questions @ bank.T, about))}"
+            f"   addresses {share(ranks(scores(address, asking, codes, None), about))}"
+            f"   with focus {share(ranks(scores(address, asking, codes, address.focus(codes)), about))}",
+            flush=True,
+        )
+
+
+@torch.no_grad()
+def fit_scale(address: Address, documents: Tensor, questions: Tensor, about: Tensor) -> None:
+    """Set the scale to the likeliest for these questions."""
+    address.log_scale.zero_()
+    codes = address.encode(address.of_documents(documents))
+    plain = scores(address, address.of_questions(questions), codes, address.focus(codes))
+    candidates = torch.linspace(1.5, 4.5, 61, device=plain.device)
+    losses = torch.stack([functional.cross_entropy(plain * scale.exp(), about) for scale in candidates])
+    address.log_scale.copy_(candidates[losses.argmin()])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--parts", type=int, default=4, help=f"of Wikipedia, {ARTICLES_IN_PART} articles each; up to 11"
+    )
+    parser.add_argument("--dim", type=int, default=8)
+    parser.add_argument("--iterations", type=int, default=20, help="of k-means")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    vectors = Vectors(args.out, args.device)
+
+    long = [article for article in articles(args.data, 0, 1, 2) if len(article) > 4000]
+    random.Random(1).shuffle(long)
+    documents = []
+    for part in range(args.parts):
+        first = part * ARTICLES_IN_PART
+        chance, chosen = random.Random(first), long[first : first + ARTICLES_IN_PART]
+        lines = [line for article in chosen for line in paragraphs(article, chance, 8, 1000)]
+        documents.append(vectors.of(f"wikipedia-{part}", lambda lines=lines: lines))
+    others_chance = random.Random(7)
+    lines = [line for article in articles(args.data, 3) for line in paragraphs(article, others_chance, 4, 1500)]
+    others = vectors.of("others", lambda: lines[:OTHERS])
+    for name in QA_SETS:
+        training = asked(args.data, name, lambda title: title not in HELD_OUT)
+        documents.append(vectors.of(f"{name}-documents", lambda training=training: training.paragraphs))
+    squad = asked(args.data, QA_SETS[0], lambda title: title not in HELD_OUT)
+    questions = vectors.of(f"{QA_SETS[0]}-questions", lambda: squad.questions)
+
+    address = Address(documents[0].shape[1], 0, dim=args.dim).to(args.device)
+    address.fit(torch.cat(documents), questions, iterations=args.iterations)
+    for name, evaluated in (
+        ("held-out", asked(args.data, QA_SETS[0], lambda title: title in HELD_OUT)),
+        ("squad_val", asked(args.data, "squad_val")),
+    ):
+        its_documents = vectors.of(f"{name}-documents", lambda evaluated=evaluated: evaluated.paragraphs)
+        its_questions = vectors.of(f"{name}-questions", lambda evaluated=evaluated: evaluated.questions)
+        about = torch.tensor(evaluated.about, device=args.device)
+        if name == "held-out":
+            fit_scale(address, its_documents, its_questions, about)
+        print(f"{name}, {len(about):,} questions, right paragraph first / in five (%)")
+        measure(address, its_documents, its_questions, about, others)
+    save_file({key: value.cpu() for key, value in address.state_dict().items()}, args.out / "address.safetensors")
+
+
+if __name__ == "__main__":
+    main()

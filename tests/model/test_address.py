@@ -1,0 +1,130 @@
+"""Addresses on books and vectors written out by hand."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
+
+from mbc_engine.model.address import FOCUS, LENGTH_SHARE, ORDINARY_CHUNKS, Address
+
+# Two positions of one dimension, three codes each.
+BOOKS = torch.tensor([[[0.0], [1.0], [-2.0]], [[0.5], [3.0], [3.0]]])
+NO_IDS, NO_EMBEDDINGS = torch.zeros(0), torch.zeros(0)
+
+
+def address_of(books: Tensor = BOOKS, *, scale: float = 1.0) -> Address:
+    tokens, num_codes, dim = books.shape
+    address = Address(tokens * dim, 0, tokens=tokens, dim=dim, num_codes=num_codes)
+    with torch.no_grad():
+        address.basis.copy_(torch.eye(tokens * dim))
+        address.books.copy_(books)
+        address.log_scale.fill_(math.log(scale))
+    return address
+
+
+def test_a_text_is_its_unit_mean_state_without_what_all_share_turned_into_positions() -> None:
+    address = address_of()
+    with torch.no_grad():
+        address.basis.copy_(torch.tensor([[0.0, 1.0], [2.0, 0.0]]))
+        address.document_mean.copy_(torch.tensor([0.1, 0.3]))
+        address.question_mean.copy_(torch.tensor([0.6, 0.0]))
+    # The mean of (2, 4) and (4, 4) is (3, 4), of length 5; the third state is masked.
+    states, mask = torch.tensor([[[2.0, 4.0], [4.0, 4.0], [90.0, 0.0]]]), torch.tensor([[1, 1, 0]])
+    documents = address.documents(states, mask, NO_IDS, NO_EMBEDDINGS)
+    torch.testing.assert_close(documents, torch.tensor([[[0.5], [1.0]]]))
+    questions = address.questions(states, mask, NO_IDS, NO_EMBEDDINGS)
+    torch.testing.assert_close(questions, torch.tensor([[[0.8], [0.0]]]))
+
+
+def test_every_position_takes_its_own_nearest_code_and_the_lowest_of_equals() -> None:
+    vectors = torch.tensor([[[0.6], [1.0]], [[-1.2], [9.0]], [[0.5], [1.75]]])
+    assert address_of().encode(vectors).tolist() == [[1, 0], [2, 1], [0, 0]]
+
+
+def test_codes_are_the_same_inside_autocast() -> None:
+    address = address_of(torch.tensor([[[1.0], [1.001]]]))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert address.encode(torch.tensor([[[1.0009]]])).tolist() == [[1]]
+
+
+@given(seed=st.integers(0, 1000), documents=st.integers(1, 5))
+def test_encoding_what_was_looked_up_gives_the_codes_back(seed: int, documents: int) -> None:
+    torch.manual_seed(seed)
+    address = address_of(torch.randn(3, 7, 2))
+    codes = torch.randint(7, (documents, 3))
+    assert torch.equal(address.encode(address.lookup(codes)), codes)
+
+
+def test_tables_hold_the_unit_questions_products_less_a_share_of_the_codes_squared_length() -> None:
+    # The question (3, 4) is (0.6, 0.8) at unit length.
+    (table,) = address_of(scale=10.0).tables(torch.tensor([[[3.0], [4.0]]]))
+    first = [0.0, 0.6 - LENGTH_SHARE, -1.2 - 4 * LENGTH_SHARE]
+    second = [0.4 - 0.25 * LENGTH_SHARE, 2.4 - 9 * LENGTH_SHARE, 2.4 - 9 * LENGTH_SHARE]
+    torch.testing.assert_close(table, 10 * torch.tensor([first, second]))
+
+
+def test_looking_up_and_adding_scores_documents_like_their_vectors() -> None:
+    torch.manual_seed(0)
+    address = address_of(torch.randn(3, 7, 2), scale=4.0)
+    codes, questions = torch.randint(7, (5, 3)), torch.randn(2, 3, 2)
+    tables = address.tables(questions).detach()
+    scores = [[sum(float(table[place, row[place]]) for place in range(3)) for row in codes] for table in tables]
+    vectors = address.lookup(codes).detach().flatten(1)
+    unit = functional.normalize(questions.flatten(1), dim=-1)
+    expected = 4 * (unit @ vectors.T - LENGTH_SHARE * vectors.square().sum(-1))
+    torch.testing.assert_close(torch.tensor(scores), expected)
+
+
+def test_focus_plays_down_the_directions_in_which_a_bank_differs_most() -> None:
+    address = address_of()
+    address.spread.copy_(torch.tensor([1.0, 4.0]))
+    # Vectors (0, 3) and (-2, 3): squares of (1, 0) and (-1, 0) away from their mean.
+    focus = address.focus(torch.tensor([[0, 1], [2, 1]]))
+    covariance = [(2 + ORDINARY_CHUNKS) / (2 + ORDINARY_CHUNKS), 4 * ORDINARY_CHUNKS / (2 + ORDINARY_CHUNKS)]
+    torch.testing.assert_close(focus, torch.diag(torch.tensor(covariance) ** -FOCUS))
+
+
+def test_focus_on_an_empty_bank_is_that_of_texts_at_large() -> None:
+    address = address_of()
+    address.spread.copy_(torch.tensor([1.0, 4.0]))
+    focus = address.focus(torch.zeros(0, 2, dtype=torch.int64))
+    torch.testing.assert_close(focus, torch.diag(torch.tensor([1.0, 4.0]) ** -FOCUS))
+
+
+def test_a_question_is_looked_at_in_focus_before_its_length_is_taken_off() -> None:
+    address, question = address_of(), torch.tensor([[[3.0], [2.0]]])
+    focused = address.tables(question, torch.diag(torch.tensor([1.0, 2.0])))
+    torch.testing.assert_close(focused, address.tables(torch.tensor([[[3.0], [4.0]]])))
+
+
+def test_fitting_centres_and_shares_the_directions_out_evenly() -> None:
+    torch.manual_seed(0)
+    spreads = torch.tensor([8.0, 4.0, 2.0, 1.0])
+    documents, questions = torch.randn(4000, 4) * spreads + 5, torch.randn(50, 4) - 3
+    address = Address(4, 0, tokens=2, dim=2, num_codes=16)
+    address.fit(documents, questions)
+    torch.testing.assert_close(address.document_mean.data, documents.mean(0))
+    torch.testing.assert_close(address.question_mean.data, questions.mean(0))
+    torch.testing.assert_close(address.basis @ address.basis.T, torch.eye(4), atol=1e-5, rtol=0)
+    # The widest direction goes with the narrowest.
+    assert address.basis.abs().argmax(1).tolist() == [0, 3, 1, 2]
+    torch.testing.assert_close(address.spread.sqrt(), torch.tensor([8.0, 1.0, 4.0, 2.0]), rtol=0.1, atol=0)
+
+
+def test_fitted_books_leave_less_than_half_of_the_spread() -> None:
+    torch.manual_seed(0)
+    documents = torch.randn(300, 6)
+    address = Address(6, 0, tokens=3, dim=2, num_codes=16)
+    address.fit(documents, documents)
+    vectors = address.of_documents(documents)
+    left = (vectors - address.lookup(address.encode(vectors))).square().sum() / vectors.square().sum()
+    assert left < 0.5
+
+
+def test_fitting_needs_a_document_for_every_code() -> None:
+    with pytest.raises(ValueError, match="16 clusters need at least as many points, not 10"):
+        Address(4, 0, tokens=2, dim=2, num_codes=16).fit(torch.randn(10, 4), torch.randn(3, 4))
