@@ -7,7 +7,7 @@ import os
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -26,6 +26,8 @@ from mbc_engine.read_modes import READ_MODES, parse_read_mode
 
 BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
 EncoderWeights = Literal["float32", "nf4", "int8"]
+# One and a half for its piece, half a one for its role, one for the role's shade; see `model/word_codebook.py`.
+CODES_OF_A_WORD: Final = 3
 
 
 class _Settings(BaseModel):
@@ -57,7 +59,7 @@ class CodebookSettings(_Settings):
 class WordSettings(_Settings):
     """What a model remembers that keeps words instead of learned vectors; see `model/word_codebook.py`."""
 
-    words: PositiveInt = Field(52, description="W, words of a chunk; each takes two codes")
+    words: PositiveInt = Field(52, description="W, words of a chunk; each takes three codes")
     role_dim: PositiveInt = Field(64, description="width of the vector that a word's role is told by")
     heads: PositiveInt = Field(6, description="attention heads among a chunk's words")
     address: PositiveInt = Field(24, description="codes of a chunk's address, by which it is found")
@@ -133,7 +135,7 @@ class ModelSettings(_Settings):
         """What the codes of a chunk look like, or would: what `CodeShape` is made of, in its order."""
         book = self.codebook
         if self.words is not None:
-            return self.words.address + 2 * self.words.words, 1, book.codes, True
+            return self.words.address + CODES_OF_A_WORD * self.words.words, 1, book.codes, True
         return self.tokens, book.levels, book.codes, book.per_position
 
     @field_validator("read")

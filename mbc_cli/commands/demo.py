@@ -2,12 +2,13 @@
 
 import re
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from mbc_engine.datasets.newswire import Story
 
 STORIES = 16
-_KINDS = ("Who", "Where", "How", "What")
+_KINDS: Final = (("Who",), ("Where",), ("How",), ("What",), ("When", "On which day"))
+_OF_EACH: Final = 2
+# So that a name, an answer and what is to be thought of it fit into one line of 80 columns.
+_LONGEST_NAME: Final = 20
 
 
 def demo(
@@ -38,7 +42,6 @@ def demo(
     from mbc_cli.interrupt import ending_with
     from mbc_cli.render.consoles import print_json
     from mbc_cli.render.demo import Asked, demo_json, show_asked, show_end, show_start
-    from mbc_engine.answers import Answers
     from mbc_engine.datasets.newswire import stories
     from mbc_engine.events import IngestFinished
 
@@ -61,7 +64,7 @@ def demo(
             recall, asked = Recall(loaded, bank), []
             for question in pick_questions(told):
                 began = time.perf_counter()
-                reply = recall.ask([question.text], answers=Answers.MEMORY)[0]
+                reply = recall.ask([question.text])[0]
                 asked.append(
                     Asked(reply, question.answer, files[question.story], round(time.perf_counter() - began, 3))
                 )
@@ -83,28 +86,24 @@ class Question:
 
 
 def pick_questions(told: "Sequence[Story]") -> list[Question]:
-    """A question of each kind (who, where, how, what), each about another story."""
+    """Up to two questions of each kind (who, where, how, what, when), each about another story as far as possible."""
+    questions = [Question(story.id, text, answer) for story in told for text, answer in story.questions]
     chosen: list[Question] = []
-    for kind in _KINDS:
+    for kind in _KINDS * _OF_EACH:
         used = {question.story for question in chosen}
-        chosen.append(
-            next(
-                Question(story.id, text, answer)
-                for story in told
-                if story.id not in used
-                for text, answer in story.questions
-                if text.startswith(f"{kind} ")
-            )
-        )
+        fitting = (own for own in questions if own not in chosen and own.text.startswith(tuple(f"{k} " for k in kind)))
+        if found := min(fitting, key=lambda own: own.story in used, default=None):
+            chosen.append(found)
     return chosen
 
 
 def _write(told: "Sequence[Story]", folder: Path) -> dict[str, Path]:
-    """Write each story to a file named after its title; the files by the stories' ids."""
+    """Write each story to a file named after how its title begins; the files by the stories' ids."""
     folder.mkdir()
     files = {}
     for number, story in enumerate(told, 1):
-        name = re.sub(r"[^a-z0-9]+", "-", story.title.lower()).strip("-")
+        title = re.sub(r"[^a-z0-9]+", " ", story.title.lower())
+        name = textwrap.shorten(title, _LONGEST_NAME, placeholder="").replace(" ", "-")
         files[story.id] = folder / f"{number:02}-{name}.txt"
         files[story.id].write_text(f"{story.title}\n\n{story.text}\n", encoding="utf-8")
     return files

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mbc_engine.serving.ask import ReadAnswer, Reply, Source
 
 _MINI: Final = "mini"
-_OF_MINI: Final = "The model mini is small and often wrong: judge by the sentences of the sources."
+_OF_MINI: Final = "The model mini is small and often wrong from memory: judge by the sentences."
 _STATES: Final = {
     "changed": "the file has changed since it was memorised; `mbc ingest` it again",
     "gone": "the file is no longer there",

@@ -162,7 +162,7 @@ def _codes(settings: ModelSettings) -> str:
     shape, words = code_shape(settings), settings.words
     if words is not None:
         return (
-            f"{counted(words.words, 'word')} of 2 codes and an address of {counted(words.address, 'code')}, "
+            f"{counted(words.words, 'word')} of 3 codes and an address of {counted(words.address, 'code')}, "
             f"below {shape.num_codes}"
         )
     books = "a book for each token" if shape.per_position else "one book for all"

@@ -9,7 +9,7 @@ compares across passages.
 import math
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tomlkit
@@ -39,7 +39,7 @@ class Span:
         text: exactly the passage's characters from `start` to `end`.
         passage: which of the given passages.
         start, end: characters.
-        margin: the score of the span, prior included, minus that of "no answer".
+        margin: the score of the span minus that of "no answer"; of one that was chosen, with its prior's part.
     """
 
     text: str
@@ -168,7 +168,6 @@ class SpanReader(nn.Module):
         scores: SpanScores = self.head(output.last_hidden_state.float(), batch.inside)
         return scores
 
-    @torch.inference_mode()
     def find(
         self,
         questions: Sequence[str],
@@ -185,21 +184,31 @@ class SpanReader(nn.Module):
             priors: log probability of each passage to be the right one; None for equal ones.
             batch_size: most windows in one forward pass.
         """
+        spans = self.spans(questions, passages, batch_size=batch_size)
+        if priors is None:
+            priors = [[0.0] * len(own) for own in passages]
+        return [
+            best_span(own, prior, self.prior_weight, self.threshold) for own, prior in zip(spans, priors, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def spans(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]], *, batch_size: int = 16
+    ) -> list[list[Span | None]]:
+        """The best span of each passage of each question, whatever its margin; None in one without tokens."""
         asked = self._question_ids(questions)
         jobs = list(self._jobs(asked, passages))
         lengths = [len(asked[job.question]) + len(job.window.ids) for job in jobs]
-        best: list[Span | None] = [None] * len(questions)
+        best: list[list[Span | None]] = [[None] * len(own) for own in passages]
         for places in padded_batches(lengths, size=batch_size, longest=math.inf):
             chosen = [jobs[place] for place in places]
             batch = self.pair([asked[job.question] for job in chosen], [job.window for job in chosen])
             for job, span in zip(chosen, self._best_spans(batch, chosen), strict=True):
                 start, end, margin = span
-                if priors is not None:
-                    margin += self.prior_weight * priors[job.question][job.passage]
-                known = best[job.question]
-                if margin >= self.threshold and (known is None or margin > known.margin):
+                known = best[job.question][job.passage]
+                if known is None or margin > known.margin:
                     text = passages[job.question][job.passage][start:end]
-                    best[job.question] = Span(text, job.passage, start, end, margin)
+                    best[job.question][job.passage] = Span(text, job.passage, start, end, margin)
         return best
 
     def compute_in(self, dtype: torch.dtype) -> "SpanReader":
@@ -258,6 +267,25 @@ class SpanReader(nn.Module):
             yield job.window.offsets[first - start][0], job.window.offsets[last - start][1], margin
 
 
+def best_span(
+    spans: Sequence[Span | None], priors: Sequence[float], prior_weight: float, threshold: float
+) -> Span | None:
+    """The span that answers a question, its prior counted in; None where none reaches the threshold.
+
+    Args:
+        spans: the best of each passage, None where there is none.
+        priors: log probability of each passage to be the right one.
+        prior_weight, threshold: the reader's.
+    """
+    weighed = [
+        replace(span, passage=passage, margin=span.margin + prior_weight * prior)
+        for passage, (span, prior) in enumerate(zip(spans, priors, strict=True))
+        if span is not None
+    ]
+    best = max(weighed, key=lambda span: span.margin, default=None)
+    return best if best is not None and best.margin >= threshold else None
+
+
 def adapt(encoder: PreTrainedModel, rank: int) -> None:
     """Make a BERT's layers learn by changes of this rank; its pooler, which no reader reads, is dropped."""
     encoder.register_module("pooler", None)
@@ -300,10 +328,6 @@ def load_span_reader(
         ModelError: it is not there or damaged, or its encoder cannot be opened.
     """
     settings = _read_settings(folder / SETTINGS)
-    try:
-        state = load_file(folder / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"The weights of the reader in {folder} cannot be read: {error}", hint=_AGAIN) from error
     encoder = load_encoder(settings.encoder, device=device)
     adapt(encoder.model, settings.rank)
     reader = SpanReader(
@@ -315,14 +339,27 @@ def load_span_reader(
         threshold=settings.threshold,
         encoder_name=settings.encoder,
     )
+    load_into(reader, folder)
+    reader.compute_in(dtype or _fast_dtype(torch.device(device)))
+    return reader.to(device).eval()
+
+
+def load_into(reader: SpanReader, folder: Path) -> None:
+    """Give a reader the weights of the one in `folder`.
+
+    Raises:
+        ModelError: they are damaged, or of a reader of another size.
+    """
+    try:
+        state = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"The weights of the reader in {folder} cannot be read: {error}", hint=_AGAIN) from error
     own = trained_parameters(reader)
     if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in state.items()}:
         raise ModelError(f"{folder / WEIGHTS} does not hold the weights that its settings describe.", hint=_AGAIN)
     with torch.no_grad():
         for name, value in own.items():
             value.copy_(state[name])
-    reader.compute_in(dtype or _fast_dtype(torch.device(device)))
-    return reader.to(device).eval()
 
 
 def _fast_dtype(device: torch.device) -> torch.dtype:

@@ -17,10 +17,12 @@ from mbc_engine.model.reads import Rankings
 from mbc_engine.serving.read_answer import (
     ReadAnswer,
     SpanFinder,
-    find_answers,
+    choose_answers,
     own_reader,
+    read_passages,
     say_answers,
     usual_answers,
+    with_sentences,
 )
 from mbc_engine.serving.sources import Source, find_sources
 
@@ -39,7 +41,7 @@ class Timings:
         confidence: the passes over the answer for the gain.
         sources: finding documents and sentences, and codes; the routed and the hierarchical read find documents as they
             read.
-        reading: answering from the passages of the sources; 0 without that.
+        reading: answering from the passages of the sources, which finds the sentences too; 0 without that.
     """
 
     answer: float
@@ -98,6 +100,7 @@ class Recall:
         bank.require(signature(model))
         self._model, self._bank, self._parts = model, bank, model.reader()
         self._reader = reader or own_reader(model)
+        self._whole: tuple[tuple[int, int], BankMemory] | None = None
 
     def ask(
         self,
@@ -133,12 +136,13 @@ class Recall:
         """
         model, began = self._model, time.perf_counter()
         answers = answers or usual_answers(self._reader)
+        reader = self._reader if answers.are_read else None
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
-            memory = BankMemory(self._bank, model.require_codebook(), selection)
+            memory = self._memory(selection)
             if not len(memory):
                 raise self._nothing_to_read(totals)
-            top = max(1, sources, _READ if answers.are_read and self._reader else 0)
+            top = max(1, sources, _READ if reader else 0)
             reading = model.read(questions, memory, read_mode=read_mode, top=top, reader=self._parts)
             texts: list[str] = []
             if answers.are_recalled:
@@ -149,22 +153,26 @@ class Recall:
             shown: Rankings = [own[:sources] for own in reading.sources] if sources else [[] for _ in questions]
             to_read: Rankings = [[] for _ in questions]
             if answers.are_read:
-                to_read = [own[:_READ] for own in reading.chunks] if self._reader else reading.sources
+                to_read = [own[:_READ] for own in reading.chunks] if reader else reading.sources
             found: list[tuple[Source, ...]] = [()] * len(questions)
             if any(shown) or any(to_read):
                 together = [[*own, *more] for own, more in zip(shown, to_read, strict=True)]
-                found = find_sources(self._bank, model.documents, questions, together, shown=sources)
+                by_vectors = 0 if reader else sources
+                found = find_sources(self._bank, model.documents, questions, together, shown=by_vectors)
             codes = reading.codes if with_codes else None
             looked_up = time.perf_counter()
         read: Sequence[ReadAnswer | None] = [None] * len(questions)
+        named = [several[: len(own)] for several, own in zip(found, shown, strict=True)]
         best = [several[len(own) :] for several, own in zip(found, shown, strict=True)]
         passages = [sum(bool(source.passage) for source in own) for own in best]
-        if any(passages) and self._reader:
-            read = find_answers(self._reader, questions, best)
+        if not any(passages) and not answers.are_recalled:
+            raise _no_file()
+        if reader:
+            spans = read_passages(reader, questions, found)
+            read = choose_answers(reader, best, [own[len(first) :] for own, first in zip(spans, named, strict=True)])
+            named = [with_sentences(first, own[: len(first)]) for own, first in zip(spans, named, strict=True)]
         elif any(passages):
             read = say_answers(model, reading, questions, best, max_new_tokens=max_new_tokens, beams=beams)
-        elif not answers.are_recalled:
-            raise _no_file()
         done = time.perf_counter()
         spent_reading = done - looked_up if any(passages) else 0.0
         timings = Timings(answered - began, judged - answered, looked_up - judged, spent_reading)
@@ -178,7 +186,7 @@ class Recall:
                 passages=passages[index],
                 gain=gains[index] if gains else None,
                 judgement=judge(settings, gains[index]) if settings and gains else None,
-                sources=found[index][: len(shown[index])],
+                sources=named[index],
                 timings=timings,
                 totals=totals,
                 sizes=sizes,
@@ -186,6 +194,16 @@ class Recall:
             )
             for index, question in enumerate(questions)
         ]
+
+    def _memory(self, selection: Selection | None) -> BankMemory:
+        """What is read; all of an unchanged bank is the same memory again, of which more is known by then."""
+        codebook = self._model.require_codebook()
+        if selection is not None and not selection.is_everything:
+            return BankMemory(self._bank, codebook, selection)
+        version = self._bank.version()
+        if self._whole is None or self._whole[0] != version:
+            self._whole = version, BankMemory(self._bank, codebook)
+        return self._whole[1]
 
     def _nothing_to_read(self, totals: BankTotals) -> BankError:
         if totals.chunks:

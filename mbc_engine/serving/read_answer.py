@@ -3,10 +3,10 @@
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 
@@ -14,11 +14,9 @@ from mbc_engine.answers import Answers
 from mbc_engine.documents import split_sentences
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.reads import Reading
+from mbc_engine.model.span_reader import Span, SpanReader, best_span, load_span_reader
 from mbc_engine.model_folder import READER, has_reader
 from mbc_engine.serving.sources import Source
-
-if TYPE_CHECKING:
-    from mbc_engine.model.span_reader import Span, SpanReader
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,16 @@ class ReadAnswer:
 class SpanFinder(Protocol):
     """What finds answers in passages, as `SpanReader` does."""
 
-    def find(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-        *,
-        priors: Sequence[Sequence[float]] | None = None,
-    ) -> "Sequence[Span | None]":
-        """The span that answers each question in its passages, None where nothing does."""
+    @property
+    def prior_weight(self) -> float:
+        """What a passage's prior counts beside the margin of its span."""
+
+    @property
+    def threshold(self) -> float:
+        """Least margin of an answer."""
+
+    def spans(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[Span | None]]:
+        """The best span of each passage of each question, None in one without any."""
 
 
 class OwnReader:
@@ -62,20 +62,22 @@ class OwnReader:
     def __init__(self, folder: Path, device: torch.device) -> None:
         self._folder, self._device = folder, device
 
-    def find(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-        *,
-        priors: Sequence[Sequence[float]] | None = None,
-    ) -> "Sequence[Span | None]":
-        """See `SpanReader.find`."""
-        return self._reader.find(questions, passages, priors=priors)
+    @property
+    def prior_weight(self) -> float:
+        """See `SpanReader`."""
+        return self._reader.prior_weight
+
+    @property
+    def threshold(self) -> float:
+        """See `SpanReader`."""
+        return self._reader.threshold
+
+    def spans(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[Span | None]]:
+        """See `SpanReader.spans`."""
+        return self._reader.spans(questions, passages)
 
     @cached_property
-    def _reader(self) -> "SpanReader":
-        from mbc_engine.model.span_reader import load_span_reader
-
+    def _reader(self) -> SpanReader:
         return load_span_reader(self._folder / READER, device=self._device)
 
 
@@ -91,23 +93,39 @@ def usual_answers(reader: SpanFinder | None) -> Answers:
     return Answers.BOTH if reader else Answers.MEMORY
 
 
-def find_answers(
+def read_passages(
     reader: SpanFinder, questions: Sequence[str], sources: Sequence[Sequence[Source]]
-) -> list[ReadAnswer | None]:
-    """What a reader finds in the passages of each question's sources; None where nothing answers or none is there."""
-    readable = [[source for source in own if source.passage] for own in sources]
-    asked = [index for index, own in enumerate(readable) if own]
-    answers: list[ReadAnswer | None] = [None] * len(questions)
+) -> list[list[Span | None]]:
+    """The best span in the passage of each of a question's sources, None where none is; no passage is read twice."""
+    passages = [list(dict.fromkeys(source.passage for source in own if source.passage)) for own in sources]
+    asked = [index for index, own in enumerate(passages) if own]
+    found: list[dict[str | None, Span | None]] = [{} for _ in questions]
     if asked:
-        spans = reader.find(
-            [questions[index] for index in asked],
-            [[source.passage or "" for source in readable[index]] for index in asked],
-            priors=[log_priors([source.share for source in readable[index]]) for index in asked],
-        )
-        for index, span in zip(asked, spans, strict=True):
-            if span is not None:
-                answers[index] = _answer(span, readable[index][span.passage])
+        several = reader.spans([questions[index] for index in asked], [passages[index] for index in asked])
+        for index, spans in zip(asked, several, strict=True):
+            found[index] = dict(zip(passages[index], spans, strict=True))
+    return [[spans.get(source.passage) for source in own] for own, spans in zip(sources, found, strict=True)]
+
+
+def choose_answers(
+    reader: SpanFinder, sources: Sequence[Sequence[Source]], spans: Sequence[Sequence[Span | None]]
+) -> list[ReadAnswer | None]:
+    """The best of the spans that were read in each question's sources; None where nothing answers or none is there."""
+    answers: list[ReadAnswer | None] = []
+    for own, found in zip(sources, spans, strict=True):
+        priors, best = log_priors([source.share for source in own]), None
+        if any(found):  # before that, the reader need not be there
+            best = best_span(found, priors, reader.prior_weight, reader.threshold)
+        answers.append(None if best is None else _answer(best, own[best.passage]))
     return answers
+
+
+def with_sentences(sources: Sequence[Source], spans: Sequence[Span | None]) -> tuple[Source, ...]:
+    """Sources with the sentences that spans in their passages stand in."""
+    return tuple(
+        source if span is None else replace(source, sentence=_sentence_of(span, source))
+        for source, span in zip(sources, spans, strict=True)
+    )
 
 
 def say_answers(
@@ -135,12 +153,12 @@ def log_priors(shares: Sequence[float]) -> list[float]:
     return [math.log(max(share, sys.float_info.min)) for share in shares]
 
 
-def _answer(span: "Span", source: Source) -> ReadAnswer:
-    sentence = _sentences_around(source.passage or "", span.start, span.end)
-    return ReadAnswer(" ".join(span.text.split()), source.path, source.part, sentence)
+def _answer(span: Span, source: Source) -> ReadAnswer:
+    return ReadAnswer(" ".join(span.text.split()), source.path, source.part, _sentence_of(span, source))
 
 
-def _sentences_around(passage: str, start: int, end: int) -> str:
-    """The sentences that a span lies in, on one line; nearly always it is one."""
-    around = (passage[first:last] for first, last in split_sentences(passage) if first < end and last > start)
+def _sentence_of(span: Span, source: Source) -> str:
+    """The sentence that a span lies in, or the few, on one line."""
+    passage = source.passage or ""
+    around = (passage[first:last] for first, last in split_sentences(passage) if first < span.end and last > span.start)
     return " ".join(" ".join(around).split())

@@ -6,7 +6,7 @@ from typing import Final
 
 from torch import Tensor
 
-from mbc_engine.bank import MemoryBank, StoredChunk
+from mbc_engine.bank import MemoryBank, StoredDocument
 from mbc_engine.documents import split_sentences
 from mbc_engine.model.mbc import TextEncoder
 from mbc_engine.model.ranking import Ranked
@@ -25,7 +25,8 @@ class Source:
         share: routed, the probability the router gives it; otherwise its share of the attention. In [0, 1].
         ties: how many other documents of the bank have the same share.
         state: whether the file is still what was memorised; `unknown` in a bank without origins.
-        sentence: the sentence that fits the question best; None where the text memorised is not to be had.
+        sentence: the sentence that fits the question best, or that the best span was read in; None where the text
+            memorised is not to be had.
         passage: the chunk that this is from; None likewise.
         date: when it was written, ISO 8601, if known.
     """
@@ -42,13 +43,17 @@ class Source:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a chunk is to be found now; `passage` is its text, None where that is not to be had."""
+    """Where a document is to be found now; `passages` are its chunks, none where its text is not to be had."""
 
     path: str
     part: str
     state: State
-    passage: str | None
+    passages: Sequence[str]
     date: str | None
+
+    def passage(self, ordinal: int) -> str | None:
+        """The chunk of that number; None also if chunks are made by other rules since."""
+        return self.passages[ordinal] if ordinal < len(self.passages) else None
 
 
 def find_sources(
@@ -69,13 +74,13 @@ def find_sources(
         shown: for how many of them a sentence is looked for, which takes the encoder; None for all.
     """
     chunks = sorted({own.chunk for several in ranked for own in several})
-    files = Files()
-    places = {
-        chunk: _place(files, encoder, stored) for chunk, stored in zip(chunks, bank.chunks_at(chunks), strict=True)
-    }
+    stored = dict(zip(chunks, bank.chunks_at(chunks), strict=True))
+    files, documents = Files(), {own.document.digest: own.document for own in stored.values()}
+    by_document = {digest: _place(files, encoder, document) for digest, document in documents.items()}
+    places = {chunk: by_document[own.document.digest] for chunk, own in stored.items()}
+    passages = {chunk: places[chunk].passage(own.ordinal) for chunk, own in stored.items()}
     shown_chunks = {own.chunk for several in ranked for own in several[:shown]}
-    passages = {chunk: passage for chunk in shown_chunks if (passage := places[chunk].passage)}
-    sentences = {chunk: _sentences(passage) for chunk, passage in passages.items()}
+    sentences = {chunk: _sentences(passage) for chunk in shown_chunks if (passage := passages[chunk])}
     # Everything in one batch: many small ones would take several times as long.
     texts = dict.fromkeys(sentence for several in sentences.values() for sentence in several)
     together = [*questions, *texts] if texts else []
@@ -84,30 +89,27 @@ def find_sources(
     def source(question: str, own: Ranked) -> Source:
         place, wanted = places[own.chunk], vectors.get(question)
         fitting = None if wanted is None else _closest(sentences.get(own.chunk, []), vectors, wanted)
-        return Source(place.path, place.part, own.share, own.ties, place.state, fitting, place.passage, place.date)
+        passage = passages[own.chunk]
+        return Source(place.path, place.part, own.share, own.ties, place.state, fitting, passage, place.date)
 
     return [
         tuple(source(question, own) for own in several) for question, several in zip(questions, ranked, strict=True)
     ]
 
 
-def _place(files: Files, encoder: TextEncoder, chunk: StoredChunk) -> _Place:
-    """The first origin of a chunk's document that is still what was memorised, or else the first."""
-    origins, digest = chunk.document.origins, chunk.document.digest
+def _place(files: Files, encoder: TextEncoder, document: StoredDocument) -> _Place:
+    """The first origin of a document that is still what was memorised, or else the first."""
+    origins, digest = document.origins, document.digest
     if not origins:
-        return _Place(digest, "", "unknown", None, None)
+        return _Place(digest, "", "unknown", (), None)
     looks = []
     for origin in origins:
         looks.append((origin, files.look(origin, digest)))
         if looks[-1][1].document:
             break
     origin, look = next((found for found in looks if found[1].document), looks[0])
-    passage = None
-    if look.document:
-        passages = encoder.chunker(look.document.text)
-        # None if chunks are made by other rules since.
-        passage = passages[chunk.ordinal] if chunk.ordinal < len(passages) else None
-    return _Place(origin.source, origin.part, look.state, passage, origin.date)
+    passages = encoder.chunker(look.document.text) if look.document else ()
+    return _Place(origin.source, origin.part, look.state, passages, origin.date)
 
 
 def _sentences(passage: str) -> list[str]:

@@ -33,7 +33,7 @@ from mbc_engine.model.kmeans import kmeans
 from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.salience import Salience, chosen
 from mbc_engine.model.tensor_file import write_tensors
-from mbc_engine.model.word_codebook import WordCodebook
+from mbc_engine.model.word_codebook import Roles, WordCodebook
 from mbc_engine.model.word_pieces import Pieces
 
 ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -108,7 +108,7 @@ class Chosen:
             ids = torch.from_numpy(data.pieces[start : start + count, 0].astype(np.int64))
             states = torch.from_numpy(data.states[start : start + count].astype(np.float32))
             with torch.no_grad():
-                odds = salience(states, ids, vocabulary)
+                odds = salience(states.to(vocabulary.device), ids.to(vocabulary.device), vocabulary).cpu()
             one = torch.zeros(1, count, dtype=torch.int64)
             pieces = Pieces(ids[None], torch.ones(1, count, dtype=torch.bool), one, one, one)
             kept = chosen(pieces, odds[None], WORDS)[0]
@@ -150,6 +150,8 @@ class WordMemory(nn.Module):
         self.prefix = PrefixNetwork(
             shape.dim, shape.layers, shape.kv_heads, shape.head_dim, columns=LATENTS, hidden=32, slot_embedding=True
         )
+        # In training alone: what a latent has read, as a piece of the vocabulary.
+        self.naming = nn.Linear(shape.dim, shape.dim)
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ class Batch:
     asked: Sequence[Asked]
 
 
-def batch_of(parts: Sequence[tuple[Chosen, int, Sequence[Asked]]]) -> Batch:
+def batch_of(parts: Sequence[tuple[Chosen, int, Sequence[Asked]]], device: str) -> Batch:
     """Documents, each with some of its questions."""
     rows = [data.question(one.document) for data, _, several in parts for one in several]
     longest = max(map(len, rows))
@@ -175,11 +177,11 @@ def batch_of(parts: Sequence[tuple[Chosen, int, Sequence[Asked]]]) -> Batch:
     for number, row in enumerate(rows):
         questions[number, : len(row)], mask[number, : len(row)] = row, 1
     return Batch(
-        torch.stack([data.pieces[document] for data, document, _ in parts]),
-        torch.stack([data.states[document] for data, document, _ in parts]).float(),
-        questions,
-        mask,
-        torch.tensor([number for number, (_, _, several) in enumerate(parts) for _ in several]),
+        torch.stack([data.pieces[document] for data, document, _ in parts]).to(device),
+        torch.stack([data.states[document] for data, document, _ in parts]).to(device).float(),
+        questions.to(device),
+        mask.to(device),
+        torch.tensor([number for number, (_, _, several) in enumerate(parts) for _ in several], device=device),
         [one for _, _, several in parts for one in several],
     )
 
@@ -187,8 +189,8 @@ def batch_of(parts: Sequence[tuple[Chosen, int, Sequence[Asked]]]) -> Batch:
 class Sampler:
     """Batches of a mixture of datasets; the same for the same step and seed."""
 
-    def __init__(self, data: dict[str, Chosen], documents: int, most: int, seed: int) -> None:
-        self.data, self.documents, self.most, self.seed = data, documents, most, seed
+    def __init__(self, data: dict[str, Chosen], documents: int, most: int, *, seed: int, device: str) -> None:
+        self.data, self.documents, self.most, self.seed, self.device = data, documents, most, seed, device
         self.usable = {
             name: [number for number, several in enumerate(own.by_document) if several][
                 : -HELD_OUT if name == "squad" else None
@@ -205,7 +207,7 @@ class Sampler:
             document = chance.choice(self.usable[name])
             several = own.by_document[document]
             parts.append((own, document, chance.sample(several, min(self.most, len(several)))))
-        return batch_of(parts)
+        return batch_of(parts, self.device)
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ class Told:
     modulation: Tensor
     pointed: Tensor
     loss: Tensor
-    roles: Tensor
+    roles: Roles
 
 
 def read(model: WordMemory, batch: Batch, other: Tensor | None = None, without: Tensor | None = None) -> Told:
@@ -241,11 +243,20 @@ def read(model: WordMemory, batch: Batch, other: Tensor | None = None, without: 
 
 def pointing_loss(pointed: Tensor, asked: Sequence[Asked], skip: Tensor) -> Tensor:
     """How far latent j is from reading piece j of the answer, the mean over the pieces that are among the words."""
-    words = torch.from_numpy(np.stack([one.words for one in asked]))
+    words = torch.from_numpy(np.stack([one.words for one in asked])).to(pointed.device)
     there = (words >= 0) & ~skip[:, None, None]
     mass = (pointed.float().gather(2, words.clamp_min(0)) * there).sum(-1)
     wanted = there.any(-1)
     return -mass[wanted].clamp_min(1e-6).log().mean()
+
+
+def naming_loss(model: WordMemory, told: Told, batch: Batch, skip: Tensor) -> Tensor:
+    """How far latent j is from naming piece j of the answer, the mean over the pieces that are among the words."""
+    words = torch.from_numpy(np.stack([one.words[:, 0] for one in batch.asked])).to(batch.own.device)
+    wanted = (words >= 0) & ~skip[:, None]
+    pieces = batch.pieces[batch.own].gather(1, words.clamp_min(0))[wanted]
+    logits = model.naming(told.modulation[wanted]) @ model.codebook.vocabulary.T
+    return functional.cross_entropy(logits.float(), pieces)
 
 
 def learning_rate(step: int, steps: int, warmup: int = 200) -> float:
@@ -270,10 +281,10 @@ def train_salience(model: WordMemory, datasets: dict[str, Dataset], *, steps: in
                 states.append(np.asarray(data.states[start : start + 128], np.float32))
                 ids.append(data.pieces[start : start + 128, 0].astype(np.int64))
                 wanted.append(labels[name][start : start + 128])
-        odds = model.salience(
-            torch.from_numpy(np.concatenate(states)), torch.from_numpy(np.concatenate(ids)), vocabulary
+        seen, pieces, labelled = (
+            torch.from_numpy(np.concatenate(part)).to(vocabulary.device) for part in (states, ids, wanted)
         )
-        loss = functional.binary_cross_entropy_with_logits(odds, torch.from_numpy(np.concatenate(wanted)))
+        loss = functional.binary_cross_entropy_with_logits(model.salience(seen, pieces, vocabulary), labelled)
         for group in optimizer.param_groups:
             group["lr"] = 2e-3 * learning_rate(step, steps)
         optimizer.zero_grad()
@@ -288,20 +299,58 @@ def start_roles(model: WordMemory, data: dict[str, Chosen], *, seed: int, sample
     """Roles start as clusters of the principal components of words' states, each component as wide as the others."""
     chance = np.random.default_rng(seed)
     states = torch.cat([own.states[own.place >= 0] for own in data.values()])
-    states = states[torch.from_numpy(chance.choice(len(states), min(sample, len(states)), replace=False))].float()
+    states = states[torch.from_numpy(chance.choice(len(states), min(sample, len(states)), replace=False))]
+    states = states.to(model.told.weight.device).float()
     mean = states.mean(0)
     values, directions = torch.linalg.eigh((states - mean).T @ (states - mean) / len(states))
     model.told.weight.copy_((directions[:, -ROLE_DIM:] / values[-ROLE_DIM:].sqrt()).T)
     model.told.bias.copy_(-model.told.weight @ mean)
     torch.manual_seed(seed)
-    model.codebook.role_book.copy_(kmeans(model.told(states), model.codebook.roles).centres)
+    contexts = model.told(states)
+    model.codebook.role_book.copy_(kmeans(contexts, model.codebook.roles).centres)
+    start_shades(model, contexts)
 
 
 @torch.no_grad()
-def reset_roles(model: WordMemory, used: Tensor, contexts: Tensor) -> None:
-    """Give roles that no word plays any more the contexts of some words (paper, equation 2)."""
-    dead = (used == 0).nonzero().flatten()
-    model.codebook.role_book[dead] = contexts[torch.randperm(len(contexts))[: len(dead)]]
+def start_shades(model: WordMemory, contexts: Tensor) -> None:
+    """Shades start as clusters of what roles leave over of contexts."""
+    left = contexts - model.codebook.role_book[model.codebook.nearest(contexts).role]
+    model.codebook.shade_book.copy_(kmeans(left, len(model.codebook.shade_book)).centres)
+
+
+@torch.no_grad()
+def start_copying(model: WordMemory) -> None:
+    """The last block starts by passing on what its latents read, and naming by taking it as it is."""
+    last = model.aggregator.blocks[-1].attention
+    for weight in (last.value.weight, last.output.weight, model.naming.weight):
+        nn.init.eye_(weight)
+    for bias in (last.output.bias, model.naming.bias):
+        nn.init.zeros_(bias)
+
+
+class Usage:
+    """How often roles and shades occur; those that no word has any more get new vectors (paper, equation 2)."""
+
+    def __init__(self, model: WordMemory) -> None:
+        self._model = model
+        self._books = model.codebook.role_book, model.codebook.shade_book
+        self._counts = [torch.zeros(len(book), device=book.device) for book in self._books]
+
+    def add(self, roles: Roles) -> None:
+        for count, codes in zip(self._counts, (roles.role, roles.shade), strict=True):
+            count += torch.bincount(codes.flatten(), minlength=len(count))
+
+    @torch.no_grad()
+    def reset(self, states: Tensor) -> str:
+        """Start over, dead vectors from words of these states; how many were in use."""
+        contexts = self._model.told(states).flatten(0, 1)
+        left = contexts - self._books[0][self._model.codebook.nearest(contexts).role]
+        told = "/".join(str(int((count > 0).sum())) for count in self._counts)
+        for book, count, vectors in zip(self._books, self._counts, (contexts, left), strict=True):
+            dead = (count == 0).nonzero().flatten()[: len(vectors)]
+            book[dead] = vectors[torch.randperm(len(vectors))[: len(dead)]]
+            count.zero_()
+        return told
 
 
 @torch.no_grad()
@@ -315,7 +364,7 @@ def validate(model: WordMemory, data: Chosen, documents: Sequence[int]) -> str:
             for number in documents[start : start + 16]
             if data.by_document[number]
         ]
-        batch = batch_of(parts)
+        batch = batch_of(parts, str(model.codebook.role_book.device))
         prefix = model.prefix(read(model, batch).modulation)
         answers = model.base.generate(prefix, [one.question for one in batch.asked])
         for one, answer in zip(batch.asked, answers, strict=True):
@@ -379,7 +428,7 @@ def finish(model: WordMemory, out: Path) -> None:
     }
     others = ("questions.amortizer.encoder.", "codebook.address.", "codebook.rarity")
     tensors = {f"{part}.{name}": value for part, own in parts.items() for name, value in own.state_dict().items()}
-    own = {name: value.contiguous() for name, value in tensors.items() if not name.startswith(others)}
+    own = {name: value.cpu().contiguous() for name, value in tensors.items() if not name.startswith(others)}
     write_tensors(out / "memory.safetensors", own, {})
 
 
@@ -400,19 +449,20 @@ def main() -> None:
     parser.add_argument("--validate-every", type=int, default=1000)
     parser.add_argument("--save-every", type=int, default=250)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
 
-    base = load_base(str(args.base))
+    base = load_base(str(args.base), device=args.device)
     base.tune()
     # As they are, words are chosen and looked up by them.
     base.model.get_input_embeddings().weight.requires_grad_(False)
     base.model.set_attn_implementation("eager")
-    encoder = load_encoder(ENCODER).model.requires_grad_(False)
-    model = WordMemory(base, EncoderAmortizer(encoder, LATENTS, base.shape.dim))
+    encoder = load_encoder(ENCODER, device=args.device).model.requires_grad_(False)
+    model = WordMemory(base, EncoderAmortizer(encoder, LATENTS, base.shape.dim)).to(args.device)
     of_base = {value for value in base.parameters() if value.requires_grad}
     fixed = {*model.salience.parameters(), *encoder.parameters()}
     own = [value for value in model.parameters() if value.requires_grad and value not in of_base | fixed]
@@ -436,11 +486,14 @@ def main() -> None:
     print("words chosen", flush=True)
     if first == 0:
         start_roles(model, {name: data[name] for name in MIXTURE}, seed=args.seed)
-    sampler = Sampler({name: data[name] for name in MIXTURE}, args.documents, args.questions, args.seed)
+        start_copying(model)
+    sampler = Sampler(
+        {name: data[name] for name in MIXTURE}, args.documents, args.questions, seed=args.seed, device=args.device
+    )
     held_out = list(range(len(datasets["squad"].texts)))[-HELD_OUT:]
 
     began, seen = time.monotonic(), []
-    used = torch.zeros(model.codebook.roles)
+    usage, used = Usage(model), ""
     for step in range(first, args.steps):
         for group in optimizer.param_groups:
             group["lr"] = group["peak"] * learning_rate(step, args.steps)
@@ -449,13 +502,16 @@ def main() -> None:
         # The base LM is most of a step's work and learns sooner than pointing does.
         speaks = step >= args.pointing_steps and step % 2 == 1
         # Half of the steps have two documents to read, as an answer may have; some questions have none.
-        other = (batch.own + torch.randint(1, args.documents, (1,))) % args.documents if torch.rand(()) < 0.5 else None
-        without = torch.rand(len(batch.asked)) < 0.1 if speaks else torch.zeros(len(batch.asked), dtype=torch.bool)
-        with torch.autocast("cpu", torch.bfloat16):
+        other = (
+            (batch.own + int(torch.randint(1, args.documents, (1,)))) % args.documents if torch.rand(()) < 0.5 else None
+        )
+        without = (torch.rand(len(batch.asked)) < 0.1 * speaks).to(args.device)
+        with torch.autocast(torch.device(args.device).type, torch.bfloat16):
             told = read(model, batch, other, without if speaks else None)
             pointing = pointing_loss(told.pointed, batch.asked, without)
-            loss = pointing + told.loss
-            question = torch.zeros(())
+            naming = naming_loss(model, told, batch, without)
+            loss = pointing + naming + told.loss
+            question = torch.zeros((), device=args.device)
             if speaks:
                 targets = base.asked(
                     [one.question for one in batch.asked],
@@ -469,19 +525,17 @@ def main() -> None:
         nn.utils.clip_grad_norm_([*own, *of_base], 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        seen.append((pointing.item(), question.item() if speaks else np.nan, told.loss.item()))
-        used += torch.bincount(told.roles.flatten(), minlength=len(used))
-        if (step + 1) % 50 == 0:
-            reset_roles(model, used, model.told(batch.states).flatten(0, 1))
+        seen.append((pointing.item(), naming.item(), question.item() if speaks else np.nan, told.loss.item()))
+        usage.add(told.roles)
         if (step + 1) % 100 == 0:
-            pointing_mean, question_mean, book_mean = np.nanmean(seen[-100:], 0)
+            used = usage.reset(batch.states)
+        if (step + 1) % 100 == 0:
+            pointing_mean, naming_mean, question_mean, book_mean = np.nanmean(seen[-100:], 0)
             print(
-                f"step {step + 1}/{args.steps}  pointing {pointing_mean:.3f}  question {question_mean:.3f}  "
-                f"roles {book_mean:.3f} ({int((used > 0).sum())})  {time.monotonic() - began:.0f} s",
+                f"step {step + 1}/{args.steps}  pointing {pointing_mean:.3f}  naming {naming_mean:.3f}  "
+                f"question {question_mean:.3f}  roles {book_mean:.3f} ({used})  {time.monotonic() - began:.0f} s",
                 flush=True,
             )
-        if (step + 1) % 50 == 0:
-            used.zero_()
         if (step + 1) % args.save_every == 0 or step + 1 == args.steps:
             checkpoint.save(step + 1)
         if step >= args.pointing_steps and ((step + 1) % args.validate_every == 0 or step + 1 == args.steps):

@@ -211,7 +211,7 @@ def test_the_words_of_a_chunk_are_told(mbc, home, tiny):
     settings = ("model.routing=true", "model.read=routed", "model.codebook.codes=64", words)
     (home / "words.toml").write_text(tiny.config("gpt2", "bert", *settings).to_toml())
     lines = mbc("models", "show", "words.toml").stdout.splitlines()
-    assert "a chunk    9.75 B: 5 words of 2 codes and an address of 3 codes, below 64" in lines
+    assert "a chunk    13.5 B: 5 words of 3 codes and an address of 3 codes, below 64" in lines
     assert not any(line.startswith("train") for line in lines)
     told = json.loads(mbc("models", "show", "words.toml", "--json").stdout)
     shape = {"tokens": 13, "levels": 1, "num_codes": 64, "per_position": True, "bits_per_chunk": 78}

@@ -18,6 +18,7 @@ from mbc_engine.model.span_reader import (
     SpanHead,
     SpanReader,
     adapt,
+    best_span,
     load_span_reader,
     save_span_reader,
 )
@@ -154,6 +155,54 @@ def test_priors_count_by_their_weight(by_word: ByWord) -> None:
     assert unlikely == Span("Ada", 0, 0, 3, 0.5)
     (likely,) = reader.find([QUESTION], passages, priors=[[-1.0, -2.0]])
     assert likely == Span("Hugo", 1, 0, 4, 1.0)
+
+
+def test_each_passage_has_its_own_best_span(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=3.0, threshold=9.0)
+    spans = reader.spans([QUESTION, QUESTION, QUESTION], [["Ada met Hugo.", " ", "Ada moved."], [], ["Hugo moved."]])
+    hugo, ada = Span("Hugo", 0, 8, 12, -1.0), Span("Ada", 2, 0, 3, -2.0)
+    assert spans == [[hugo, None, ada], [], [Span("Hugo", 0, 0, 4, -1.0)]]
+
+
+def test_of_several_windows_the_best_one_counts(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, window=16, longest=4)
+    passages = [["Ada " + "the " * 40 + "Hugo", "Hugo " + "the " * 40 + "Ada"]]
+    spans = reader.spans([QUESTION], passages)
+    assert [[span and (span.text, span.start, span.passage) for span in own] for own in spans] == [
+        [("Hugo", 164, 0), ("Hugo", 0, 1)]
+    ]
+
+
+def test_what_is_found_is_the_best_of_the_passages_spans(learnt: SpanReader) -> None:
+    questions = ["Where did Adabo move?", "Who moved?"]
+    passages = [["Adabo moved to Aalen.", "", "Hugo moved to Haifa."], ["The river rose.", "The bridge held."]]
+    priors = [[-3.0, -1.0, -2.0], [-0.5, -0.1]]
+    spans = learnt.spans(questions, passages)
+    assert learnt.find(questions, passages, priors=priors) == [
+        best_span(own, prior, learnt.prior_weight, learnt.threshold) for own, prior in zip(spans, priors, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("priors", "weight", "threshold", "expected"),
+    [
+        ([0.0, 0.0, 0.0], 1.0, 0.0, (2, 3.0)),
+        ([-0.5, 0.0, -3.0], 1.0, 0.0, (0, 0.5)),
+        ([-0.5, 0.0, -3.0], 0.0, 0.0, (2, 3.0)),
+        ([-0.5, 0.0, -3.0], 1.0, 0.5, (0, 0.5)),
+        ([-0.5, 0.0, -3.0], 1.0, 0.6, None),
+        ([0.0, 0.0, -2.0], 1.0, 0.0, (0, 1.0)),
+    ],
+)
+def test_the_best_span_is_chosen_with_its_prior(priors: Any, weight: float, threshold: float, expected: Any) -> None:
+    spans = [Span("Ada", 7, 0, 3, 1.0), None, Span("Hugo", 7, 0, 4, 3.0)]
+    best = best_span(spans, priors, weight, threshold)
+    assert (best and (best.passage, best.margin)) == expected
+
+
+def test_of_no_spans_none_is_best() -> None:
+    assert best_span([], [], 1.0, -9.0) is None
+    assert best_span([None], [0.0], 1.0, -9.0) is None
 
 
 def test_a_question_without_passages_has_no_answer(by_word: ByWord) -> None:

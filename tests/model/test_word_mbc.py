@@ -50,12 +50,13 @@ def remembered(model: WordMBC, codes: Codes, lengths: Lengths = LENGTHS) -> Code
 
 
 def split(model: WordMBC, codes: Codes) -> tuple[Tensor, Tensor, Tensor]:
-    return model.codebook.split(torch.from_numpy(codes.astype(np.int64)))
+    pieces, roles, address = model.codebook.split(torch.from_numpy(codes.astype(np.int64)))
+    return pieces, roles.role, address
 
 
 def test_a_chunk_is_the_words_likeliest_to_be_asked_for(model: WordMBC) -> None:
     codes = model.memorise(TEXTS)
-    assert codes.shape == (len(TEXTS), 3 + 2 * WORDS, 1)
+    assert codes.shape == (len(TEXTS), 3 + 3 * WORDS, 1)
     pieces, roles, _ = split(model, codes)
     assert roles.max() < model.codebook.roles
     for text, own in zip(TEXTS, pieces.tolist(), strict=True):
@@ -140,6 +141,15 @@ def test_documents_are_found_by_their_addresses_and_the_words_they_share_with_a_
     for found, expected in zip(reading.sources, by_document, strict=True):
         assert [[0, 0, 1, 2, 2][own.chunk] for own in found] == np.argsort(-expected).tolist()
         np.testing.assert_allclose([own.share for own in found], np.sort(expected)[::-1], rtol=1e-4)
+
+
+def test_with_a_reader_that_is_kept_a_memory_is_looked_at_once(model: WordMBC, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, other, reader, looks = *(remembered(model, model.memorise(TEXTS)) for _ in range(2)), model.reader(), []
+    expected, real = model.read(QUESTIONS, memory).sources, model.codebook.address.focus
+    monkeypatch.setattr(model.codebook.address, "focus", lambda codes: looks.append(codes) or real(codes))
+    for own, count in ((memory, 1), (memory, 1), (other, 2)):
+        assert model.read(QUESTIONS, own, reader=reader).sources == expected
+        assert len(looks) == count
 
 
 def test_what_is_read_are_the_words_of_the_best_chunks(model: WordMBC) -> None:

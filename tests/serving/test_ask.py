@@ -218,6 +218,27 @@ def test_only_what_was_asked_for_is_read_and_named(tiny: Any, folder: Path, tmp_
             assert found == pytest.approx({source.path: source.share for source in alone.sources}, rel=1e-3)
 
 
+def test_an_unchanged_bank_is_the_same_memory_again(
+    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, read = tiny.model(), []
+    real = MBC.read
+    monkeypatch.setattr(
+        MBC, "read", lambda self, asked, memory, **more: read.append(memory) or real(self, asked, memory, **more)
+    )
+    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "b.mbc") as other:
+        list(ingest(model, bank, [folder]))
+        recall = Recall(model, bank)
+        for selection in (None, Selection(), Selection(only=("1.txt",)), None):
+            recall.ask(["Who won?"], selection=selection)
+        other.remove([(str(folder / "1.txt"), "")])
+        (reply,) = recall.ask(["Who won?"], sources=4)
+    first, everything, part, again, changed = read
+    assert first is everything is again
+    assert len({id(first), id(part), id(changed)}) == 3
+    assert (len(changed), len(reply.sources)) == (3, 3)
+
+
 def test_a_selection_that_nothing_fits_says_so(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank:

@@ -119,10 +119,10 @@ async def test_questions_are_answered_in_their_order_with_what_was_set(
 async def test_what_is_read_stands_above_what_is_remembered_or_alone(
     shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find(questions: Any, passages: Any, *, priors: Any) -> list[Span | None]:
-        return [Span("Aalen", own.index(text), 13, 18, 1.0) for own in passages for text in own if "Aalen" in text]
+    def spans(questions: Any, passages: Any) -> list[list[Span | None]]:
+        return [[Span("Aalen", 0, 13, 18, 1.0) if "Aalen" in text else None for text in own] for own in passages]
 
-    reader = SimpleNamespace(find=find)
+    reader = SimpleNamespace(spans=spans, prior_weight=0.0, threshold=0.0)
     monkeypatch.setattr("mbc_engine.serving.read_answer.own_reader", lambda model: reader)
     says(("Bergen",))
     async with shown.run_test(size=(80, 40)) as pilot:
