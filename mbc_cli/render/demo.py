@@ -55,7 +55,7 @@ def show_start(folder: Path, done: IngestFinished) -> None:
     each = done.code_bytes / max(1, done.bank_documents)
     out.print(f"{done.bank_documents} made-up news stories in {near(folder)}")
     out.print(f"Memorised in {seconds(done.seconds)}: {size(done.code_bytes)} of codes, {each:.3g} bytes a story.")
-    out.print("Nobody has seen them before: no model is trained on stories with their names.")
+    out.print("Nobody has seen them before: their names are in no story made for training.")
 
 
 def show_asked(asked: Asked) -> None:

@@ -29,7 +29,7 @@ from mbc_engine.serving.sources import Source, find_sources
 __all__ = ["ReadAnswer", "Recall", "Reply", "Source", "Timings"]
 
 # Chunks whose passages a span reader looks into, of one document or of several.
-_READ: Final = 5
+CHUNKS_READ: Final = 4
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Recall:
             memory = self._memory(selection)
             if not len(memory):
                 raise self._nothing_to_read(totals)
-            top = max(1, sources, _READ if reader else 0)
+            top = max(1, sources, CHUNKS_READ if reader else 0)
             reading = model.read(questions, memory, read_mode=read_mode, top=top, reader=self._parts)
             texts: list[str] = []
             if answers.are_recalled:
@@ -153,7 +153,7 @@ class Recall:
             shown: Rankings = [own[:sources] for own in reading.sources] if sources else [[] for _ in questions]
             to_read: Rankings = [[] for _ in questions]
             if answers.are_read:
-                to_read = [own[:_READ] for own in reading.chunks] if reader else reading.sources
+                to_read = [own[:CHUNKS_READ] for own in reading.chunks] if reader else reading.sources
             found: list[tuple[Source, ...]] = [()] * len(questions)
             if any(shown) or any(to_read):
                 together = [[*own, *more] for own, more in zip(shown, to_read, strict=True)]

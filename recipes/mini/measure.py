@@ -4,7 +4,7 @@
 
 - routing: how often the right paragraph of `squad_val` is the first source, or among five, with its 402 paragraphs in
   memory, and with 6,000 other ones of Wikipedia beside them.
-- reading: EM and F1 of the reader given the right paragraph, and from the five that routing finds among all 402.
+- reading: EM and F1 of the reader given the right paragraph, and from those that routing finds among all 402.
 - codes: how many codes are in use in a bank of these 402 paragraphs, by place (exp of the entropy).
 - time: what a question takes, one at a time, from a bank of the folder of Wikinews articles, both answers.
 """
@@ -30,6 +30,7 @@ from mbc_engine.model.code_memory import shape_of
 from mbc_engine.model.scoring import memorise_documents
 from mbc_engine.model.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.model_folder import READER, find_model
+from mbc_engine.serving.ask import CHUNKS_READ
 from mbc_engine.serving.read_answer import log_priors
 
 BATCH = 32
@@ -79,8 +80,8 @@ def measure_reading(
     questions, threshold = [one.question for one in examples], reader.threshold
     reader.threshold = -np.inf
     tell("the right paragraph", examples, reader.find(questions, [[one.text] for one in examples]))
-    passages = [[texts[place] for place in own] for own in found]
-    priors = [log_priors(list(own.values())) for own in found]
+    passages = [[texts[place] for place in own][:CHUNKS_READ] for own in found]
+    priors = [log_priors(list(own.values())[:CHUNKS_READ]) for own in found]
     tell(f"the bank of {len(texts)}", examples, reader.find(questions, passages, priors=priors))
     reader.threshold = threshold
     tell(f"the bank of {len(texts)}, or no answer", examples, reader.find(questions, passages, priors=priors))

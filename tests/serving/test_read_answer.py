@@ -104,7 +104,7 @@ def test_sources_show_the_sentences_their_spans_stand_in() -> None:
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
 @pytest.mark.parametrize("sources", [0, 2, 7])
-def test_the_five_best_are_read_however_many_are_shown(tiny: Any, tmp_path: Path, mode: str, sources: int) -> None:
+def test_the_best_four_are_read_however_many_are_shown(tiny: Any, tmp_path: Path, mode: str, sources: int) -> None:
     model, rows = tiny.model("gpt2", "bert", "model.routing=true"), tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"id": str(n), "text": f"Story {n}. Nobody won."}) + "\n" for n in range(8)))
     finder = Finder("Nobody")
@@ -113,9 +113,9 @@ def test_the_five_best_are_read_however_many_are_shown(tiny: Any, tmp_path: Path
         recall = Recall(model, bank, finder)
         (reply,) = recall.ask(["Who won?"], read_mode=mode, sources=sources)
         (best,) = recall.ask(["Who won?"], read_mode=mode, sources=8, answers=Answers.MEMORY)
-    assert (reply.answers, reply.passages) == (Answers.BOTH, 5)
+    assert (reply.answers, reply.passages) == (Answers.BOTH, 4)
     assert reply.sources == tuple(replace(own, sentence="Nobody won.") for own in best.sources[:sources])
-    assert finder.asked == [("Who won?", [own.passage for own in best.sources[: max(5, sources)]])]
+    assert finder.asked == [("Who won?", [own.passage for own in best.sources[: max(4, sources)]])]
     first = best.sources[0]
     assert reply.read == ReadAnswer("Nobody", str(rows), first.part, "Nobody won.")
     assert (best.answers, best.read, best.passages) == (Answers.MEMORY, None, 0)
@@ -141,7 +141,7 @@ def test_several_chunks_of_a_document_are_read(
         (whole,) = Recall(model, bank).ask(["Who won?"], read_mode=mode, sources=2)
     (best,), ((_, passages),) = shares, finder.asked
     assert {*passages} == {own.passage for own in [*best, *reply.sources]}
-    assert (len({own.passage for own in best}), reply.passages, len(reply.sources)) == (5, 5, 1)
+    assert (len({own.passage for own in best}), reply.passages, len(reply.sources)) == (4, 4, 1)
     priors = [source.share for source in best]
     assert priors == sorted(priors, reverse=True)
     own = next(source.share for source in whole.sources if source.path == str(path))
@@ -176,7 +176,7 @@ def test_a_document_is_read_from_its_file_once_a_question(
         chunker = model.documents.chunker
         model.documents.__dict__["chunker"] = lambda text: cut.append(text) or chunker(text)
         (reply,) = Recall(model, bank, Finder("painter")).ask(["Who moved?"])
-    assert (reply.passages, cut) == (5, [path.read_text()])
+    assert (reply.passages, cut) == (4, [path.read_text()])
 
 
 def test_nothing_is_generated_where_answers_are_read_alone(
