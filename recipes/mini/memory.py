@@ -441,7 +441,7 @@ def main() -> None:
     parser.add_argument(
         "--pointing-steps", type=int, default=1200, help="steps before the base LM joins in, at every other one"
     )
-    parser.add_argument("--steps", type=int, default=6500)
+    parser.add_argument("--steps", type=int, default=5600)
     parser.add_argument("--documents", type=int, default=20, help="documents of a step")
     parser.add_argument("--questions", type=int, default=5, help="most questions about one of them")
     parser.add_argument("--learning-rate", type=float, default=1.5e-3)
@@ -492,7 +492,7 @@ def main() -> None:
     )
     held_out = list(range(len(datasets["squad"].texts)))[-HELD_OUT:]
 
-    began, seen = time.monotonic(), []
+    began, seen, spoken = time.monotonic(), [], []
     usage, used = Usage(model), ""
     for step in range(first, args.steps):
         for group in optimizer.param_groups:
@@ -525,12 +525,14 @@ def main() -> None:
         nn.utils.clip_grad_norm_([*own, *of_base], 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        seen.append((pointing.item(), naming.item(), question.item() if speaks else np.nan, told.loss.item()))
+        seen.append((pointing.item(), naming.item(), told.loss.item()))
+        spoken += [question.item()] * speaks
         usage.add(told.roles)
         if (step + 1) % 100 == 0:
             used = usage.reset(batch.states)
         if (step + 1) % 100 == 0:
-            pointing_mean, naming_mean, question_mean, book_mean = np.nanmean(seen[-100:], 0)
+            pointing_mean, naming_mean, book_mean = np.mean(seen[-100:], 0)
+            question_mean = np.mean(spoken[-50:]) if spoken else 0.0
             print(
                 f"step {step + 1}/{args.steps}  pointing {pointing_mean:.3f}  naming {naming_mean:.3f}  "
                 f"question {question_mean:.3f}  roles {book_mean:.3f} ({used})  {time.monotonic() - began:.0f} s",
