@@ -54,7 +54,7 @@ def test_models_of_the_package_the_user_and_of_runs_are_listed(mbc, own, run, ti
     mine, pulled = own("mine"), own("ada/notes")
     rows = [line.split("\t") for line in mbc("models", "list").stdout.splitlines()]
     assert [row[0] for row in rows] == ["mini", "mine", "ada/notes", "first"]
-    assert rows[0][1:4] == ["embedded:mini/base", "12 x 2 x 512", "27 B"]
+    assert rows[0][1:4] == ["embedded:mini/steered", "180 x 512", "202.5 B"]
     assert [row[1:4] for row in rows[1:]] == [[str(tiny.bases["gpt2"]), "4 x 8", "1.5 B"]] * 3
     assert [row[5:7] for row in rows] == [["", ""]] * 3 + [["51.2", "62.0"]]
     assert [row[7] for row in rows[1:]] == [str(mine), str(pulled), str(run / "model")]
@@ -214,7 +214,7 @@ def test_the_words_of_a_chunk_are_told(mbc, home, tiny):
     assert "a chunk    13.5 B: 5 words of 3 codes and an address of 3 codes, below 64" in lines
     assert not any(line.startswith("train") for line in lines)
     told = json.loads(mbc("models", "show", "words.toml", "--json").stdout)
-    shape = {"tokens": 13, "levels": 1, "num_codes": 64, "per_position": True, "bits_per_chunk": 78}
+    shape = {"tokens": 18, "levels": 1, "num_codes": 64, "per_position": True, "bits_per_chunk": 108}
     assert told["codes"] == shape
     assert "codebook" in [part["part"] for part in told["parameters"]["parts"]]
 

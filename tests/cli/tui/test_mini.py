@@ -29,7 +29,7 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
     app = Dashboard(Places(path, "mini", home / "runs"))
 
     async with app.run_test(size=(160, 45)) as pilot:
-        await until(lambda: "8 documents, 8 chunks" in screen(app) and "27 bytes a chunk" in screen(app))
+        await until(lambda: "8 documents, 8 chunks" in screen(app) and "202 bytes a chunk" in screen(app))
         await until(lambda: app.known.ingest.growth)
 
         app.action_view(AskView.NAME)
@@ -52,4 +52,4 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         await pilot.press("u")
         await until(lambda: app.known.bank and app.known.bank.totals.documents == 8)
     with MemoryBank.open(path) as bank:
-        assert bank.counts().sum() == 8 * 24
+        assert bank.counts().sum() == 8 * 180
