@@ -35,7 +35,6 @@ class Address(nn.Module):
 
     Args:
         width: E, of the encoder.
-        vocabulary: of the encoder; not looked at, like the ids and embeddings below.
         tokens: codes of an address.
         dim: width of their vectors.
         num_codes: codes in a book.
@@ -43,7 +42,7 @@ class Address(nn.Module):
 
     spread: Tensor
 
-    def __init__(self, width: int, vocabulary: int, *, tokens: int = 24, dim: int = 8, num_codes: int = 512) -> None:
+    def __init__(self, width: int, *, tokens: int = 24, dim: int = 8, num_codes: int = 512) -> None:
         super().__init__()
         self.tokens, self.dim, self.num_codes = tokens, dim, num_codes
         self.basis = nn.Parameter(torch.randn(tokens * dim, width) * width**-0.5)
@@ -53,11 +52,11 @@ class Address(nn.Module):
         self.log_scale = nn.Parameter(torch.tensor(math.log(20.0)))
         self.register_buffer("spread", torch.ones(tokens * dim))
 
-    def documents(self, states: Tensor, mask: Tensor, ids: Tensor, embeddings: Tensor) -> Tensor:
+    def documents(self, states: Tensor, mask: Tensor) -> Tensor:
         """Vectors of documents, to be encoded: the encoder's states [B, S, E] and mask [B, S] -> [B, tokens, dim]."""
         return self.of_documents(mean_pooled(states, mask))
 
-    def questions(self, states: Tensor, mask: Tensor, ids: Tensor, embeddings: Tensor) -> Tensor:
+    def questions(self, states: Tensor, mask: Tensor) -> Tensor:
         """Vectors of questions, for `tables`: the encoder's states [B, S, E] and mask [B, S] -> [B, tokens, dim]."""
         return self.of_questions(mean_pooled(states, mask))
 

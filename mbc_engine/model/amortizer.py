@@ -107,7 +107,29 @@ class T5Amortizer(Amortizer):
         return torch.stack([head(decoded[:, index]) for index, head in enumerate(self.heads)], dim=1)
 
 
-class EncoderAmortizer(Amortizer):
+class EncoderOnly(Amortizer):
+    """An amortizer around an encoder-only model.
+
+    Args:
+        encoder: a BERT-like model.
+        tokens: T.
+        centring: see `Amortizer`.
+    """
+
+    def __init__(self, encoder: PreTrainedModel, tokens: int, centring: Centring | None = None) -> None:
+        super().__init__(tokens, centring)
+        self.encoder = encoder
+
+    @property
+    def pretrained(self) -> PreTrainedModel:
+        return self.encoder
+
+    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
+        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
+
+
+class EncoderAmortizer(EncoderOnly):
     """An encoder-only model and one cross-attention decoder block of T learned queries, each with a linear head.
 
     At the start the block pools the states' mean, which is a sentence encoder's own summary of a text.
@@ -120,8 +142,7 @@ class EncoderAmortizer(Amortizer):
     """
 
     def __init__(self, encoder: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
-        super().__init__(tokens, centring)
-        self.encoder = encoder
+        super().__init__(encoder, tokens, centring)
         width: int = encoder.config.hidden_size
         # Heads of the usual width; an encoder too narrow for that lends its own number.
         self.attention_heads: int = width // 64 if width % 64 == 0 else encoder.config.num_attention_heads
@@ -134,14 +155,6 @@ class EncoderAmortizer(Amortizer):
         self.feed_forward = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width // 2), nn.GELU(), last)
         self.head_weight = nn.Parameter(torch.randn(tokens, width, dim) * width**-0.5)
         self.head_bias = nn.Parameter(torch.zeros(tokens, dim))
-
-    @property
-    def pretrained(self) -> PreTrainedModel:
-        return self.encoder
-
-    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
-        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        return states
 
     def pooled(self, states: Tensor, mask: Tensor) -> Tensor:
         """What each query reads from the states, [B, T, E]."""

@@ -137,7 +137,6 @@ def _word_encoder(encoder: Encoder, own: EncoderSettings, words: WordSettings, d
 
 
 def _word_codebook(pretrained: Pretrained, words: WordSettings, own: CodebookSettings) -> WordCodebook:
-    encoder = pretrained.documents.model.config
     vocabulary = word_embeddings(pretrained.base.model)
     if vocabulary.num_embeddings > own.codes**2:
         raise ModelError(
@@ -147,7 +146,10 @@ def _word_codebook(pretrained: Pretrained, words: WordSettings, own: CodebookSet
     return WordCodebook(
         vocabulary,
         Address(
-            encoder.hidden_size, encoder.vocab_size, tokens=words.address, dim=words.address_dim, num_codes=own.codes
+            pretrained.documents.model.config.hidden_size,
+            tokens=words.address,
+            dim=words.address_dim,
+            num_codes=own.codes,
         ),
         words=words.words,
         role_dim=words.role_dim,

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from mbc_engine.errors import ModelError
-from mbc_engine.model.amortizer import Amortizer, word_embeddings
+from mbc_engine.model.amortizer import EncoderOnly
 from mbc_engine.model.mbc import TextEncoder
 from mbc_engine.model.salience import Salience, chosen
 from mbc_engine.model.word_codebook import WordCodebook
@@ -29,7 +29,7 @@ class Words:
     address: Tensor
 
 
-class WordAmortizer(Amortizer):
+class WordAmortizer(EncoderOnly):
     """An encoder-only model and what chooses words by its states.
 
     Args:
@@ -40,19 +40,10 @@ class WordAmortizer(Amortizer):
     """
 
     def __init__(self, encoder: PreTrainedModel, dim: int, *, words: int, role_dim: int) -> None:
-        super().__init__(words, None)
-        self.encoder = encoder
+        super().__init__(encoder, words)
         width: int = encoder.config.hidden_size
         self.salience = Salience(width, dim)
         self.told = nn.Linear(width, role_dim)
-
-    @property
-    def pretrained(self) -> PreTrainedModel:
-        return self.encoder
-
-    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
-        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        return states
 
     def readout(self, states: Tensor, mask: Tensor) -> Tensor:
         """Raises ModelError: words are no continuous vectors."""
@@ -94,5 +85,5 @@ class WordEncoder(TextEncoder):
         return Words(
             pieces.ids.gather(1, places) * is_there,
             own.told(kept * is_there.unsqueeze(-1)),
-            codebook.address.documents(states, mask, ids, word_embeddings(own.pretrained).weight),
+            codebook.address.documents(states, mask),
         )

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from mbc_engine.errors import ModelError
 from mbc_engine.model.address import SEEN_CHUNKS
-from mbc_engine.model.amortizer import word_embeddings
 from mbc_engine.model.code_memory import CodedMemory
 from mbc_engine.model.codebook import AnyCodebook
 from mbc_engine.model.mbc import MBC
@@ -91,12 +90,11 @@ class WordMBC(MBC):
         side, address = self.questions, self.codebook.address
         ids, mask = side.tokenize(questions)
         states = side.amortizer.contextualise(ids, mask)
-        embeddings = word_embeddings(side.amortizer.pretrained).weight
         # Questions are about what tells this memory's documents apart, which its codes say.
         focus = None
         if len(memory):
             focus = address.focus(self._addresses(memory)) if reader is None else self._kept_focus(memory)
-        tables = address.tables(address.questions(states, mask, ids, embeddings), focus)
+        tables = address.tables(address.questions(states, mask), focus)
         finder = replace(reader or self.reader(), router=AddressRouting(tables))
         vectors = side.amortizer.vectors(states, mask)
         found_in = memory

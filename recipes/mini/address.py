@@ -186,7 +186,7 @@ def main() -> None:
     squad = asked(args.data, QA_SETS[0], lambda title: title not in HELD_OUT)
     questions = vectors.of(f"{QA_SETS[0]}-questions", lambda: squad.questions)
 
-    address = Address(documents[0].shape[1], 0, dim=args.dim).to(args.device)
+    address = Address(documents[0].shape[1], dim=args.dim).to(args.device)
     address.fit(torch.cat(documents), questions, iterations=args.iterations)
     for name, evaluated in (
         ("held-out", asked(args.data, QA_SETS[0], lambda title: title in HELD_OUT)),

@@ -6,7 +6,8 @@
   memory, and with 6,000 other ones of Wikipedia beside them.
 - reading: EM and F1 of the reader given the right paragraph, and from those that routing finds among all 402.
 - codes: how many codes are in use in a bank of these 402 paragraphs, by place (exp of the entropy).
-- time: what a question takes, one at a time, from a bank of the folder of Wikinews articles, both answers.
+- time: what a question takes, one at a time, both answers, from a bank of the folder of Wikinews articles, and from one
+  of 64 made-up news stories.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from mbc_engine import MBC, Recall, ingest, load_model, open_bank
 from mbc_engine.bank import count, perplexity
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.files import load_examples
+from mbc_engine.datasets.newswire import stories
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.model.code_memory import shape_of
 from mbc_engine.model.scoring import memorise_documents
@@ -136,6 +138,11 @@ def main() -> None:
         measure_codes(model, texts)
     if "time" in args.only:
         measure_time(model, args.data / "news" / "wikinews", questions[:: len(questions) // 50])
+        with tempfile.TemporaryDirectory() as folder:
+            told = list(stories("test", 64))
+            for story in told:
+                Path(folder, f"{story.id}.txt").write_text(f"{story.title}. {story.text}", encoding="utf-8")
+            measure_time(model, Path(folder), [story.questions[0][0] for story in told])
 
 
 if __name__ == "__main__":

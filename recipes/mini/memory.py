@@ -144,7 +144,7 @@ class WordMemory(nn.Module):
         self.told = nn.Linear(width, ROLE_DIM)
         self.questions = questions
         # Its address is trained apart, by address.py.
-        address = Address(width, questions.encoder.config.vocab_size)
+        address = Address(width)
         self.codebook = WordCodebook(base.model.get_input_embeddings(), address, words=WORDS, role_dim=ROLE_DIM)
         self.aggregator = Aggregator(shape.dim, blocks=3, heads=6, head_dim=32, hidden=384)
         self.prefix = PrefixNetwork(

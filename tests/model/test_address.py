@@ -13,12 +13,11 @@ from mbc_engine.model.address import FOCUS, LENGTH_SHARE, ORDINARY_CHUNKS, Addre
 
 # Two positions of one dimension, three codes each.
 BOOKS = torch.tensor([[[0.0], [1.0], [-2.0]], [[0.5], [3.0], [3.0]]])
-NO_IDS, NO_EMBEDDINGS = torch.zeros(0), torch.zeros(0)
 
 
 def address_of(books: Tensor = BOOKS, *, scale: float = 1.0) -> Address:
     tokens, num_codes, dim = books.shape
-    address = Address(tokens * dim, 0, tokens=tokens, dim=dim, num_codes=num_codes)
+    address = Address(tokens * dim, tokens=tokens, dim=dim, num_codes=num_codes)
     with torch.no_grad():
         address.basis.copy_(torch.eye(tokens * dim))
         address.books.copy_(books)
@@ -34,9 +33,9 @@ def test_a_text_is_its_unit_mean_state_without_what_all_share_turned_into_positi
         address.question_mean.copy_(torch.tensor([0.6, 0.0]))
     # The mean of (2, 4) and (4, 4) is (3, 4), of length 5; the third state is masked.
     states, mask = torch.tensor([[[2.0, 4.0], [4.0, 4.0], [90.0, 0.0]]]), torch.tensor([[1, 1, 0]])
-    documents = address.documents(states, mask, NO_IDS, NO_EMBEDDINGS)
+    documents = address.documents(states, mask)
     torch.testing.assert_close(documents, torch.tensor([[[0.5], [1.0]]]))
-    questions = address.questions(states, mask, NO_IDS, NO_EMBEDDINGS)
+    questions = address.questions(states, mask)
     torch.testing.assert_close(questions, torch.tensor([[[0.8], [0.0]]]))
 
 
@@ -105,7 +104,7 @@ def test_fitting_centres_and_shares_the_directions_out_evenly() -> None:
     torch.manual_seed(0)
     spreads = torch.tensor([8.0, 4.0, 2.0, 1.0])
     documents, questions = torch.randn(4000, 4) * spreads + 5, torch.randn(50, 4) - 3
-    address = Address(4, 0, tokens=2, dim=2, num_codes=16)
+    address = Address(4, tokens=2, dim=2, num_codes=16)
     address.fit(documents, questions)
     torch.testing.assert_close(address.document_mean.data, documents.mean(0))
     torch.testing.assert_close(address.question_mean.data, questions.mean(0))
@@ -118,7 +117,7 @@ def test_fitting_centres_and_shares_the_directions_out_evenly() -> None:
 def test_fitted_books_leave_less_than_half_of_the_spread() -> None:
     torch.manual_seed(0)
     documents = torch.randn(300, 6)
-    address = Address(6, 0, tokens=3, dim=2, num_codes=16)
+    address = Address(6, tokens=3, dim=2, num_codes=16)
     address.fit(documents, documents)
     vectors = address.of_documents(documents)
     left = (vectors - address.lookup(address.encode(vectors))).square().sum() / vectors.square().sum()
@@ -127,4 +126,4 @@ def test_fitted_books_leave_less_than_half_of_the_spread() -> None:
 
 def test_fitting_needs_a_document_for_every_code() -> None:
     with pytest.raises(ValueError, match="16 clusters need at least as many points, not 10"):
-        Address(4, 0, tokens=2, dim=2, num_codes=16).fit(torch.randn(10, 4), torch.randn(3, 4))
+        Address(4, tokens=2, dim=2, num_codes=16).fit(torch.randn(10, 4), torch.randn(3, 4))

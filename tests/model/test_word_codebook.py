@@ -18,7 +18,7 @@ from mbc_engine.model.word_codebook import Roles, WordCodebook
 def codebook_of(vocabulary: int = 20, num_codes: int = 8, words: int = 3) -> WordCodebook:
     """Some words and an address of two codes; 20 pieces in three times 8, so that there are two roles."""
     torch.manual_seed(0)
-    address = Address(6, 11, tokens=2, dim=4, num_codes=num_codes)
+    address = Address(6, tokens=2, dim=4, num_codes=num_codes)
     return WordCodebook(nn.Embedding(vocabulary, 8), address, words=words, role_dim=4, heads=2, num_codes=num_codes)
 
 
@@ -123,7 +123,7 @@ def test_roles_learn_from_what_is_read_straight_through() -> None:
 def test_the_nearest_role_and_its_losses_by_hand() -> None:
     codebook = WordCodebook(
         nn.Embedding(9, 4),
-        Address(6, 11, tokens=2, dim=4, num_codes=4),
+        Address(6, tokens=2, dim=4, num_codes=4),
         words=2,
         role_dim=2,
         heads=1,

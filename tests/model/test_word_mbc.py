@@ -83,9 +83,7 @@ def test_each_words_odds_and_role_are_those_of_its_state(model: WordMBC) -> None
     distances = torch.cdist(torch.stack([contexts[place] for place in best]), model.codebook.role_book)
     assert roles[0].tolist() == distances.argmin(-1).tolist()
     book = model.codebook.address
-    vector = book.documents(
-        states[None], batch["attention_mask"], batch["input_ids"], side.amortizer.encoder.get_input_embeddings().weight
-    )
+    vector = book.documents(states[None], batch["attention_mask"])
     assert address[0].tolist() == book.encode(vector)[0].tolist()
 
 
@@ -123,12 +121,9 @@ def test_documents_are_found_by_their_addresses_and_the_words_they_share_with_a_
         book.rarity.uniform_(generator=torch.Generator().manual_seed(0))
     pieces, _, addresses = split(model, codes)
     ids, mask = side.tokenize(QUESTIONS)
-    states, embeddings = (
-        side.amortizer.contextualise(ids, mask),
-        side.amortizer.pretrained.get_input_embeddings().weight,
-    )
+    states = side.amortizer.contextualise(ids, mask)
     focus, scale = book.address.focus(addresses), book.address.log_scale.exp().item()
-    tables = book.address.tables(book.address.questions(states, mask, ids, embeddings), focus)
+    tables = book.address.tables(book.address.questions(states, mask), focus)
     scores = np.zeros((len(QUESTIONS), len(TEXTS)))
     for (question, text), chunk in [(own, chunk) for own in enumerate(QUESTIONS) for chunk in range(len(TEXTS))]:
         for part, code in enumerate(addresses[chunk].tolist()):
