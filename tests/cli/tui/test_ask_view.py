@@ -231,4 +231,4 @@ async def test_the_embedded_model_answers(home: Path, notes: Path, mbc: Any, unt
         await until(lambda: "2 sources" in screen(app))
         assert app.query(Citation).first().cited.sentence == "Ada moved to Aalen in the spring."
         assert app.known.codes_read is not None
-        assert app.known.codes_read.shape == (2, 12, 512)
+        assert app.known.codes_read.shape == (1, 180, 512)
