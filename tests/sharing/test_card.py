@@ -65,6 +65,8 @@ def test_an_embedded_base_is_none_of_the_hub(model):
     embedded = replace(model, config=model.config.model_copy(update={"model": settings}))
     card = model_card(embedded, "ada/mini", training=None, licence=None, author="mbc 9")
     assert "base_model" not in front_matter(card)
+    bits = embedded.shape.bits_per_chunk
+    assert f"| A chunk in a bank | {bits} bits, {bits / 8:.3g} bytes |" in card
 
 
 def test_a_model_without_its_run_is_not_evaluated(model):
