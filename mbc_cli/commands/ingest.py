@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -57,6 +56,7 @@ def ingest(
     """
     from mbc_cli.engine import load_model, number_of_workers
     from mbc_cli.interrupt import ending_with, stop_on_interrupt
+    from mbc_cli.memorising import noted, opened
     from mbc_cli.render.consoles import print_json
     from mbc_cli.render.ingest import IngestView, WatchView
     from mbc_engine.documents import require_paths
@@ -70,13 +70,13 @@ def ingest(
     work = _Work(paths, ignore or [], prune, watch, number_of_workers(workers))
     with (
         ending_with("What was committed before is saved; the same command goes on from there."),
-        _opened(loaded, bank, keeps_origins=not no_sources, half=half_codebook) as memory,
+        opened(loaded, bank, keeps_origins=not no_sources, half=half_codebook) as memory,
         WatchView(memory.name, as_json=json) if watch else IngestView(keeps_reasons=json) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
         if paths == [STDIN] and sys.stdin.isatty():
             view.line("Type the text; Ctrl-D ends it.")
-        for event in _noted(work.events(loaded, memory, stop), memory, bank):
+        for event in noted(work.events(loaded, memory, stop), memory, bank):
             view.show(event)
     if not watch and json:
         print_json(view.summary_json(memory.name))
@@ -109,34 +109,6 @@ class _Work:
         return (watch if self.watch else ingest)(
             model, bank, self.paths, ignore=self.ignore, prune=self.prune, workers=self.workers, stop=stop
         )
-
-
-def _noted(events: Iterator["Event"], bank: "MemoryBank", path: Path) -> Iterator["Event"]:
-    """Events on their way, kept for whoever watches the bank; of one that is to know no names, nothing is kept."""
-    from mbc_cli.paths import activity_log
-    from mbc_engine.activity_log import recorded
-
-    return recorded(events, activity_log(path)) if bank.header.keeps_origins else events
-
-
-@contextmanager
-def _opened(model: "MBC", path: Path, *, keeps_origins: bool, half: bool) -> Iterator["MemoryBank"]:
-    """`open_bank` for a while. A bank made for it goes again if it is left empty, whatever happened."""
-    from mbc_engine.bank import delete
-    from mbc_engine.bank.database import bytes_at, wal_of
-    from mbc_engine.model.checkpoint import open_bank
-
-    is_new, is_empty = not bytes_at(path), False
-    try:
-        with open_bank(model, path, keeps_origins=keeps_origins, half=half) as memory:
-            try:
-                yield memory
-            finally:
-                is_empty = memory.totals().documents == 0
-    finally:
-        # While another process has the bank open, which may be filling it, its log is still there.
-        if is_new and is_empty and not wal_of(path).exists():
-            delete(path)
 
 
 def _require_sense(paths: list[Path], *, prune: bool, watch: bool, no_sources: bool) -> None:
