@@ -82,15 +82,13 @@ async def test_books_are_chosen_by_keys_and_by_mouse(
         await until(lambda: "1 time" in _line(shown))
         assert _codes(shown).cursor == 0
         await until(lambda: _codes(shown).size.height >= 8 and not _codes(shown).show_vertical_scrollbar)
+        await until(lambda: _codes(shown).has_focus and shown.query_one("#books").size.height)
         await pilot.press("right_square_bracket", "right_square_bracket")
-        await pilot.pause()
-        assert str(_codes(shown).border_title).startswith("Level 1, position 3: perplexity 1 of 512")
+        await until(lambda: str(_codes(shown).border_title).startswith("Level 1, position 3: perplexity 1 of 512"))
         await pilot.click("#books", offset=(2 + 8 + 2, 2))
-        await pilot.pause()
-        assert str(_codes(shown).border_title).startswith("Level 2, position 2:")
+        await until(lambda: str(_codes(shown).border_title).startswith("Level 2, position 2:"))
         _codes(shown).go(3)
-        await pilot.pause()
-        assert _line(shown).startswith("code 3: 1 time in the bank, 100.0%")
+        await until(lambda: _line(shown).startswith("code 3: 1 time in the bank, 100.0%"))
         await until(lambda: "a.txt" in _users(shown))
 
 
