@@ -1,4 +1,4 @@
-"""A model that answers from a bank as it is at each question, whatever other processes do to it meanwhile."""
+"""A model that answers from banks as they are at each question, whatever other processes do to them meanwhile."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from mbc_cli.render.answer import Showing
 from mbc_engine.answers import Answers
-from mbc_engine.bank import MemoryBank, Selection
+from mbc_engine.bank import Banks, Selection
 from mbc_engine.errors import ConfigError, MBCError
 
 if TYPE_CHECKING:
     from mbc_engine.config import ModelSettings
     from mbc_engine.model.mbc import MBC
-    from mbc_engine.serving.ask import Recall, Reply
+    from mbc_engine.serving.ask import Recall, Reply, Source
     from mbc_engine.serving.read_answer import SpanFinder
 
 
@@ -47,24 +47,35 @@ class Manner:
 
 
 class Asker:
-    """Asks the bank at a path.
+    """Asks the banks at some paths, as one.
 
     Args:
-        model: the bank's own.
-        path: the bank's.
+        model: the banks' own.
+        paths: the banks', one or more.
         manner: how to ask.
         name: the model's, as it was given.
         loading: seconds spent on loading it.
+        weights: how much the documents of each bank count; None for all alike.
 
     Attributes:
         manner: may be changed between questions.
     """
 
-    def __init__(self, model: "MBC", path: Path, manner: Manner, name: str, loading: float) -> None:
+    def __init__(
+        self,
+        model: "MBC",
+        paths: Sequence[Path],
+        manner: Manner,
+        name: str,
+        loading: float,
+        *,
+        weights: Sequence[float] | None = None,
+    ) -> None:
         from mbc_engine.serving.read_answer import own_reader
 
-        self._model, self.path, self.manner, self.name, self.loading = model, path, manner, name, loading
-        self._bank: MemoryBank | None = None
+        self._model, self.manner, self.name, self.loading = model, manner, name, loading
+        self.paths, self._weights = tuple(paths), weights
+        self._banks: Banks | None = None
         self._recall: Recall | None = None
         self._reader: SpanFinder | None = own_reader(model)
 
@@ -72,7 +83,8 @@ class Asker:
     def showing(self) -> Showing:
         """What is shown of its answers."""
         confidence = self._model.settings.confidence
-        return Showing(self.manner.least, confidence is None or confidence.slope > 0)
+        tells_confidence = confidence is None or confidence.slope > 0
+        return Showing(self.manner.least, tells_confidence, tells_bank=len(self.paths) > 1)
 
     @property
     def can_be_said(self) -> bool:
@@ -89,8 +101,8 @@ class Asker:
         """Answer questions in one batch; `said` gets a single one's answer piece by piece.
 
         Raises:
-            BankError: the bank cannot be opened, or there is nothing to read.
-            MBCError: the bank or the read does not fit the model.
+            BankError: a bank cannot be opened, or there is nothing to read.
+            MBCError: the banks or the read do not fit the model.
         """
         manner = self.manner
         try:
@@ -111,51 +123,84 @@ class Asker:
             self.close()  # Ctrl-C may come between any two lines of the bank's own
             raise
 
+    def search(self, queries: Sequence[str], top: int) -> "list[tuple[Source, ...]]":
+        """The passages that queries lead to, `top` for each at most; see `Recall.search`.
+
+        Raises:
+            BankError, MBCError: as `ask`.
+        """
+        try:
+            return self.recall().search(queries, top=top, read_mode=self.manner.read, selection=self.manner.selection)
+        except MBCError:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
-        """Let go of the bank, until the next question."""
-        if self._bank is not None:
-            self._bank.close()
-        self._bank = self._recall = None
+        """Let go of the banks, until the next question."""
+        if self._banks is not None:
+            self._banks.close()
+        self._banks = self._recall = None
 
     def recall(self) -> "Recall":
-        """The bank, opened anew if another file stands at its path or another model has encoded it.
+        """The banks, opened anew if another file stands at a path or another model has encoded one.
 
         Looking takes no time, but a new `Recall` reads all weights of the model to see whether it wrote the bank.
 
         Raises:
-            BankError: the bank cannot be opened.
+            BankError: a bank cannot be opened.
             ModelMismatch: another model wrote it.
+            ConfigError: two paths have come to lead to one bank.
         """
         from mbc_engine.serving.ask import Recall
 
         with ExitStack() as stack:
-            now = stack.enter_context(MemoryBank.open(self.path, read_only=True))
-            is_same = self._bank is not None and not self._bank.is_replaced() and now.header == self._bank.header
+            now, held = stack.enter_context(Banks.open(self.paths, self._weights)), self._banks
+            is_same = held is not None and not held.is_replaced() and now.headers == held.headers
             if self._recall is None or not is_same:
                 recall = Recall(self._model, now, self._reader)
                 self.close()
-                self._bank, self._recall = now, recall
+                self._banks, self._recall = now, recall
                 stack.pop_all()  # it stays open
             return self._recall
 
 
 @contextmanager
-def opened(bank: Path, model: str, manner: Manner, device: str | None = None) -> Iterator[Asker]:
-    """Load a model to ask a bank, on the default device if none is named.
+def opened(
+    banks: Sequence[Path],
+    model: str,
+    manner: Manner,
+    device: str | None = None,
+    *,
+    weights: Sequence[float] | None = None,
+) -> Iterator[Asker]:
+    """Load a model to ask one or more banks as one, on the default device if none is named.
+
+    What is wrong with the banks is told at once, not after the model was loaded.
+
+    Args:
+        banks: their files.
+        model: its name or folder.
+        manner: how to ask.
+        device: where the model runs.
+        weights: how much the documents of each bank count; None for all alike.
 
     Raises:
-        BankError: there is no bank; told at once, not after the model was loaded.
+        BankError: there is no bank.
+        ModelMismatch: the banks are not of one model.
         ModelError: the model cannot be loaded.
-        ConfigError: answers are to be withheld, and the model knows no confidence; or the device is not there.
+        ConfigError: a bank is named twice, weights do not fit, answers are to be withheld and the model knows no
+            confidence, or the device is not there.
     """
     from mbc_cli.engine import load_model
 
-    MemoryBank.open(bank, read_only=True).close()
+    Banks.open(banks, weights).close()
     began = time.perf_counter()
     loaded = load_model(model, device)
     if manner.least is not None:
         _require_confidence(loaded.settings, model, manner.read)
-    asker = Asker(loaded, bank, manner, model, time.perf_counter() - began)
+    asker = Asker(loaded, banks, manner, model, time.perf_counter() - began, weights=weights)
     try:
         yield asker
     finally:

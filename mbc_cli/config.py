@@ -39,8 +39,8 @@ class Key:
 
     @property
     def option(self) -> TyperOption:
-        """One of the options; they are all alike."""
-        return next(iter(self.options.values()))
+        """One of the options; they are all alike, but that some may be given several times where others may not."""
+        return min(self.options.values(), key=lambda option: option.multiple)
 
 
 def keys(root: TyperGroup) -> dict[str, Key]:
@@ -73,8 +73,13 @@ def long_name(option: TyperOption) -> str:
     return max(option.opts, key=len).lstrip("-")
 
 
-def _meaning(option: TyperOption) -> tuple[str | None, bool, bool]:
-    return option.help, option.multiple, option.is_flag
+def _meaning(option: TyperOption) -> object:
+    """What the options of one name have in common that mean the same.
+
+    An environment variable holds for all that name it, so that the file may, too: --bank is one bank to most commands,
+    and one or more to `mbc ask`.
+    """
+    return option.envvar or (option.help, option.multiple, option.is_flag)
 
 
 def find_key(root: TyperGroup, typed: str) -> Key:

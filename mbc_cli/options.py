@@ -25,6 +25,27 @@ BankOption = Annotated[
         autocompletion=banks,
     ),
 ]
+BanksOption = Annotated[
+    list[Path],
+    typer.Option(
+        "--bank",
+        envvar="MBC_BANK",
+        default_factory=lambda: [default_bank()],
+        show_default="memory.mbc in your data folder",
+        metavar="FILE",
+        help="The bank file; may be given again, to read several as one.",
+        autocompletion=banks,
+    ),
+]
+WeightsOption = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--weight",
+        metavar="NUMBER",
+        help="How much the documents of a bank count beside those of the others; one for each --bank, in their order.",
+        show_default="1 each",
+    ),
+]
 ModelOption = Annotated[
     str,
     typer.Option(

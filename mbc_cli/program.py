@@ -211,18 +211,20 @@ def _hints(error: MBCError, running: typer.Context | None) -> Iterator[str]:
 
 def _is_first_use(error: MBCError, ctx: typer.Context) -> bool:
     """Whether what is missing is the bank that everybody has who has used mbc before."""
-    bank = ctx.params.get("bank")
+    given = ctx.params.get("bank")
+    bank = given[0] if isinstance(given, list) and given else given  # by default there is one, also for `mbc ask`
     if _origin(ctx, "bank") != "default" or not isinstance(bank, Path):
         return False
     return isinstance(error, BankError) and str(bank) in error.message and not bank.exists()
 
 
 def _taken(ctx: typer.Context, *origins: str) -> Iterator[tuple[str, Any]]:
-    """Options whose values come from elsewhere than the command line, by their long names."""
+    """Options whose values come from elsewhere than the command line, by their long names, each value by itself."""
     for param in ctx.command.params:
         value = ctx.params.get(param.name)
         if value is not None and _origin(ctx, param.name) in origins:
-            yield max(param.opts, key=len), value
+            name = max(param.opts, key=len)
+            yield from ((name, own) for own in (value if isinstance(value, list) else [value]))
 
 
 @contextmanager

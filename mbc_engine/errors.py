@@ -6,7 +6,8 @@ MBCError                 exit code 1
 ├── ModelError           4   a model folder, hub id or file that cannot be used
 │   └── ModelMismatch    4   a bank or adapter that belongs to another model
 └── BankError            5   a bank that cannot be opened, read or written
-    └── BankBusy         5   a bank that another process is writing
+    ├── BankBusy         5   a bank that another process is writing
+    └── NothingToRead    5   a bank that holds nothing, or nothing of what was asked for
 """
 
 
@@ -56,3 +57,7 @@ class BankError(MBCError):
 
 class BankBusy(BankError):
     """A bank that another process is writing, for longer than one waits."""
+
+
+class NothingToRead(BankError):
+    """A bank that holds nothing, or nothing of what was asked for."""

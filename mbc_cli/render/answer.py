@@ -41,10 +41,12 @@ class Showing:
     Attributes:
         least: the confidence below which those from memory are withheld; None for never.
         tells_confidence: False where the model's confidence is the same for all answers.
+        tells_bank: whether sources say which bank they are from, which matters where there are several.
     """
 
     least: float | None
     tells_confidence: bool
+    tells_bank: bool = False
 
 
 def is_withheld(reply: "Reply", least: float | None) -> bool:
@@ -88,11 +90,12 @@ def unread(reply: "Reply") -> str | None:
     return "no answer in the files" if reply.passages else "no file is there to be read"
 
 
-def source_line(label: str, source: "Source") -> Text:
-    """A source's name, share, date, and how many others have the same share."""
+def source_line(label: str, source: "Source", *, with_bank: bool = False) -> Text:
+    """A source's name, bank if that is to be told, share, date, and how many others have the same share."""
+    bank = f"  in {near(source.bank)}" if with_bank else ""
     date = f"  {plain(source.date)}" if source.date else ""
     ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""
-    return Text.assemble(label, (named(source), "cyan"), f"  {source.share:.0%}", (date, "dim"), ties)
+    return Text.assemble(label, (named(source), "cyan"), (bank, "dim"), f"  {source.share:.0%}", (date, "dim"), ties)
 
 
 def state_of(source: "Source") -> str | None:

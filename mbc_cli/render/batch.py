@@ -1,6 +1,7 @@
 """The answers to many questions on the terminal, or as JSON Lines."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -20,7 +21,7 @@ class BatchView(ProgressView):
     """Shows answers as they come.
 
     Args:
-        bank: the bank's name.
+        banks: the files that are asked.
         loading: seconds spent on loading the model.
         showing: what is shown of answers.
         total: how many questions there are, None if nobody knows.
@@ -29,10 +30,17 @@ class BatchView(ProgressView):
     """
 
     def __init__(
-        self, bank: str, loading: float, showing: Showing, *, total: int | None, as_json: bool, is_shown: bool
+        self,
+        banks: Sequence[Path],
+        loading: float,
+        showing: Showing,
+        *,
+        total: int | None,
+        as_json: bool,
+        is_shown: bool,
     ) -> None:
         super().__init__(is_shown=is_shown)
-        self._bank, self._loading, self._showing = bank, loading, showing
+        self._banks, self._loading, self._showing = banks, loading, showing
         self._total, self._as_json = total, as_json
         self.answered = 0
 
@@ -40,7 +48,7 @@ class BatchView(ProgressView):
         """A batch."""
         if self._as_json:
             print_json_lines(
-                {"id": question.id, **reply_json(reply, self._bank, self._loading, self._showing.least)}
+                {"id": question.id, **reply_json(reply, self._banks, self._loading, self._showing.least)}
                 for question, reply in zip(questions, replies, strict=True)
             )
         else:

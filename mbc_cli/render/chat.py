@@ -1,6 +1,7 @@
 """A conversation with a bank on the terminal: all but the answers themselves."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "/sources": "the sources of the last answer in full",
-    "/bank": "what the bank holds, and what it weighs",
+    "/bank": "what the bank holds, and what it weighs; of several, each",
     "/history": "the questions so far, with their answers",
     "/help": "this list",
     "/quit": "the end; so does Ctrl-D",
@@ -30,9 +31,9 @@ _ABOUT: Final = (
 )
 
 
-def show_welcome(bank: str, totals: "BankTotals") -> None:
+def show_welcome(banks: Sequence[Path], totals: "BankTotals") -> None:
     """What is asked, and how to go on."""
-    notes.print(f"{near(bank)}: {holdings(totals)}.")
+    notes.print(f"{' + '.join(map(near, banks))}: {holdings(totals)}.")
     notes.print("Ask what you want to know; /help tells more, Ctrl-D ends.")
 
 
@@ -53,7 +54,7 @@ def show_history(turns: Sequence[tuple[str, str | None]]) -> None:
         notes.print("Nothing was asked yet.")
 
 
-def show_passages(reply: "Reply | None") -> None:
+def show_passages(reply: "Reply | None", *, with_bank: bool) -> None:
     """The passages that an answer's sources remember, whole."""
     if reply is None:
         notes.print("Nothing was answered.")
@@ -62,7 +63,7 @@ def show_passages(reply: "Reply | None") -> None:
         notes.print("No sources were named.")
     for number, source in enumerate(reply.sources, 1):
         label = f"{number}. "
-        out.print(source_line(label, source))
+        out.print(source_line(label, source, with_bank=with_bank))
         for line in (source.passage or "").splitlines():
             print_indented(line, by=len(label))
         if not source.passage:

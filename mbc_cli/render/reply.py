@@ -1,6 +1,8 @@
 """An answer on the terminal, or as JSON."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -71,7 +73,7 @@ def show_reply(reply: "Reply", showing: Showing, *, is_said: bool = False) -> No
     if reply.sources:
         out.print()
     for number, source in enumerate(reply.sources, 1):
-        show_source(f"{number}. ", source)
+        show_source(f"{number}. ", source, with_bank=showing.tells_bank)
 
 
 def _show_read(read: "ReadAnswer") -> None:
@@ -104,9 +106,9 @@ def _show_nothing(reason: str) -> None:
     (out if out.is_terminal else notes).print(reason, style="yellow")
 
 
-def show_source(label: str, source: "Source") -> None:
+def show_source(label: str, source: "Source", *, with_bank: bool = False) -> None:
     """Where an answer came from, its share of it, and the sentence that fits the question."""
-    out.print(source_line(label, source))
+    out.print(source_line(label, source, with_bank=with_bank))
     if source.sentence:
         print_indented(source.sentence, by=len(label))
     show_state(source, by=len(label))
@@ -129,9 +131,10 @@ def warn_of_mini(model: str) -> None:
         notes.print(warning, style="yellow")
 
 
-def reply_json(reply: "Reply", bank: str, loading: float, least: float | None = None) -> dict[str, Any]:
+def reply_json(reply: "Reply", banks: Sequence[Path], loading: float, least: float | None = None) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
+    What the banks hold and weigh are their sums.
     `answer` is the first of `answers` that there is: the one that was read, or the one from memory unless it is
     withheld. `passages` is how many there were to be read.
     """
@@ -148,7 +151,7 @@ def reply_json(reply: "Reply", bank: str, loading: float, least: float | None = 
         "sources": [source_json(source) for source in reply.sources],
         "timings": {"model": round(loading, 4), **{k: round(v, 4) for k, v in asdict(reply.timings).items()}},
         "bank": {
-            "path": bank,
+            "paths": [str(path) for path in banks],
             "documents": reply.totals.documents,
             "chunks": reply.totals.chunks,
             "sizes": asdict(reply.sizes),

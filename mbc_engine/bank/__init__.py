@@ -8,6 +8,7 @@ from mbc_engine.bank.finding import Finding, FoundDocument, find_documents
 from mbc_engine.bank.format import Codes, CodeShape, pack, unpack
 from mbc_engine.bank.merging import merge
 from mbc_engine.bank.proof import Proof, remove_with_proof
+from mbc_engine.bank.readable import ReadableBank
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
@@ -23,6 +24,7 @@ from mbc_engine.bank.records import (
 from mbc_engine.bank.replace import replace_content
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank
+from mbc_engine.bank.together import Banks
 from mbc_engine.bank.undo import Taken, restore, take
 from mbc_engine.bank.upgrading import upgrade
 from mbc_engine.bank.usage import CodeUse, documents_with_code
@@ -32,6 +34,7 @@ __all__ = [
     "BankHeader",
     "BankSizes",
     "BankTotals",
+    "Banks",
     "CodeShape",
     "CodeUse",
     "Codes",
@@ -42,6 +45,7 @@ __all__ = [
     "ModelSignature",
     "Origin",
     "Proof",
+    "ReadableBank",
     "Record",
     "Selection",
     "StoredChunk",

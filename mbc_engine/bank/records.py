@@ -116,10 +116,11 @@ class StoredDocument:
 
 @dataclass(frozen=True)
 class StoredChunk:
-    """The `ordinal`-th chunk (from 0) of a document."""
+    """The `ordinal`-th chunk (from 0) of a document in a bank of this name."""
 
     document: StoredDocument
     ordinal: int
+    bank: str
 
 
 @dataclass(frozen=True)

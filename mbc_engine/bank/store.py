@@ -13,7 +13,7 @@ from functools import partial
 from operator import index
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class MemoryBank:
 
     path: Path | None
     header: BankHeader
+    is_weighted: Final = False  # without a selection, each of its documents counts once
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
         """Not for callers: use `create`, `open`, `open_or_create` or `in_memory`."""
@@ -444,7 +445,7 @@ class MemoryBank:
                 rows = np.searchsorted(ends, within, side="right")
                 ordinals = within - (ends[rows] - np.array(content.lengths)[rows])
                 for place, row, ordinal in zip(places.tolist(), rows.tolist(), ordinals.tolist(), strict=True):
-                    result[place] = StoredChunk(content.document(row), ordinal)
+                    result[place] = StoredChunk(content.document(row), ordinal, self.name)
         return [result[place] for place in range(len(result))]
 
     @contextmanager

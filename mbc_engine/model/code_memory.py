@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mbc_engine.bank import Codes, CodeShape, MemoryBank, Selection, count, pack
+from mbc_engine.bank import Codes, CodeShape, ReadableBank, Selection, count, pack
 from mbc_engine.bank.packed import CodeTables, PackedBlock, Worths
 from mbc_engine.errors import ModelError
 from mbc_engine.model.codebook import AnyCodebook
@@ -32,11 +32,11 @@ class CodedMemory(ABC):
 
     Args:
         codebook: what the codes are indices into.
-        weights: how much each chunk counts, [N]; None for once.
+        selected: how much each chunk counts, [N]; None where `_counts` has it.
     """
 
-    def __init__(self, codebook: AnyCodebook, weights: Weights | None) -> None:
-        self._codebook, self._weights = codebook, weights
+    def __init__(self, codebook: AnyCodebook, selected: Weights | None) -> None:
+        self._codebook, self._selected = codebook, selected
 
     @abstractmethod
     def _chunks(self) -> int:
@@ -51,8 +51,8 @@ class CodedMemory(ABC):
         """As `MemoryBank.sums`."""
 
     @abstractmethod
-    def _counts(self) -> NDArray[np.int64]:
-        """How often each code occurs, [levels, positions, num_codes]."""
+    def _counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """How often each code counts where nothing is selected, [levels, positions, num_codes]."""
 
     @abstractmethod
     def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
@@ -63,7 +63,12 @@ class CodedMemory(ABC):
 
     @cached_property
     def _size(self) -> int:
-        return self._chunks() if self._weights is None else int((self._weights > 0).sum())
+        return self._chunks() if self._selected is None else int((self._selected > 0).sum())
+
+    @cached_property
+    def _weights(self) -> Weights | None:
+        """How much each chunk counts, [N]; None for once."""
+        return self._selected
 
     def rows(self) -> Rows:
         """The codebook's rows and the logarithms of how often each occurs; -inf for those that do not.
@@ -148,15 +153,15 @@ class CodedMemory(ABC):
     @cached_property
     def _row_counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """How often each row of the books of single codes counts, [rows]."""
-        if self._weights is None:
-            whole: NDArray[np.int64] = self._counts()[0].ravel()
+        if self._selected is None:
+            whole: NDArray[np.int64] | NDArray[np.float64] = self._counts()[0].ravel()
             return whole
         counts, start = np.zeros(self._codebook.books[0].flatten(0, 1).shape[0]), 0
         for codes, _ in self._blocks():
             rows = codes[..., 0].astype(np.int64)
             if self._codebook.per_position:
                 rows += np.arange(self._codebook.tokens) * self._codebook.num_codes
-            weights = np.repeat(self._weights[start : start + len(codes)], self._codebook.tokens)
+            weights = np.repeat(self._selected[start : start + len(codes)], self._codebook.tokens)
             counts += np.bincount(rows.ravel(), weights, minlength=len(counts))
             start += len(codes)
         return counts
@@ -201,25 +206,32 @@ class CodeMemory(CodedMemory):
 
 
 class BankMemory(CodedMemory):
-    """A bank's codes, gone through block by block: however large the bank, one block is looked at a time.
+    """The codes of a bank, or of several, gone through block by block: however many, one block is looked at a time.
 
-    The flat read takes its rows from the bank's running counts. Use it inside one of the bank's snapshots.
+    The flat read takes its rows from the running counts of the banks. Use it inside one of their snapshots.
 
     Args:
         bank: what is remembered.
         codebook: of the bank's model.
-        selection: what of it counts; None for all. Weights take four bytes a chunk.
+        selection: what of it counts; None for all. Weights take four bytes a chunk, as do those of banks that count
+            unequally, once chunks are looked at.
 
     Raises:
         BankError: the bank has nothing to select by.
     """
 
-    def __init__(self, bank: MemoryBank, codebook: AnyCodebook, selection: Selection | None = None) -> None:
-        weights = None
+    def __init__(self, bank: ReadableBank, codebook: AnyCodebook, selection: Selection | None = None) -> None:
+        selected = None
         if selection is not None and not selection.is_everything:
-            weights = _weights_of(bank, selection)
-        super().__init__(codebook, weights)
+            selected = _weights_of(bank, selection)
+        super().__init__(codebook, selected)
         self._bank = bank
+
+    @cached_property
+    def _weights(self) -> Weights | None:
+        if self._selected is None and self._bank.is_weighted:
+            return _weights_of(self._bank, Selection())
+        return self._selected
 
     def _chunks(self) -> int:
         return self._bank.totals().chunks
@@ -230,7 +242,7 @@ class BankMemory(CodedMemory):
     def _sums(self, worths: Worths) -> Iterator[tuple[Worths, Lengths]]:
         return self._bank.sums(worths)
 
-    def _counts(self) -> NDArray[np.int64]:
+    def _counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         return self._bank.counts()
 
     def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
@@ -242,7 +254,7 @@ def shape_of(codebook: AnyCodebook) -> CodeShape:
     return CodeShape(codebook.tokens, codebook.levels, codebook.num_codes, codebook.per_position)
 
 
-def _weights_of(bank: MemoryBank, selection: Selection) -> Weights:
+def _weights_of(bank: ReadableBank, selection: Selection) -> Weights:
     """How much each chunk counts beside the one that counts most."""
     logs = array("f")
     for own in bank.log_weights(selection):

@@ -1,13 +1,13 @@
-"""Answering questions from a bank, with the sources of each answer and how sure it is to come from there."""
+"""Answering questions from banks, with the sources of each answer and how sure it is to come from there."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mbc_engine.answers import Answers
-from mbc_engine.bank import BankSizes, BankTotals, MemoryBank, Selection
-from mbc_engine.errors import BankError
+from mbc_engine.bank import BankSizes, BankTotals, ReadableBank, Selection
+from mbc_engine.errors import NothingToRead
 from mbc_engine.model.checkpoint import signature
 from mbc_engine.model.code_map import CodeMap
 from mbc_engine.model.code_memory import BankMemory
@@ -65,7 +65,7 @@ class Reply:
             by another read than its own, which it is calibrated for.
         sources: the documents the question leads to, best first.
         timings: of the whole batch.
-        totals, sizes: of the whole bank.
+        totals, sizes: of the whole bank; of several, the sums.
         codes: how much of the attention each code got, [levels, positions, num_codes], 1 over each level; None if it
             was not asked for. A hierarchical read estimates it, see `model/reads.py`.
     """
@@ -85,7 +85,7 @@ class Reply:
 
 
 class Recall:
-    """A model and a bank, ready to be asked. Each call reads the bank as it is then.
+    """A model and a bank, or several as `Banks`, ready to be asked. Each call reads the bank as it is then.
 
     Args:
         model: the bank's own model; it has to stay as it is.
@@ -96,11 +96,11 @@ class Recall:
         ModelMismatch: another model wrote the bank.
     """
 
-    def __init__(self, model: MBC, bank: MemoryBank, reader: SpanFinder | None = None) -> None:
+    def __init__(self, model: MBC, bank: ReadableBank, reader: SpanFinder | None = None) -> None:
         bank.require(signature(model))
         self._model, self._bank, self._parts = model, bank, model.reader()
         self._reader = reader or own_reader(model)
-        self._whole: tuple[tuple[int, int], BankMemory] | None = None
+        self._whole: tuple[Hashable, BankMemory] | None = None
 
     def ask(
         self,
@@ -131,7 +131,7 @@ class Recall:
             said: gets the answer from memory in pieces as they become certain; for one question, greedy.
 
         Raises:
-            BankError: there is nothing to read, or no file where answers are to be read alone.
+            NothingToRead: there is nothing to read, or no file where answers are to be read alone.
             MBCError: the read does not fit the model, or its reader cannot be loaded.
         """
         model, began = self._model, time.perf_counter()
@@ -195,6 +195,38 @@ class Recall:
             for index, question in enumerate(questions)
         ]
 
+    def search(
+        self,
+        queries: Sequence[str],
+        *,
+        top: int = 5,
+        read_mode: str | None = None,
+        selection: Selection | None = None,
+    ) -> list[tuple[Source, ...]]:
+        """The passages that queries lead to, all in one batch; nothing is generated.
+
+        Args:
+            queries: one or more.
+            top: the most to find for each; there may be several of one document.
+            read_mode: as in `ask`; a hierarchical read knows only the best passage of each document.
+            selection: as in `ask`.
+
+        Returns:
+            For each query its passages, best first, with their own shares. No sentence is looked for in them; where a
+            file is not there as it was memorised, the passage is None.
+
+        Raises:
+            NothingToRead: there is nothing to read.
+            MBCError: the read does not fit the model.
+        """
+        model = self._model
+        with self._bank.snapshot():
+            memory = self._memory(selection)
+            if not len(memory):
+                raise self._nothing_to_read(self._bank.totals())
+            reading = model.read(queries, memory, read_mode=read_mode, top=top, reader=self._parts)
+            return find_sources(self._bank, model.documents, queries, reading.chunks, shown=0)
+
     def _memory(self, selection: Selection | None) -> BankMemory:
         """What is read; all of an unchanged bank is the same memory again, of which more is known by then."""
         codebook = self._model.require_codebook()
@@ -205,17 +237,17 @@ class Recall:
             self._whole = version, BankMemory(self._bank, codebook)
         return self._whole[1]
 
-    def _nothing_to_read(self, totals: BankTotals) -> BankError:
+    def _nothing_to_read(self, totals: BankTotals) -> NothingToRead:
         if totals.chunks:
-            return BankError(
+            return NothingToRead(
                 f"No document of {self._bank.name} fits what was asked for.",
                 hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
             )
-        return BankError(f"{self._bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
+        return NothingToRead(f"{self._bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
 
 
-def _no_file() -> BankError:
-    return BankError(
+def _no_file() -> NothingToRead:
+    return NothingToRead(
         "No file that the question leads to is there as it was memorised: nothing can be read.",
         hint="Ask from memory (--answer memory), or bring the bank up to date with `mbc ingest`.",
     )

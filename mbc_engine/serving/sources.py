@@ -6,7 +6,7 @@ from typing import Final
 
 from torch import Tensor
 
-from mbc_engine.bank import MemoryBank, StoredDocument
+from mbc_engine.bank import ReadableBank, StoredDocument
 from mbc_engine.documents import split_sentences
 from mbc_engine.model.mbc import TextEncoder
 from mbc_engine.model.ranking import Ranked
@@ -29,6 +29,7 @@ class Source:
             memorised is not to be had.
         passage: the chunk that this is from; None likewise.
         date: when it was written, ISO 8601, if known.
+        bank: the name of the bank that holds it.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Source:
     sentence: str | None
     passage: str | None
     date: str | None
+    bank: str
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class _Place:
 
 
 def find_sources(
-    bank: MemoryBank,
+    bank: ReadableBank,
     encoder: TextEncoder,
     questions: Sequence[str],
     ranked: Sequence[Sequence[Ranked]],
@@ -75,9 +77,10 @@ def find_sources(
     """
     chunks = sorted({own.chunk for several in ranked for own in several})
     stored = dict(zip(chunks, bank.chunks_at(chunks), strict=True))
-    files, documents = Files(), {own.document.digest: own.document for own in stored.values()}
-    by_document = {digest: _place(files, encoder, document) for digest, document in documents.items()}
-    places = {chunk: by_document[own.document.digest] for chunk, own in stored.items()}
+    # What two banks hold was read in other places for each.
+    files, documents = Files(), {(own.bank, own.document.digest): own.document for own in stored.values()}
+    by_document = {key: _place(files, encoder, document) for key, document in documents.items()}
+    places = {chunk: by_document[own.bank, own.document.digest] for chunk, own in stored.items()}
     passages = {chunk: places[chunk].passage(own.ordinal) for chunk, own in stored.items()}
     shown_chunks = {own.chunk for several in ranked for own in several[:shown]}
     sentences = {chunk: _sentences(passage) for chunk in shown_chunks if (passage := passages[chunk])}
@@ -89,8 +92,8 @@ def find_sources(
     def source(question: str, own: Ranked) -> Source:
         place, wanted = places[own.chunk], vectors.get(question)
         fitting = None if wanted is None else _closest(sentences.get(own.chunk, []), vectors, wanted)
-        passage = passages[own.chunk]
-        return Source(place.path, place.part, own.share, own.ties, place.state, fitting, passage, place.date)
+        passage, bank = passages[own.chunk], stored[own.chunk].bank
+        return Source(place.path, place.part, own.share, own.ties, place.state, fitting, passage, place.date, bank)
 
     return [
         tuple(source(question, own) for own in several) for question, several in zip(questions, ranked, strict=True)

@@ -149,14 +149,14 @@ def test_chunks_know_their_document(made: Any, bank: MemoryBank) -> None:
     bank.add([(made.record("/a", 1), codes_of(0, 1)), (made.record("/b", 2), codes_of(2))])
     first, second = bank.documents()
     assert bank.chunks_at([2, 0, 1, 2]) == [
-        StoredChunk(second, 0),
-        StoredChunk(first, 0),
-        StoredChunk(first, 1),
-        StoredChunk(second, 0),
+        StoredChunk(second, 0, bank.name),
+        StoredChunk(first, 0, bank.name),
+        StoredChunk(first, 1, bank.name),
+        StoredChunk(second, 0, bank.name),
     ]
     assert np.array_equal(bank.codes_at([2, 0]), codes_of(2, 0))
     bank.remove([("/a", "")])
-    assert bank.chunks_at(np.array([0])) == [StoredChunk(second, 0)]
+    assert bank.chunks_at(np.array([0])) == [StoredChunk(second, 0, bank.name)]
     with pytest.raises(IndexError, match=r"in \[0, 1\), not in \[0, 1\]"):
         bank.chunks_at([0, 1])
 

@@ -94,7 +94,8 @@ def test_json_has_everything(mbc, bank, model, notes, says, read):
     assert sum(source["share"] for source in told["sources"]) == pytest.approx(1)
     assert set(told["timings"]) == {"model", "answer", "confidence", "sources", "reading"}
     assert (told["bank"]["documents"], told["bank"]["sizes"]["codes"]) == (2, 3)
-    assert set(told["sources"][0]) == {"path", "part", "share", "ties", "state", "sentence", "date"}
+    assert told["bank"]["paths"] == [str(bank)] == list({source["bank"] for source in told["sources"]})
+    assert set(told["sources"][0]) == {"path", "part", "share", "ties", "state", "sentence", "date", "bank"}
     assert (told["abstained"], told["answers"], told["passages"]) == (False, {"read": None, "memory": "Aalen"}, 0)
     assert (told["confidence"], told["origin"]) == (None, None)
     assert isinstance(told["gain"], float)

@@ -64,7 +64,7 @@ def talk(bank, model, capsys):
 
         manner = Manner(None, None, Selection(), 3, max_tokens=4, beams=1, least=None)
         capsys.readouterr()
-        with opened(bank, str(model), manner) as asker:
+        with opened([bank], str(model), manner) as asker:
             converse(asker, read_line)
         captured = capsys.readouterr()
         return captured.out, captured.err, list(coming)

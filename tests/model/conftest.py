@@ -67,18 +67,19 @@ class Small:
         *,
         dates: Sequence[str | None] | None = None,
         keeps_origins: bool = True,
+        first: int = 0,
     ) -> MemoryBank:
-        """A bank of documents /0, /1, ... in that order."""
+        """A bank of documents /0, /1, ... in that order, or from another number on."""
         bank = MemoryBank.in_memory(
             ModelSignature("small", "aa" * 8, "bb" * 8),
             shape_of(codebook),
             codebook.books.numpy(),
             keeps_origins=keeps_origins,
         )
-        pieces = np.split(codes, np.cumsum(lengths)[:-1])
+        pieces = np.split(codes, np.cumsum(lengths))[:-1]
         records = [
-            Record(f"/{number}", "", hashlib.sha256(b"%d" % number).hexdigest(), 1, dates[number] if dates else None)
-            for number in range(len(lengths))
+            Record(f"/{number}", "", hashlib.sha256(b"%d" % number).hexdigest(), 1, date)
+            for number, date in enumerate(dates or [None] * len(lengths), first)
         ]
         bank.add(list(zip(records, pieces, strict=True)))
         return bank

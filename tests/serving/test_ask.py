@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -338,8 +339,9 @@ def test_only_where_a_passage_is_to_be_had_the_base_lm_reads(
     tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passages: Any, expected: Any
 ) -> None:
     model, questions = tiny.model(), ["Who?", "Where?"]
-    named = [tuple(Source("a", "", 0.5, 0, "unchanged", None, passage, None) for passage in own) for own in passages]
-    shown = [tuple(Source("a", "", 0.5, 0, "unchanged", None, None, None) for _ in range(3))] * 2
+    source = Source("a", "", 0.5, 0, "unchanged", None, None, None, "b.mbc")
+    named = [tuple(replace(source, passage=passage) for passage in own) for own in passages]
+    shown = [(source,) * 3] * 2
     found = [own + more for own, more in zip(shown, named, strict=True)]
     monkeypatch.setattr("mbc_engine.serving.ask.find_sources", lambda *_, **__: found)
     monkeypatch.setattr(MBC, "say", lambda self, reading, questions, *, passages=None, **_: passages or questions)

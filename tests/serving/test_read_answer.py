@@ -44,7 +44,7 @@ class Finder:
 
 
 def source(passage: str | None, share: float = 0.5, path: str = "a", part: str = "") -> Source:
-    return Source(path, part, share, 0, "unchanged" if passage else "gone", None, passage, None)
+    return Source(path, part, share, 0, "unchanged" if passage else "gone", None, passage, None, "b")
 
 
 def answer(finder: Finder, questions: Sequence[str], sources: Sequence[Sequence[Source]]) -> list[ReadAnswer | None]:

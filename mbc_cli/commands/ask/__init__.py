@@ -1,4 +1,4 @@
-"""`mbc ask`: questions to a bank, one, a file of them, or as a conversation."""
+"""`mbc ask`: questions to a bank or several, one, a file of them, or as a conversation."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, ReadOption
+from mbc_cli.options import BanksOption, DeviceOption, JsonOption, ModelOption, ReadOption, WeightsOption
 from mbc_engine.answers import Answers
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ _WHICH, _HOW = "Which documents count", "How to answer"
 def ask(
     question: Annotated[str | None, typer.Argument(metavar="QUESTION", help="What you want to know.")] = None,
     *,
-    bank: BankOption,
+    bank: BanksOption,
+    weight: WeightsOption = None,
     model: ModelOption,
     questions: Annotated[
         Path | None,
@@ -99,7 +100,7 @@ def ask(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Answer questions from a bank and name the documents the answers came from.
+    """Answer questions from banks and name the documents the answers came from.
 
     The answer read in a file comes first, with its place, then the one from
     memory alone. The first line of stdout is an answer, empty where none can be
@@ -110,13 +111,14 @@ def ask(
     Examples:
       mbc ask "Who repaired the bridge?"
       mbc ask "When was it built?" --bank work.mbc --sources 5 --json
+      mbc ask "Who leads?" --bank team.mbc --bank mine.mbc --weight 1 --weight 2
       mbc ask "Who leads?" --since 2024 --half-life 30d --only 'sport/**'
       mbc ask "Who leads?" --answer memory --min-confidence 0.5
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
     from mbc_cli.asker import Manner, opened
-    from mbc_cli.commands.ask.selecting import selection
+    from mbc_cli.selecting import selection
 
     manner = Manner(
         answers=answer,
@@ -128,7 +130,7 @@ def ask(
         least=min_confidence,
     )
     work = _work(question, questions, as_json=json)
-    with opened(bank, model, manner, device) as asker:
+    with opened(bank, model, manner, device, weights=weight) as asker:
         work(asker)
 
 

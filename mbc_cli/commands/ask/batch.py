@@ -64,7 +64,7 @@ def ask_all(asker: "Asker", *, questions: Questions, as_json: bool) -> None:
     """Answer questions in their order."""
     began = time.perf_counter()
     view = BatchView(
-        str(asker.path),
+        asker.paths,
         asker.loading,
         asker.showing,
         total=questions.total,

@@ -14,7 +14,7 @@ from mbc_cli.render.chat import COMMANDS, show_error, show_help, show_history, s
 from mbc_cli.render.consoles import notes, out
 from mbc_cli.render.reply import show_times, warn_of_mini
 from mbc_cli.render.text import plain
-from mbc_engine.bank import MemoryBank
+from mbc_engine.bank import Banks
 from mbc_engine.documents.encoding import storable
 from mbc_engine.errors import MBCError
 
@@ -28,8 +28,8 @@ _COMMAND: Final = re.compile(r"/\w*")
 
 def chat(asker: "Asker") -> None:
     """What `mbc ask` does on a terminal."""
-    with MemoryBank.open(asker.path, read_only=True) as bank:
-        show_welcome(bank.name, bank.totals())
+    with Banks.open(asker.paths) as banks:
+        show_welcome(asker.paths, banks.totals())
     warn_of_mini(asker.name)
     converse(asker, LineEditor(QuestionHistory(question_history()), tuple(COMMANDS)))
 
@@ -100,9 +100,12 @@ class _Conversation:
     def _obey(self, command: str) -> None:
         match command:
             case "/sources":
-                show_passages(self._last)
+                show_passages(self._last, with_bank=self._asker.showing.tells_bank)
             case "/bank":
-                info(bank=self._asker.path)
+                for number, path in enumerate(self._asker.paths):
+                    if number:
+                        out.print()
+                    info(bank=path)
             case "/history":
                 show_history(self._turns)
             case "/help":

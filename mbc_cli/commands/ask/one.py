@@ -14,7 +14,7 @@ def ask_one(asker: "Asker", *, question: str, as_json: bool) -> None:
     """What `mbc ask QUESTION` does."""
     if as_json:
         (reply,) = asker.ask([question])
-        print_json(reply_json(reply, str(asker.path), asker.loading, asker.manner.least))
+        print_json(reply_json(reply, asker.paths, asker.loading, asker.manner.least))
         return
     reply = answer(asker, question)
     show_times(reply, asker.loading)

@@ -133,7 +133,7 @@ class Answering:
             self._post(ModelLoading())
             bank, model, device = self._places.bank, self._places.model, self._places.device
             with _silence():
-                self._asker = stack.enter_context(opened(bank, model, DEFAULT_MANNER, device))
+                self._asker = stack.enter_context(opened([bank], model, DEFAULT_MANNER, device))
             self._asker.recall()
             self._post(ModelReady(self._asker.loading))
         return self._asker

@@ -154,6 +154,7 @@ def _answered(places: Places) -> Answered:
             state="unchanged",
             sentence="Ada moved to Aalen.",
             passage="The river rose. Ada moved to Aalen. The bridge held.",
+            bank=str(places.bank),
         )
         for number, share in enumerate((0.71, 0.2, 0.04))
     )

@@ -1,0 +1,91 @@
+"""What it costs to ask two banks as one, beside one bank that holds what both do.
+
+    python benchmarks/together.py [--documents 1000000] [--shape distilgpt2]
+
+The parts are those of `read.py`. The one bank, the two, and the two with weights take turns in one process, so that
+whatever else the machine does meets all of them; a chunk a document, one thread, files in the page cache.
+"""
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import bank as banks
+import numpy as np
+import read as reads
+import torch
+
+from mbc_engine.bank import Banks, MemoryBank, delete
+
+READS: Final = ("flat", "sources", "routed")
+WEIGHTS: Final = (1.0, 2.0)
+
+
+def halves_of(name: str, documents: int, folder: Path) -> list[Path]:
+    """The documents of `read.bank_of` in two banks, made when they are not there yet."""
+    paths = [folder / "banks" / f"{name}-{documents}-{number}-of-2.mbc" for number in (1, 2)]
+    if all(path.exists() for path in paths):
+        return paths
+    form, size = reads.form_of(name), min(50_000, documents // 2)
+    batches = banks.batches(form, documents, size)
+    with MemoryBank.open(reads.bank_of(name, documents, folder), read_only=True) as whole:
+        signature, books = whole.header.signature, whole.books()
+    for path in paths:
+        unfinished = Path(f"{path}.part")
+        delete(unfinished)
+        with MemoryBank.create(unfinished, signature, form.shape, books, keeps_origins=False) as half:
+            while half.totals().chunks < documents // 2:
+                half.add(next(batches))
+        unfinished.replace(path)
+    return paths
+
+
+@torch.no_grad()
+def measure(name: str, mode: str, documents: int, folder: str) -> reads.Result:
+    """Median seconds of a read of the one bank, of the two, and of the two with weights; and how far they agree."""
+    torch.set_num_threads(1)
+    paths = halves_of(name, documents, Path(folder))
+    with (
+        Banks.open([reads.bank_of(name, documents, Path(folder))]) as one,
+        Banks.open(paths) as two,
+        Banks.open(paths, WEIGHTS) as weighted,
+    ):
+        parts = reads.make_parts(name, one.banks[0])
+        asks = [reads.MODES[mode](parts, each) for each in (one, two, weighted)]
+        most = 101 if mode == "flat" else 21
+        turns = [[reads.seconds_of(ask)[1] for ask in asks] for _ in range(most)][most // 10 :]  # the first warm up
+        results = [asks[0](), asks[1]()] if mode != "sources" else [torch.zeros(1)] * 2
+    medians = [statistics.median(times) for times in zip(*turns, strict=True)]
+    return {
+        "one": medians[0],
+        "two": medians[1],
+        "weighted": medians[2],
+        "runs": len(turns),
+        "difference": float(np.abs(results[0] - results[1]).max()),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=reads.FOLDER, help="where banks are kept (default %(default)s)")
+    parser.add_argument("--documents", type=int, default=1_000_000, help="of both banks together (default %(default)s)")
+    parser.add_argument("--shape", choices=reads.WIDTHS, default="distilgpt2", help="default %(default)s")
+    args = parser.parse_args(arguments)
+    print(f"{args.documents:,} documents, {args.shape}: one bank, two, and two with weights")
+    for mode in READS:
+        found = reads.in_a_new_process(
+            "together", "measure", args.shape, mode, args.documents, str(args.folder.resolve())
+        )
+        print(
+            f"  {mode:8} {1000 * found['one']:>9.2f} ms {1000 * found['two']:>9.2f} ms, "
+            f"{found['two'] / found['one']:.2f} times {1000 * found['weighted']:>9.2f} ms, "
+            f"{found['weighted'] / found['one']:.2f} times; difference {found['difference']:.1e}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

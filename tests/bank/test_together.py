@@ -1,0 +1,184 @@
+"""Several banks as one: where chunks are, what adds up, what is refused; how they are read is in tests/model."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.bank import BankHeader, Banks, MemoryBank, ModelSignature, Selection
+from mbc_engine.errors import BankError, ConfigError, ModelMismatch
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
+        yield
+
+
+@pytest.fixture
+def files(made: Any, tmp_path: Path) -> list[Path]:
+    """Two banks of two documents each, of 2 + 3 and 1 + 2 chunks."""
+    paths = [tmp_path / "team.mbc", tmp_path / "mine.mbc"]
+    for path, contents in zip(paths, [(1, 2), (3, 4)], strict=True):
+        with made.bank(path) as bank:
+            bank.add([made.item(f"/{content}", content) for content in contents])
+    return paths
+
+
+@given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=4), st.lists(st.integers(0, 999), max_size=20))
+def test_chunks_are_numbered_through_all_banks(made: Any, contents: Sequence[set[int]], drawn: list[int]) -> None:
+    with ExitStack() as stack:
+        banks = [stack.enter_context(made.bank()) for _ in contents]
+        for bank, own in zip(banks, contents, strict=True):
+            bank.add([made.item(f"/{content}", content) for content in sorted(own)])
+        together = Banks(banks)
+        codes = np.concatenate([made.codes(0)[:0], *(each for bank in banks for each in bank.codes())])
+        chunks = [chunk for bank in banks for chunk in bank.chunks_at(range(bank.totals().chunks))]
+        assert together.totals().chunks == len(codes) == len(chunks)
+        wanted = [number % len(codes) for number in drawn] if len(codes) else []
+        assert np.array_equal(together.codes_at(wanted), codes[wanted])
+        assert together.chunks_at(np.array(wanted, np.int64)) == [chunks[number] for number in wanted]
+        every = [part for part, _ in together.blocks()]
+        assert np.array_equal(np.concatenate([codes[:0], *every]), codes)
+        for beyond in (-1, len(codes)):
+            for look in (together.codes_at, together.chunks_at):
+                with pytest.raises(IndexError, match="chunk indices must be in"):
+                    look([beyond])
+
+
+def test_each_chunk_says_which_bank_it_is_in(files: list[Path]) -> None:
+    with Banks.open(files) as banks:
+        found = banks.chunks_at([5, 0, 4, 7])
+    assert [(chunk.bank, chunk.document.origins[0].source, chunk.ordinal) for chunk in found] == [
+        (str(files[1]), "/3", 0),
+        (str(files[0]), "/1", 0),
+        (str(files[0]), "/2", 2),
+        (str(files[1]), "/4", 1),
+    ]
+
+
+def test_what_is_counted_adds_up(made: Any, files: list[Path]) -> None:
+    with Banks.open(files) as banks:
+        assert (banks.totals().documents, banks.totals().origins, banks.totals().chunks) == (4, 4, 8)
+        assert np.array_equal(banks.counts(), made.counts([1, 2, 3, 4]))
+        one, other = (bank.sizes() for bank in banks.banks)
+        sizes = banks.sizes()
+    assert sizes.codes == one.codes + other.codes
+    assert sizes.codebook == 2 * one.codebook  # each bank holds its own
+    assert sizes.file == one.file + other.file
+
+
+def test_weights_are_beside_the_largest(made: Any, files: list[Path]) -> None:
+    with Banks.open(files, [1, 4]) as banks:
+        assert banks.is_weighted
+        assert banks.counts() == pytest.approx(made.counts([1, 2]) / 4 + made.counts([3, 4]))
+        logs = np.concatenate(list(banks.log_weights(Selection())))
+        assert np.exp(logs).tolist() == pytest.approx([0.25] * 5 + [1] * 3)
+        logs = np.concatenate(list(banks.log_weights(Selection(exclude=("/1", "/3")))))
+        assert np.exp(logs).tolist() == pytest.approx([0, 0, 0.25, 0.25, 0.25, 0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [
+        ([1.0], "There is 1 weight for 2 banks"),
+        ([1.0, 2.0, 3.0], "There are 3 weights for 2 banks"),
+        ([], "There are 0 weights for 2 banks"),
+        ([1.0, 0.0], "cannot count 0 times"),
+        ([-1.0, 1.0], "cannot count -1 times"),
+        ([1.0, math.nan], "cannot count nan times"),
+        ([math.inf, 1.0], "cannot count inf times"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(files: list[Path], weights: list[float], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as refused:
+        Banks.open(files, weights)
+    assert refused.value.hint
+
+
+def test_one_file_cannot_be_read_twice(files: list[Path], tmp_path: Path) -> None:
+    link = tmp_path / "link.mbc"
+    link.symlink_to(files[0])
+    with pytest.raises(ConfigError, match=r"team.mbc is named twice"):
+        Banks.open([files[0], files[1], files[0]])
+    with pytest.raises(ConfigError, match=r"team.mbc and .*link.mbc are the same file"):
+        Banks.open([files[0], link])
+
+
+def test_no_bank_is_not_read_as_an_empty_one() -> None:
+    with pytest.raises(ConfigError, match="No bank is named"):
+        Banks.open([])
+
+
+def test_one_bank_in_memory_cannot_be_read_twice_but_two_can(made: Any) -> None:
+    with made.bank() as one, made.bank() as other:
+        Banks([one, other])
+        with pytest.raises(ConfigError, match="is named twice"):
+            Banks([one, one])
+
+
+@pytest.mark.parametrize(
+    "signature", [ModelSignature("mini", "aa" * 8, "cc" * 8), ModelSignature("x", "cc" * 8, "bb" * 8)]
+)
+def test_banks_of_two_models_are_not_read_as_one(made: Any, signature: ModelSignature) -> None:
+    with made.bank() as one, MemoryBank.in_memory(signature, made.shape, made.books) as other:
+        told = f"model mini .aaaaaaaa-bbbbbbbb., .* by model {signature.name} .{signature.fingerprint}."
+        with pytest.raises(ModelMismatch, match=told) as refused:
+            Banks([one, other])
+        assert "mbc bank reencode" in str(refused.value.hint)
+
+
+def test_the_name_of_a_model_does_not_matter(made: Any) -> None:
+    renamed = ModelSignature("other", made.signature.amortizer, made.signature.codebook)
+    with made.bank() as one, MemoryBank.in_memory(renamed, made.shape, made.books) as other:
+        Banks([one, other]).require(made.signature)
+        with pytest.raises(ModelMismatch, match="not third"):
+            Banks([one, other]).require(ModelSignature("third", "cc" * 8, "dd" * 8))
+
+
+def test_a_missing_bank_is_told_as_ever_and_the_others_are_let_go(files: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(BankError, match=r"No bank at .*gone.mbc"):
+        Banks.open([files[0], tmp_path / "gone.mbc"])
+    files[0].rename(tmp_path / "elsewhere.mbc")
+    assert not list(tmp_path.glob("team.mbc*"))
+
+
+def test_what_others_write_is_seen_outside_a_snapshot_alone(made: Any, files: list[Path]) -> None:
+    with Banks.open(files) as banks, MemoryBank.open(files[1]) as writer:
+        before = banks.version()
+        with banks.snapshot():
+            assert banks.totals().documents == 4
+            writer.add([made.item("/5", 5)])
+            assert banks.totals().documents == 4
+            assert len(np.concatenate([codes for codes, _ in banks.blocks()])) == 8
+        assert banks.version() != before
+        assert banks.totals().documents == 5
+        assert banks.version() == banks.version()
+
+
+def test_all_banks_are_read_from_one_state(made: Any, files: list[Path]) -> None:
+    def going_on(banks: Banks) -> Iterator[Iterator[int]]:
+        worths = np.zeros((1, 3, 2, 5), np.float32)
+        yield (len(codes) for codes, _ in banks.blocks())
+        yield (sums.shape[1] for sums, _ in banks.sums(worths))
+        yield (len(logs) for logs in banks.log_weights(Selection(exclude=("/0",))))
+
+    with Banks.open(files) as banks, MemoryBank.open(files[1]) as writer:
+        for number, sizes in enumerate(going_on(banks)):
+            before, first = banks.totals().chunks, next(sizes)
+            writer.add([made.item(f"/new{number}", 10 + number)])
+            assert first + sum(sizes) == before
+
+
+def test_a_bank_that_is_replaced_is_noticed(made: Any, files: list[Path]) -> None:
+    with Banks.open(files) as banks:
+        assert not banks.is_replaced()
+        files[1].unlink()
+        assert banks.is_replaced()

@@ -1,0 +1,218 @@
+"""Several banks read as one, against one bank that holds what they hold, and as often as they count."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import date
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mbc_engine.bank import BankHeader, Banks, MemoryBank, Selection, merge
+from mbc_engine.errors import BankError
+from mbc_engine.model.code_memory import BankMemory, CodeMemory
+from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.memory import Memory
+from mbc_engine.model.reads import Reading, read
+
+MODES = ("flat", "routed", "hierarchical:3")
+# Each bank by the chunks of its documents; any may be empty.
+CONTENTS = st.lists(st.lists(st.integers(1, 3), max_size=5), min_size=1, max_size=4)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
+        yield
+
+
+def modes_of(codebook: Codebook) -> Sequence[str]:
+    return MODES if codebook.levels == 1 else MODES[1:]
+
+
+@contextmanager
+def banks_of(small: Any, codebook: Codebook, contents: Sequence[Sequence[int]], **making: Any) -> Iterator[Any]:
+    """Banks of these documents, numbered through all of them, and the codes of each bank."""
+    with ExitStack() as stack:
+        banks, codes = [], []
+        for number, lengths in enumerate(contents):
+            codes.append(small.codes(sum(lengths), codebook.levels, seed=number))
+            first = sum(map(len, contents[:number]))
+            bank = small.bank(codebook, codes[-1], np.array(lengths, np.int64), first=first, **making)
+            banks.append(stack.enter_context(bank))
+        yield banks, codes
+
+
+def shares(reading: Reading, documents: Sequence[int]) -> list[dict[int, float]]:
+    """What each document of each question has, the numbers of the chunks' documents given."""
+    found: list[dict[int, float]] = []
+    for own in reading.sources:
+        found.append({})
+        for each in own:
+            found[-1][documents[each.chunk]] = found[-1].get(documents[each.chunk], 0) + each.share
+    return found
+
+
+def assert_same(one: Reading, other: Reading, documents: Sequence[int], others: Sequence[int]) -> None:
+    torch.testing.assert_close(one.modulation, other.modulation, rtol=1e-4, atol=1e-5)
+    for own, theirs in zip(shares(one, documents), shares(other, others), strict=True):
+        assert own == pytest.approx(theirs, rel=1e-3, abs=1e-7)
+
+
+def read_all(small: Any, codebook: Codebook, memory: Memory, mode: str, *, documents: int = 2) -> Reading:
+    reader = small.reader(codebook, routed=True, documents=documents)
+    return read(mode, reader, small.question(), memory, top=1000)
+
+
+@given(CONTENTS, st.integers(1, 2), st.booleans(), st.sampled_from([None, 1.0, 0.3]))
+@settings(max_examples=25, deadline=None)
+def test_banks_read_as_the_bank_they_are_merged_to(
+    small: Any, contents: list[list[int]], levels: int, keeps_origins: bool, weight: float | None
+) -> None:
+    codebook = small.codebook(levels=levels)
+    weights = None if weight is None else [weight] * len(contents)
+    with (
+        banks_of(small, codebook, contents, keeps_origins=keeps_origins) as (banks, codes),
+        small.bank(codebook, codes[0][:0], np.array([], np.int64), keeps_origins=keeps_origins) as merged,
+    ):
+        for bank in banks:
+            list(merge(merged, bank))
+        together = Banks(banks, weights)
+        assert together.totals() == merged.totals()
+        assert np.array_equal(together.counts(), merged.counts())
+        assert together.counts().dtype == np.int64
+        one, whole = BankMemory(together, codebook), BankMemory(merged, codebook)
+        numbers = small.documents(np.array([length for lengths in contents for length in lengths], np.int64))
+        assert len(one) == len(whole) == len(numbers)
+        for mode in modes_of(codebook):
+            assert_same(*(read_all(small, codebook, memory, mode) for memory in (one, whole)), numbers, numbers)
+
+
+@given(CONTENTS, st.lists(st.integers(1, 4), min_size=4, max_size=4), st.integers(1, 2))
+@settings(max_examples=25, deadline=None)
+def test_a_bank_of_weight_n_reads_as_one_with_each_document_n_times(
+    small: Any, contents: list[list[int]], weights: list[int], levels: int
+) -> None:
+    codebook, weights = small.codebook(levels=levels), weights[: len(contents)]
+    lengths = [np.array(several, np.int64) for several in contents]
+    firsts = accumulate(map(len, contents), initial=0)
+    numbers = [np.array(small.documents(own), np.int64) + first for own, first in zip(lengths, firsts, strict=False)]
+    with banks_of(small, codebook, contents) as (banks, codes):
+        together = BankMemory(Banks(banks, weights), codebook)
+
+        def as_often(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+            return np.concatenate([part for part, weight in zip(parts, weights, strict=True) for _ in range(weight)])
+
+        copies = CodeMemory(as_often(codes), codebook, as_often(lengths))
+        each = np.repeat(np.array(weights, np.float32), [len(own) for own in codes])
+        weighed = CodeMemory(np.concatenate(codes), codebook, np.concatenate(lengths), each)
+        # Copies are cut into other groups, and take other places among the best: where all are read, it is the same.
+        all_at_once = ("flat", "routed:1000", "hierarchical:1000")[levels - 1 :]
+        for other, modes, others in (
+            (copies, all_at_once, as_often(numbers)),
+            (weighed, modes_of(codebook), np.concatenate(numbers)),
+        ):
+            for mode in modes:
+                readings = (read_all(small, codebook, memory, mode) for memory in (together, other))
+                assert_same(*readings, np.concatenate(numbers).tolist(), others.tolist())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("weights", [(1.0, 8.0), (3e-5, 7.0), (5e300, 1e300)])
+def test_weights_go_with_those_of_a_selection(small: Any, mode: str, weights: tuple[float, float]) -> None:
+    codebook, contents = small.codebook(), [[1, 2, 1], [2, 1, 1]]
+    dates = ["2024-01-01", "2024-01-11", "2024-01-21"]
+    selection = Selection(as_of=date(2024, 1, 21), half_life=10.0, exclude=("/4",))
+    ages = [0.25, 0.5, 0.5, 1.0]
+    with banks_of(small, codebook, contents, dates=dates) as (banks, codes):
+        selected = BankMemory(Banks(banks, weights), codebook, selection)
+        counts = np.array([weights[0] * age for age in ages] + [weights[1] * age for age in (0.25, 0.25, 0.0, 1.0)])
+        by_hand = CodeMemory(
+            np.concatenate(codes), codebook, np.array([1, 2, 1, 2, 1, 1]), (counts / counts.max()).astype(np.float32)
+        )
+        assert len(selected) == len(by_hand) == 7
+        numbers = small.documents(np.array([1, 2, 1, 2, 1, 1]))
+        assert_same(*(read_all(small, codebook, memory, mode) for memory in (selected, by_hand)), numbers, numbers)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_only_the_banks_that_hold_anything_are_weighed(small: Any, mode: str) -> None:
+    codebook = small.codebook()
+    with banks_of(small, codebook, [[1, 2], [], [3]]) as (banks, _):
+        among_empty, alone = Banks(banks, [1.0, 1e60, 2.0]), Banks([banks[0], banks[2]], [0.5, 1.0])
+        readings = (read_all(small, codebook, BankMemory(each, codebook), mode) for each in (among_empty, alone))
+        numbers = small.documents(np.array([1, 2, 3]))
+        assert_same(*readings, numbers, numbers)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_equal_weights_change_nothing_at_all(small: Any, mode: str) -> None:
+    codebook = small.codebook()
+    with banks_of(small, codebook, [[1, 2], [3, 1]]) as (banks, _):
+        plain, weighted = (
+            read_all(small, codebook, BankMemory(Banks(banks, w), codebook), mode) for w in (None, [7.5, 7.5])
+        )
+    assert torch.equal(plain.modulation, weighted.modulation)
+
+
+def test_what_two_banks_hold_counts_twice(small: Any) -> None:
+    codebook, lengths = small.codebook(), np.array([2, 1])
+    codes = small.codes(3)
+    with small.bank(codebook, codes, lengths) as one, small.bank(codebook, codes, lengths) as other:
+        together = Banks([one, other])
+        assert np.array_equal(together.counts(), 2 * one.counts())
+        reading = read_all(small, codebook, BankMemory(together, codebook), "routed")
+        alone = read_all(small, codebook, BankMemory(one, codebook), "routed:1")
+    for own, others in zip(reading.sources, alone.sources, strict=True):
+        assert [each.ties for each in own] == [1] * 4
+        expected = [share / 2 for each in others for share in [each.share] * 2]
+        assert [each.share for each in own] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_weighted_flat_read_looks_at_counts_alone(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    codebook = small.codebook()
+    with banks_of(small, codebook, [[1, 2], [3]]) as (banks, _):
+        for name in ("blocks", "sums", "log_weights", "codes_at"):
+            for bank in banks:
+                monkeypatch.setattr(bank, name, lambda *_: pytest.fail("looks at chunks"))
+        memory = BankMemory(Banks(banks, [1.0, 3.0]), codebook)
+        monkeypatch.setattr(np, "full", lambda *_: pytest.fail("weighs each chunk"))
+        assert len(memory) == 6
+        rows = memory.rows().log_weights
+        assert rows is not None
+        expected = banks[0].counts()[0].ravel() / 3 + banks[1].counts()[0].ravel()
+    assert rows.exp().tolist() == pytest.approx(expected.tolist(), rel=1e-6)
+
+
+def test_a_bank_without_origins_among_others_refuses_a_selection(small: Any) -> None:
+    codebook = small.codebook()
+    with (
+        small.bank(codebook, small.codes(1), np.array([1])) as one,
+        small.bank(codebook, small.codes(1), np.array([1]), keeps_origins=False) as bare,
+    ):
+        together = Banks([one, bare], [1.0, 2.0])
+        assert len(BankMemory(together, codebook)) == 2
+        assert math.isclose(
+            sum(shares(read_all(small, codebook, BankMemory(together, codebook), "routed"), [0, 1])[0].values()),
+            1,
+            rel_tol=1e-5,
+        )
+        with pytest.raises(BankError, match="made without sources"):
+            BankMemory(together, codebook, Selection(only=("/0",)))
+
+
+def test_one_bank_is_that_bank(small: Any) -> None:
+    codebook = small.codebook()
+    with banks_of(small, codebook, [[1, 3]]) as ((bank,), _):
+        assert isinstance(bank, MemoryBank)
+        for mode in MODES:
+            readings = [read_all(small, codebook, BankMemory(each, codebook), mode) for each in (Banks([bank]), bank)]
+            assert torch.equal(readings[0].modulation, readings[1].modulation)
+            assert readings[0].sources == readings[1].sources
