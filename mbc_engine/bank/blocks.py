@@ -3,7 +3,7 @@
 import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from mbc_engine.bank.block import (
     read_origins,
 )
 from mbc_engine.bank.database import damaged, decoded
+from mbc_engine.bank.format import Codes, unpack_some
 from mbc_engine.bank.index import KeyIndex
 from mbc_engine.bank.origins import Origins
 from mbc_engine.bank.packed import PackedBlock
@@ -31,9 +32,12 @@ from mbc_engine.bank.records import BankHeader
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described"
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
+# One chunk in so many is few: from there on, unpacking the whole block is as quick.
+_FEW: Final = 16
 
 
 Name = tuple[str, str]
+Kept = TypeVar("Kept")
 
 
 class Place(NamedTuple):
@@ -56,6 +60,7 @@ class BlockTable:
     def forget(self) -> None:
         """Trust the database alone."""
         self._held: OrderedDict[int, Block] = OrderedDict()
+        self._listed: OrderedDict[int, Listing] = OrderedDict()
         self._by_origin: KeyIndex | None = None
         self._by_digest: KeyIndex | None = None
 
@@ -134,12 +139,33 @@ class BlockTable:
         """The documents of a block, its codes not read, or None where there is no block of this number."""
         if block in self._held:
             return self._held[block].listing()
-        try:
-            row = self.row(block)
-        except KeyError:
-            return None
+        if block not in self._listed:
+            try:
+                row = self.row(block)
+            except KeyError:
+                return None
+            with decoded(self._name):
+                _keep(self._listed, block, read_listing(row, self._header))
+        self._listed.move_to_end(block)
+        return self._listed[block]
+
+    def codes_at(self, block: int, within: NDArray[np.int64]) -> Codes:
+        """The codes of some chunks of a block by their indices in it, [n, tokens, levels]; few are unpacked alone.
+
+        Raises:
+            BankError: it is not there, or makes no sense.
+        """
+        if block in self._held:
+            return self._held[block].codes[within]
+        row = self._connection.execute(
+            "SELECT chunks, data FROM blocks LEFT JOIN codes USING (id) WHERE blocks.id = ?", (block,)
+        ).fetchone()
+        if row is None:
+            raise damaged(self._name)
+        if len(within) * _FEW > row[0]:
+            return self.get(block).codes[within]
         with decoded(self._name):
-            return read_listing(row, self._header)
+            return unpack_some(row[1] or b"", self._header.shape, row[0], within)
 
     def digest_at(self, place: Place) -> bytes:
         """The content hash of a document."""
@@ -162,6 +188,7 @@ class BlockTable:
             self._connection.execute("DELETE FROM blocks WHERE id = ?", (block,))
             self._connection.execute("DELETE FROM codes WHERE id = ?", (block,))
             self._held.pop(block, None)
+            self._listed.pop(block, None)
             return
         packed = content.packed(self._header.shape)
         marks = ", ".join("?" * (1 + len(Row._fields)))
@@ -230,10 +257,8 @@ class BlockTable:
         }
 
     def _hold(self, block: int, content: Block) -> Block:
-        self._held[block] = content
-        self._held.move_to_end(block)
-        if len(self._held) > _HELD:
-            self._held.popitem(last=False)
+        self._listed.pop(block, None)
+        _keep(self._held, block, content)
         return content
 
     def _origins_in(self, block: int, is_sought: Callable[[Name], bool]) -> Iterator[tuple[Name, Place]]:
@@ -269,6 +294,14 @@ class BlockTable:
             with decoded(self._name):
                 self._by_digest = KeyIndex((block, _digest_keys(data, width)) for block, data in rows)
         return self._by_digest.blocks_of(keys)
+
+
+def _keep(kept: OrderedDict[int, Kept], block: int, content: Kept) -> None:
+    """Remember what was decoded last, and forget what was not used for longest."""
+    kept[block] = content
+    kept.move_to_end(block)
+    if len(kept) > _HELD:
+        kept.popitem(last=False)
 
 
 def _digest_keys(data: bytes, width: int) -> NDArray[np.uint32]:

@@ -432,7 +432,7 @@ class MemoryBank:
         result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
         with self.snapshot():
             for block, places, within in self._located(chunks):
-                result[places] = self._blocks.get(block).codes[within]
+                result[places] = self._blocks.codes_at(block, within)
         return result
 
     def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:
@@ -440,7 +440,9 @@ class MemoryBank:
         result: dict[int, StoredChunk] = {}
         with self.snapshot():
             for block, places, within in self._located(chunks):
-                content = self._blocks.get(block)
+                content = self._blocks.listing(block)
+                if content is None:
+                    raise damaged(self.name)
                 ends = np.cumsum(content.lengths)
                 rows = np.searchsorted(ends, within, side="right")
                 ordinals = within - (ends[rows] - np.array(content.lengths)[rows])

@@ -47,6 +47,15 @@ class Ranking:
                 best.add(own, lengths, self._chunks)
         self._chunks += masses.shape[1]
 
+    def extend(self, other: "Ranking") -> None:
+        """Take the chunks that come next from a ranking of them with the same `top`, made elsewhere: of another shard.
+
+        What comes out is what adding these chunks here would have given, shares included.
+        """
+        for own, further in zip(self._best, other._best, strict=True):
+            own.extend(further, self._chunks)
+        self._chunks += other._chunks
+
     def result(self) -> list[list[Ranked]]:
         """The best documents of each question, best first."""
         return [best.result() for best in self._best]
@@ -91,6 +100,17 @@ class _Best:
             end = int(starts[row + 1]) if row + 1 < len(starts) else len(own)
             chunks[place] = first + start + int(own[start:end].argmax())
         self._masses, self._chunks = every[kept], chunks
+
+    def extend(self, other: "_Best", first: int) -> None:
+        self._total = np.logaddexp(self._total, other._total)
+        every = np.concatenate([self._masses, other._masses])
+        order = np.argsort(-every, kind="stable")
+        kept, left = order[: self._top], every[order[self._top :]]
+        last = every[kept[-1:]]
+        # What either left out weighs as much as its own last, which may be the last of both.
+        dropped = sum(best._dropped for best in (self, other) if (best._masses[-1:] == last).any())
+        self._dropped = dropped + int((left == last).sum())
+        self._masses, self._chunks = every[kept], np.concatenate([self._chunks, first + other._chunks])[kept]
 
     def result(self) -> list[Ranked]:
         shares = np.exp(self._masses - self._total).clip(max=1.0)

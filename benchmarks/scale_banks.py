@@ -1,0 +1,90 @@
+"""The banks that docs/scale.md is measured on: all documents in one, and the same documents cut into shards."""
+
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import bank as banks
+import numpy as np
+import torch
+
+from mbc_engine.bank import CodeShape, MemoryBank
+from mbc_engine.config import CODES_OF_A_WORD
+from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.router import Routing
+from mbc_engine.model.word_mbc import AddressRouting
+
+SHARDS: Final = (1, 2, 4, 8, 16, 64)
+ADDRESS: Final = 24  # codes that mini finds a chunk by; its words' codes come after them
+TOP: Final = 64  # documents and chunks that a ranking keeps: as many as mini looks at
+
+_STEP: Final = 1 << 16
+
+# A chunk a document, the hardest case; with sources unless the name says otherwise.
+FORMS: Final = {
+    "paper": banks.Form("paper", banks.PAPER, banks.T5_WIDTH, 1, True),
+    "mini": banks.Form("mini", CodeShape(ADDRESS + 52 * CODES_OF_A_WORD, 1, 512, True), 8, 1, True),
+    # What a scan of mini's would read if addresses lay apart from words, which they do not.
+    "addresses": banks.Form("addresses", CodeShape(ADDRESS, 1, 512, True), 8, 1, False),
+}
+
+
+def path_of(folder: str, name: str, shards: int, place: int) -> Path:
+    """Where a shard of so many lies; the only one is the whole."""
+    return Path(folder) / f"{name}-{shards}" / f"{place:02d}.mbc"
+
+
+def paths_of(folder: str, name: str, shards: int) -> list[Path]:
+    """All shards of so many, in the order of their documents."""
+    return [path_of(folder, name, shards, place) for place in range(shards)]
+
+
+def empty(path: Path, form: banks.Form, keeps_origins: bool) -> MemoryBank:
+    """A new bank with made-up books."""
+    shape = form.shape
+    size = (shape.levels, shape.positions, shape.num_codes, form.dim)
+    books = np.random.default_rng(1).standard_normal(size, dtype=np.float32)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return MemoryBank.create(path, banks.signature(books), shape, books, keeps_origins=keeps_origins)
+
+
+def make(name: str, chunks: int, folder: str, numbers: Sequence[int] = SHARDS) -> dict[str, float]:
+    """Make the banks of a form, the same documents once for each number of shards.
+
+    Returns:
+        `append`: seconds a chunk that adding to the whole took, some ten thousand chunks at a time.
+    """
+    form = FORMS[name]
+    step = max(chunks // max(numbers), min(chunks, _STEP))
+    assert chunks % max(numbers) == 0 and chunks % step == 0, "shards are of one size"
+    stream = banks.documents(form, chunks)
+    filling: dict[int, MemoryBank] = {}
+    seconds = 0.0
+    for start in range(0, chunks, step):
+        items = list(islice(stream, step))
+        for shards in numbers:
+            size = chunks // shards
+            for own in range(start, start + step, min(size, step)):
+                if own % size == 0:
+                    if shards in filling:
+                        filling[shards].close()
+                    filling[shards] = empty(path_of(folder, name, shards, own // size), form, form.keeps_origins)
+                began = time.perf_counter()
+                filling[shards].add(items[own - start : own - start + min(size, step)])
+                seconds += time.perf_counter() - began if shards == 1 else 0.0
+    for bank in filling.values():
+        bank.close()
+    return {"append": seconds / chunks}
+
+
+def routing_of(name: str, questions: int) -> tuple[Codebook, Routing, torch.Tensor]:
+    """What a scan needs: a codebook's shape, and what its codes are worth to made-up questions, of which the last says
+    how many there are. A node gets these tables of a question, and needs no model.
+    """
+    shape = FORMS[name].shape
+    book = Codebook(shape.num_codes, 1, shape.tokens, levels=shape.levels, per_position=shape.per_position)
+    looked_up = min(shape.tokens, ADDRESS)
+    tables = torch.randn(questions, looked_up, shape.num_codes, generator=torch.Generator().manual_seed(0))
+    return book, AddressRouting(tables), torch.zeros(questions, 1, 1)

@@ -1,0 +1,297 @@
+"""One bank and the same documents in shards: what each shard finds, put together, against what is found in the whole.
+
+Every shard is scanned by the code that scans a whole bank. S nodes would take as long as the slowest shard, and what
+puts the shards' results together. What is put together is compared with the whole: scores and counts bit by bit, order
+and chunks exactly, shares by their largest relative difference (sums of logarithms in another order round otherwise).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import bank as banks
+import numpy as np
+import read
+import torch
+from numpy.typing import NDArray
+from scale_banks import ADDRESS, SHARDS, TOP, paths_of, routing_of
+
+from mbc_engine import load_model
+from mbc_engine.bank import MemoryBank
+from mbc_engine.model.address import SEEN_CHUNKS
+from mbc_engine.model.code_memory import BankMemory
+from mbc_engine.model.hierarchy import Hierarchy, Result, Share
+from mbc_engine.model.memory import Masses, log_of
+from mbc_engine.model.ranking import Ranked, Ranking
+from mbc_engine.model.reads import read as read_memory
+from mbc_engine.model.reads import read_flat
+from mbc_engine.model.router import Routing
+from mbc_engine.model.shared_words import LOOKED_AT
+from mbc_engine.model.word_mbc import WORD_SHARE, AddressRouting, WordMBC
+
+RUNS: Final = 3
+GROUP: Final = 4
+QUESTION: Final = "Who was appointed to lead the harbour authority after the storm?"
+
+
+Made = TypeVar("Made")
+
+
+def each_timed(work: Sequence[Callable[[], Made]], times: int = RUNS) -> tuple[list[Made], list[float]]:
+    """What each piece of work gives, and the least of the seconds it takes, all in one process."""
+    found, seconds = [], []
+    for piece in work:
+        runs = [read.seconds_of(piece) for _ in range(times)]
+        found.append(runs[-1][0])
+        seconds.append(min(taken for _, taken in runs))
+    return found, seconds
+
+
+@contextmanager
+def opened(paths: Sequence[Path]) -> Iterator[list[MemoryBank]]:
+    """Banks to be read, each in one snapshot."""
+    with ExitStack() as stack:
+        banks = [stack.enter_context(MemoryBank.open(path, read_only=True)) for path in paths]
+        for bank in banks:
+            stack.enter_context(bank.snapshot())
+        yield banks
+
+
+def ranked(masses: Iterator[Masses]) -> Ranking:
+    """The best documents of one question, as a routed read ranks them."""
+    ranking = Ranking(1, TOP)
+    for some in masses:
+        ranking.add(some.values, some.lengths)
+    return ranking
+
+
+def rank(memory: BankMemory, router: Routing, vectors: torch.Tensor) -> Ranking:
+    """A shard's routed scan."""
+    return ranked(memory.scores(router, vectors))
+
+
+def merged(rankings: Sequence[Ranking]) -> Ranking:
+    """The ranking of all shards."""
+    whole = Ranking(1, TOP)
+    for ranking in rankings:
+        whole.extend(ranking)
+    return whole
+
+
+def scores_of(memory: BankMemory, router: Routing, vectors: torch.Tensor) -> NDArray[np.float32]:
+    """The scores of all chunks."""
+    return np.concatenate([masses.values for masses in memory.scores(router, vectors)], axis=1)
+
+
+def difference(found: Sequence[Ranked], expected: Sequence[Ranked]) -> float:
+    """The largest relative difference of shares.
+
+    Raises:
+        AssertionError: other chunks, in another order, or with other ties.
+    """
+    assert [(own.chunk, own.ties) for own in found] == [(own.chunk, own.ties) for own in expected]
+    return max(abs(own.share / other.share - 1) for own, other in zip(found, expected, strict=True) if other.share)
+
+
+def of_paper(folder: str) -> dict[str, list[dict[str, Any]]]:
+    """The routed and the flat read of the paper's codes."""
+    return {"routed": routed("paper", folder), "flat": flat(folder)}
+
+
+@torch.no_grad()
+def routed(name: str, folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
+    """The routed scan of one question: a row for each number of shards."""
+    torch.set_num_threads(1)
+    book, router, vectors = routing_of(name, 1)
+    rows: list[dict[str, Any]] = []
+    expected: tuple[list[Ranked], NDArray[np.float32]] | None = None
+    for shards in numbers:
+        with opened(paths_of(folder, name, shards)) as banks:
+            memories = [BankMemory(bank, book) for bank in banks]
+            rankings, taken = each_timed([partial(rank, own, router, vectors) for own in memories])
+            (together,), (merge,) = each_timed([partial(merged, rankings)])
+            scores = np.concatenate([scores_of(own, router, vectors) for own in memories], axis=1)
+        best = together.result()[0]
+        expected = expected or (best, scores)
+        assert np.array_equal(scores, expected[1])
+        rows.append(row_of(shards, taken, merge, difference(best, expected[0])))
+    return rows
+
+
+def row_of(shards: int, seconds: Sequence[float], merge: float, differs: float) -> dict[str, Any]:
+    """What is kept of a number of shards, each of which took so many seconds."""
+    return {"shards": shards, "slowest": max(seconds), "merge": merge, "difference": differs}
+
+
+@torch.no_grad()
+def words(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
+    """mini's own read of one question, in two rounds: addresses everywhere, then words where the best chunks are."""
+    torch.set_num_threads(1)
+    model = load_model("mini")
+    assert isinstance(model, WordMBC)
+    book, side, address = model.codebook, model.questions, model.codebook.address
+    ids, mask = side.tokenize([QUESTION])
+    states = side.amortizer.contextualise(ids, mask)
+    pieces = model.base.tokenizer([QUESTION], add_special_tokens=False)["input_ids"][0]
+    asked = torch.tensor(sorted({*pieces}))
+    worth = (WORD_SHARE * address.log_scale.exp() * book.rarity)[asked].numpy()
+    rows: list[dict[str, Any]] = []
+    with opened(paths_of(folder, "mini", 1)) as (whole,):
+        memory = BankMemory(whole, book)
+        assert whole.header.shape == model.reader().shape
+        sample = torch.from_numpy(memory.sample(SEEN_CHUNKS)[:, :ADDRESS, 0].astype(np.int64))
+        focus, focusing = read.seconds_of(lambda: address.focus(sample))
+        parts = model.reader()
+        reading, taken = read.seconds_of(lambda: model.read([QUESTION], memory, top=TOP, reader=parts))
+        expected = reading.sources[0]
+    router = AddressRouting(address.tables(address.questions(states, mask), focus))
+    vectors = states[:, :1]  # whose number says how many questions there are
+    for shards in numbers:
+        with opened(paths_of(folder, "mini", shards)) as banks:
+            memories = [BankMemory(bank, book) for bank in banks]
+            first, in_first = each_timed([partial(rank, own, router, vectors) for own in memories])
+            look = merged(first).result()[0][:LOOKED_AT]
+            starts = [0, *accumulate(map(len, memories))]
+            own_chunks = [
+                np.array([own.chunk - start for own in look if start <= own.chunk < end], np.int64)
+                for start, end in pairwise(starts)
+            ]
+            second, in_second = each_timed(
+                [
+                    partial(rank_with_words, own, book, router, vectors, chunks, asked, worth)
+                    for own, chunks in zip(memories, own_chunks, strict=True)
+                ],
+                times=1,  # blocks are unfolded for it, which a second run would find unfolded
+            )
+            (_, together), merges = each_timed([partial(merged, first), partial(merged, second)])
+        # The second round waits for all of the first.
+        row = row_of(shards, [max(in_first) + max(in_second)], sum(merges), difference(together.result()[0], expected))
+        rows.append(row | {"first": max(in_first), "whole": taken, "focus": focusing})
+    return rows
+
+
+def rank_with_words(
+    memory: BankMemory,
+    book: Any,
+    router: Routing,
+    vectors: torch.Tensor,
+    chunks: NDArray[np.int64],
+    asked: torch.Tensor,
+    worth: NDArray[np.float32],
+) -> Ranking:
+    """A shard's second round: its chunks ranked anew, those that are looked at with what their words are worth."""
+    more = np.empty(0, np.float32)
+    if len(chunks):
+        pieces, _, _ = book.split(torch.from_numpy(memory.codes_at(chunks).astype(np.int64)))
+        more = ((pieces.unsqueeze(-1) == asked).any(1).numpy() * worth).sum(-1).astype(np.float32)
+
+    def with_words() -> Iterator[Masses]:
+        start = 0
+        for masses in memory.scores(router, vectors):
+            values = masses.values.copy()
+            end = start + values.shape[1]
+            here = (chunks >= start) & (chunks < end)
+            values[0, chunks[here] - start] += more[here]
+            yield Masses(values, masses.lengths)
+            start = end
+
+    return ranked(with_words())
+
+
+@torch.no_grad()
+def flat(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
+    """The flat read from summed counts, and its sources from a scan of each shard."""
+    torch.set_num_threads(1)
+    with opened(paths_of(folder, "paper", 1)) as (whole,):
+        parts = read.make_parts("distilgpt2", whole)
+        reading = read_memory("flat", parts.reader, parts.question, BankMemory(whole, parts.book), top=TOP)
+        counts, expected = whole.counts(), reading.sources[0]
+        attention = parts.reader.attend(parts.question, BankMemory(whole, parts.book).rows()).attention
+    rows: list[dict[str, Any]] = []
+    for shards in numbers:
+        with opened(paths_of(folder, "paper", shards)) as banks:
+            each, counting = each_timed([bank.counts for bank in banks])
+            (total,), (adding,) = each_timed([partial(np.sum, each, axis=0)])
+            assert np.array_equal(total, counts)
+            own_shares = attention.numpy() / np.maximum(total.ravel(), 1)
+            shape = (1, parts.book.tokens, 1, parts.book.num_codes)
+            worths = np.broadcast_to(own_shares.reshape(1, 1, 1, -1), shape).astype(np.float32)
+            rankings, taken = each_timed([partial(rank_by_attention, own, worths) for own in banks])
+            (together,), (merge,) = each_timed([partial(merged, rankings)])
+        row = row_of(shards, taken, merge, difference(together.result()[0], expected))
+        rows.append(row | {"counts": max(counting), "sum": adding})
+    return rows
+
+
+def rank_by_attention(bank: MemoryBank, worths: NDArray[np.float32]) -> Ranking:
+    """A shard's chunks by what they have of the attention to the whole."""
+    return ranked(Masses(log_of(sums), lengths) for sums, lengths in bank.sums(worths))
+
+
+@torch.no_grad()
+def hierarchical(chunks: int = GROUP * 64, numbers: Sequence[int] = (1, 4, 64)) -> list[dict[str, Any]]:
+    """Groups on each node, and groups of groups as far as they are full; what is left is combined in one place."""
+    torch.set_num_threads(1)
+    assert chunks % (GROUP * max(numbers)) == 0, "groups do not cross shards"
+    codes = np.random.default_rng(0).integers(0, 512, (chunks, 12, 1), dtype=np.uint16)
+    with small_bank(codes) as whole:
+        parts = read.make_parts("distilgpt2", whole)
+        mode = f"hierarchical:{GROUP}"
+        expected = read_memory(mode, parts.reader, parts.question, BankMemory(whole, parts.book), top=TOP)
+    rows: list[dict[str, Any]] = []
+    for shards in numbers:
+        timed, results = [], []
+        for place, own in enumerate(np.split(codes, shards)):
+            with small_bank(own) as bank:
+                memory, first = BankMemory(bank, parts.book), place * len(own)
+                found, taken = read.seconds_of(lambda: combined(parts, group_results(parts, memory, first)))  # noqa: B023
+            timed.append(taken)
+            results.extend(found)
+        last, merge = read.seconds_of(lambda: hierarchy_of(parts, results).last())  # noqa: B023
+        assert torch.equal(last.modulation, expected.modulation)
+        best = [Ranked(own.chunk, own.share, 0) for own in last.shares[0].values()]
+        differs = difference(best, [Ranked(own.chunk, own.share, 0) for own in expected.sources[0]])
+        rows.append(row_of(shards, timed, merge, differs))
+    return rows
+
+
+def hierarchy_of(parts: read.Parts, results: Sequence[Result]) -> Hierarchy:
+    """Results on their way up, all of one level."""
+    hierarchy = Hierarchy(lambda rows, logs: parts.aggregator(parts.question, rows, logs), GROUP, TOP)
+    for result in results:
+        hierarchy.add(result)
+    return hierarchy
+
+
+def combined(parts: read.Parts, results: list[Result]) -> list[Result]:
+    """A node's results: groups of them become one each, for as long as all are full."""
+    while len(results) % GROUP == 0:
+        groups = [results[start : start + GROUP] for start in range(0, len(results), GROUP)]
+        results = [hierarchy_of(parts, group).last() for group in groups]
+    return results
+
+
+def small_bank(codes: NDArray[np.uint16]) -> MemoryBank:
+    """Codes of the paper's shape as a bank in memory."""
+    books = np.random.default_rng(1).standard_normal((1, 1, 512, banks.T5_WIDTH), dtype=np.float32)
+    made = MemoryBank.in_memory(banks.signature(books), banks.PAPER, books, keeps_origins=False)
+    form = banks.Form("", banks.PAPER, banks.T5_WIDTH, 1, False)
+    made.add([(record, own[None]) for (record, _), own in zip(banks.documents(form, len(codes)), codes, strict=True)])
+    return made
+
+
+def group_results(parts: read.Parts, memory: BankMemory, first: int) -> list[Result]:
+    """What each of a node's groups becomes, its chunks numbered as in the whole."""
+    results = []
+    for group in memory.groups(GROUP):
+        reading = read_flat(parts.reader, parts.question, group.memory, TOP, None)
+        chunks, documents = first + group.chunks, first + group.documents
+        shares = [
+            {int(documents[own.chunk]): Share(int(chunks[own.chunk]), own.share, own.share) for own in several}
+            for several in reading.sources
+        ]
+        results.append(Result(reading.modulation, shares, group.weight))
+    return results
