@@ -66,9 +66,9 @@ def scan(name: str, folder: str, shards: int = 1) -> dict[str, float]:
     """The routed scan of a whole bank, or of one shard: seconds of one question and of many at once, memory, bytes.
 
     Returns:
-        `chunks`, `seconds`, `batch` (of `QUESTIONS` at once), `opening`, `unfold` (of some codes of a block), `grown` (bytes
-        of memory), `cold` (seconds from the disk) and `touched` (bytes of the file that this read); these two are 0
-        where the page cache would not be emptied.
+        `chunks`, `seconds`, `batch` (of `QUESTIONS` at once), `opening`, `unfold` (of some codes of a block), `grown`
+        (bytes of memory), `cold` (seconds from the disk) and `touched` (bytes of the file that this read); the last two
+        are 0 where the page cache would not be emptied.
     """
     torch.set_num_threads(1)
     path = path_of(folder, name, shards, 0)

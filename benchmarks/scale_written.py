@@ -103,7 +103,11 @@ def one_bank(found: dict[str, Result]) -> Iterator[str]:
         ["a question's scan from disk", *each(span, "cold")],
         ["of the file, a scan reads", *each(size, "touched")],
         ["a scan's own memory, whatever the size", *[size(own["grown"]) for own in scans]],
-        ["some codes of a block, 8,192 chunks, out of its bits", *[span(own["scan"]["unfold"]) for own in (paper, mini)], ""],
+        [
+            "some codes of a block, 8,192 chunks, out of its bits",
+            *[span(own["scan"]["unfold"]) for own in (paper, mini)],
+            "",
+        ],
         ["opening, whatever the size", *[span(own["opening"]) for own in scans]],
         ["a writer's look for the first name", *both(span, "write", "index", MILLION / chunks)],
         ["the memory that takes", *both(size, "write", "index_bytes", MILLION / chunks)],

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mbc_cli.commands import ask, calibrate, config, demo, doctor, evaluate, ingest, train, tui
+from mbc_cli.commands import ask, calibrate, config, demo, doctor, evaluate, ingest, mcp, serve, train, tui
 from mbc_cli.commands.bank import compact, documents, exchange, info, merge, remove, renew, verify
 from mbc_cli.commands.evaluate import look as evaluate_look
 from mbc_cli.commands.models import listing, pull, push
@@ -78,6 +78,8 @@ app.command("demo", cls=Command, rich_help_panel=MEMORY)(demo.demo)
 app.command("ingest", cls=Command, rich_help_panel=MEMORY)(ingest.ingest)
 app.command("ask", cls=Command, rich_help_panel=MEMORY)(ask.ask)
 app.command("tui", cls=Command, rich_help_panel=MEMORY)(tui.tui)
+app.command("serve", cls=Command, rich_help_panel=MEMORY)(serve.serve)
+app.command("mcp", cls=Command, rich_help_panel=MEMORY)(mcp.mcp)
 app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
 banks.command("info", cls=Command, rich_help_panel=LOOK)(info.info)
 banks.command("list", cls=Command, rich_help_panel=LOOK)(documents.list_documents)

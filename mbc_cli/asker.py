@@ -102,9 +102,12 @@ class Asker:
 
         Raises:
             BankError: a bank cannot be opened, or there is nothing to read.
+            ConfigError: answers are to be withheld, and the model knows no confidence.
             MBCError: the banks or the read do not fit the model.
         """
         manner = self.manner
+        if manner.least is not None:
+            _require_confidence(self._model.settings, self.name, manner.read)
         try:
             return self.recall().ask(
                 questions,

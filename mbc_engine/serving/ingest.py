@@ -7,16 +7,17 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import Found, Skipped, find_files, read_stream
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.model.checkpoint import signature
 from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.reading import Chunked, FileRead, Item, Unchanged, bytes_at, chunked, read_all
+from mbc_engine.serving.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked, read_all
 
 # Chunks between two commits: what a kill may lose, and what is sorted by length to encode.
 BATCH_CHUNKS = 128
@@ -69,15 +70,8 @@ def ingest_found(
 ) -> Iterator[Event]:
     """`ingest` after the walk. What `gone` gives when all is read, origins by source and part, is forgotten."""
     bank.require(signature(model))
-    yield IngestStarted(len(found.files), sum(map(bytes_at, found.files)))
     run = Run(model, bank, batch_chunks, stop)
-    for skipped in found.skipped:
-        if not bank.is_file(Path(skipped.source)):
-            yield run.skipped(skipped)
-    yield from run.memorise(read_all(found.files, bank, model.documents.chunker, workers=workers))
-    if gone and run.is_complete:
-        run.remove(gone())
-    yield run.finished()
+    yield from run.over(found, read_all(found.files, bank, model.documents.chunker, workers=workers), gone)
 
 
 def ingest_stream(
@@ -114,8 +108,24 @@ class Run:
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = 0
         self._size = 0
         self._source = ""
-        self._waiting: list[Chunked] = []
+        self._waiting: list[Chunked | Encoded] = []
         self._lost: set[tuple[str, str]] = set()
+
+    def over(
+        self,
+        found: Found,
+        items: Generator[Item | Encoded, None, None],
+        gone: Callable[[], Collection[tuple[str, str]]] | None,
+    ) -> Iterator[Event]:
+        """All events of an ingest of what a walk has found; see `ingest_found`."""
+        yield IngestStarted(len(found.files), sum(map(bytes_at, found.files)))
+        for skipped in found.skipped:
+            if not self._bank.is_file(Path(skipped.source)):
+                yield self.skipped(skipped)
+        yield from self.memorise(items)
+        if gone and self.is_complete:
+            self.remove(gone())
+        yield self.finished()
 
     def skipped(self, item: Skipped) -> FileSkipped:
         """Count what was not read."""
@@ -123,8 +133,8 @@ class Run:
         self._source = item.source
         return FileSkipped(item.source, item.reason)
 
-    def memorise(self, items: Generator[Item, None, None]) -> Iterator[Event]:
-        """Encode and commit items, batch by batch."""
+    def memorise(self, items: Generator[Item | Encoded, None, None]) -> Iterator[Event]:
+        """Encode what is not encoded yet, and commit items, batch by batch."""
         waiting_chunks, reported = 0, time.monotonic()
         with closing(items):
             for item in items:
@@ -140,10 +150,10 @@ class Run:
                     case FileRead():
                         self._lost |= item.lost
                         self._size += item.size
-                    case Chunked():
+                    case Chunked() | Encoded():
                         self._waiting.append(item)
                         self._source = item.record.source
-                        waiting_chunks += len(item.chunks)
+                        waiting_chunks += len(item.chunks if isinstance(item, Chunked) else item.codes)
                         self._size += item.size
                 if waiting_chunks >= self._batch_chunks:
                     self._commit()
@@ -182,22 +192,32 @@ class Run:
             file_bytes=sizes.file,
         )
 
+    def encoded_elsewhere(self, seconds: float) -> None:
+        """Count time that encoding took in other processes."""
+        self._encoding += seconds
+
     def _commit(self) -> None:
         """Encode together all that waits, but for contents the bank has under other names, and store it."""
         if not self._waiting and not self._lost:
             return
         records = [item.record for item in self._waiting]
         new = [self._waiting[place] for place in self._bank.adopt(records)] if records else []
-        began = time.monotonic()
-        codes = self._model.memorise([chunk for item in new for chunk in item.chunks])
-        self._encoding += time.monotonic() - began
-        ends = np.cumsum([len(item.chunks) for item in new])
+        codes = self._codes(new)
         with self._bank.changing():
-            self._bank.add([(item.record, own) for item, own in zip(new, np.split(codes, ends[:-1]), strict=False)])
+            self._bank.add([(item.record, own) for item, own in zip(new, codes, strict=True)])
             self.remove(self._lost)
         self._documents += len(records)
-        self._chunks += len(codes)
+        self._chunks += sum(map(len, codes))
         self._waiting, self._lost = [], set()
+
+    def _codes(self, items: Sequence[Chunked | Encoded]) -> list[NDArray[np.integer[Any]]]:
+        """The codes of each, [chunks, tokens, levels]."""
+        began = time.monotonic()
+        texts = [item.chunks for item in items if isinstance(item, Chunked)]
+        codes = self._model.memorise([chunk for chunks in texts for chunk in chunks])
+        made = iter(np.split(codes, np.cumsum(list(map(len, texts)))[:-1]))
+        self._encoding += time.monotonic() - began
+        return [next(made) if isinstance(item, Chunked) else item.codes for item in items]
 
     def _progress(self) -> DocumentsIngested:
         return DocumentsIngested(

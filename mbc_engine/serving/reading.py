@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
-from mbc_engine.bank import MemoryBank, Record
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank import DocumentRecord, MemoryBank, Record
 from mbc_engine.documents import Document, Skipped, read_file, shown
 from mbc_engine.errors import MBCError
 from mbc_engine.model.chunker import Chunker
@@ -22,12 +25,31 @@ from mbc_engine.model.chunker import Chunker
 _AHEAD: Final = 1024
 
 
+class Known(Protocol):
+    """What is memorised already: a bank, or what was looked up in it beforehand."""
+
+    def knows(self, document: DocumentRecord) -> bool:
+        """See `MemoryBank.knows`."""
+
+    def parts_of(self, source: str) -> set[str]:
+        """See `MemoryBank.parts_of`."""
+
+
 @dataclass(frozen=True)
 class Chunked:
     """A document the bank does not have, or not so; `size` bytes of its file on the disk were read for it."""
 
     record: Record
     chunks: list[str]
+    size: int
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What was `Chunked` and has its codes, [chunks, tokens, levels]."""
+
+    record: Record
+    codes: NDArray[np.integer[Any]]
     size: int
 
 
@@ -55,16 +77,16 @@ class FileRead:
 Item = Chunked | Unchanged | Skipped | FileRead
 
 
-def chunked(document: Document, bank: MemoryBank, chunker: Chunker, size: int = 0) -> Chunked | Unchanged | Skipped:
-    """What a document, for which `size` bytes were read, is to a bank."""
+def chunked(document: Document, known: Known, chunker: Chunker, size: int = 0) -> Chunked | Unchanged | Skipped:
+    """What a document, for which `size` bytes were read, is to what is known."""
     record = Record(document.source, document.part, document.digest, document.size, document.date)
-    if bank.knows(record):
+    if known.knows(record):
         return Unchanged(document.source, size)
     chunks = chunker(document.text)
     return Chunked(record, chunks, size) if chunks else Skipped(document.source, "is empty")
 
 
-def read_chunks(path: Path, bank: MemoryBank, chunker: Chunker) -> Iterator[Item]:
+def read_chunks(path: Path, known: Known, chunker: Chunker) -> Iterator[Item]:
     """What becomes of one file; `FileRead` comes last."""
     source, parts, is_whole, position = shown(os.path.realpath(path)), set[str](), True, 0
     for document in read_file(path):
@@ -73,9 +95,9 @@ def read_chunks(path: Path, bank: MemoryBank, chunker: Chunker) -> Iterator[Item
             yield document
         else:
             parts.add(document.part)
-            yield chunked(document, bank, chunker, document.position - position)
+            yield chunked(document, known, chunker, document.position - position)
             position = document.position
-    lost = bank.parts_of(source) - parts if is_whole else set()
+    lost = known.parts_of(source) - parts if is_whole else set()
     yield FileRead(max(0, bytes_at(path) - position), frozenset((source, part) for part in lost))
 
 

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mbc_engine.errors import MBCError
 from mbc_engine.model.code_memory import CodeMemory
@@ -40,6 +42,21 @@ def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(tiny: Any, e
     assert codes.tolist() == alone
     assert len({str(document) for document in alone}) == len(TEXTS)
     assert (model.memorise(TEXTS, batch_size=99) == codes).all()
+
+
+@pytest.mark.parametrize("encoder", ["bert", "t5"])
+def test_a_texts_codes_do_not_depend_on_its_company(tiny: Any, encoder: str) -> None:
+    """With codes so alike that the last bits of vectors, which company in a batch changes, decide between them."""
+    model = tiny.model("gpt2", encoder, "model.codebook.codes=512")
+    torch.nn.init.normal_(model.codebook.books, mean=1.0, std=1e-7)
+    alone = {text: model.memorise([text])[0].tolist() for text in TEXTS}
+
+    @given(st.lists(st.sampled_from(TEXTS), max_size=12), st.integers(1, 12))
+    @settings(deadline=None, max_examples=30)
+    def check(texts: list[str], size: int) -> None:
+        assert model.memorise(texts, batch_size=size).tolist() == [alone[text] for text in texts]
+
+    check()
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])

@@ -51,6 +51,11 @@ def read_rows(rows: Iterable[Row | BadRow]) -> Iterator[Content | BadRow]:
         yield Content(text, f"{date}\0{text}".encode(), date, part)  # a zero is in no text, so none can imitate this
 
 
+def is_row_name(text: str) -> bool:
+    """Whether a row of this id is called by it."""
+    return 0 < len(text) <= _LONGEST_ID and storable(text) == text and not _ROW_NUMBER.fullmatch(text)
+
+
 def _as_text(value: object) -> str:
     return storable(value).strip() if isinstance(value, str) else ""
 
@@ -59,5 +64,4 @@ def _identifier(value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     name = str(value)
-    is_usable = 0 < len(name) <= _LONGEST_ID and storable(name) == name and not _ROW_NUMBER.fullmatch(name)
-    return name if is_usable else None
+    return name if is_row_name(name) else None

@@ -2,12 +2,24 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from mbc_cli.commands.ingest.on_ray import (
+    ActorBatchOption,
+    ActorCpusOption,
+    ActorGpusOption,
+    ActorsOption,
+    AddressOption,
+    Engine,
+    EngineOption,
+    OnRay,
+    chosen,
+)
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption
 
 if TYPE_CHECKING:
@@ -21,6 +33,7 @@ STDIN: Final = Path("-")
 
 
 def ingest(
+    ctx: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders; - alone is stdin.")],
     *,
     bank: BankOption,
@@ -39,6 +52,12 @@ def ingest(
     ] = False,
     workers: WorkersOption = None,
     device: DeviceOption = None,
+    engine: EngineOption = Engine.LOCAL,
+    address: AddressOption = None,
+    actors: ActorsOption = None,
+    actor_batch: ActorBatchOption = 64,
+    actor_cpus: ActorCpusOption = 1.0,
+    actor_gpus: ActorGpusOption = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Memorise files and folders. What did not change since the last time is passed over.
@@ -52,6 +71,7 @@ def ingest(
       mbc ingest ~/notes
       mbc ingest report.pdf minutes/ --bank work.mbc --ignore 'drafts/'
       mbc ingest ~/notes --watch --prune
+      mbc ingest /shared/news --engine ray --address head:6379 --actor-gpus 1
       curl -s https://example.org/page.txt | mbc ingest -
     """
     from mbc_cli.engine import load_model, number_of_workers
@@ -62,13 +82,27 @@ def ingest(
     from mbc_engine.documents import require_paths
 
     _require_sense(paths, prune=prune, watch=watch, no_sources=no_sources)
+    on_ray = chosen(
+        ctx,
+        engine,
+        address,
+        is_stream=STDIN in paths,
+        watch=watch,
+        number=actors,
+        chunks=actor_batch,
+        cpus=actor_cpus,
+        gpus=actor_gpus,
+        device=device,
+        readers=workers,
+    )
     if paths != [STDIN]:
         require_paths(paths, ignore or [])  # a mistyped path is told at once, not after the model was loaded
     _require_fit(bank, prune=prune, no_sources=no_sources, half_codebook=half_codebook)
     with ending_with("Nothing was memorised yet."):
-        loaded = load_model(model, device)
-    work = _Work(paths, ignore or [], prune, watch, number_of_workers(workers))
+        loaded = load_model(model, "cpu" if on_ray else device)
+    work = _Work(paths, ignore or [], prune, watch, number_of_workers(workers), on_ray)
     with (
+        on_ray.connected() if on_ray else nullcontext(),
         ending_with("What was committed before is saved; the same command goes on from there."),
         opened(loaded, bank, keeps_origins=not no_sources, half=half_codebook) as memory,
         WatchView(memory.name, as_json=json) if watch else IngestView(keeps_reasons=json) as view,
@@ -98,6 +132,7 @@ class _Work:
     prune: bool
     watch: bool
     workers: int
+    on_ray: OnRay | None
 
     def events(self, model: "MBC", bank: "MemoryBank", stop: "threading.Event") -> Iterator["Event"]:
         """Do it."""
@@ -106,6 +141,12 @@ class _Work:
 
         if self.paths == [STDIN]:
             return ingest_stream(model, bank, sys.stdin.buffer, stop=stop)
+        if self.on_ray:
+            from mbc_engine.serving.distributed.ingest import ingest_on_ray
+
+            return ingest_on_ray(
+                model, bank, self.paths, ignore=self.ignore, prune=self.prune, actors=self.on_ray.actors, stop=stop
+            )
         return (watch if self.watch else ingest)(
             model, bank, self.paths, ignore=self.ignore, prune=self.prune, workers=self.workers, stop=stop
         )

@@ -1,0 +1,124 @@
+"""How many chunks a second an ingest on Ray memorises, by one actor and by two, against one process.
+
+    python benchmarks/ray_ingest.py [--model mini] [--chunks 480] [--json]
+
+The same files of newswire stories go into a new bank each time, with one thread of torch for whatever encodes: by
+`ingest` in this process, and on a cluster of this machine by one actor and by two. All banks must be the same, byte by
+byte of their exports. *Rate* is that from the first commit to the last, when everything has started; *whole* is the
+time from the beginning to the end with the start of the actors and their models, but not that of Ray. *Efficiency* is
+the rate over that of one process times the actors: two need two cores that nobody else uses.
+"""
+
+import argparse
+import json
+import lzma
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from keeping import conditions
+from shapes import DATA
+from wording import in_time, table
+
+from mbc_engine import MBC, ingest, load_model, open_bank
+from mbc_engine.bank import MemoryBank, export
+from mbc_engine.events import DocumentsIngested, Event
+from mbc_engine.serving.distributed.cluster import Actors, connected
+from mbc_engine.serving.distributed.ingest import ingest_on_ray
+
+STORIES: Final = DATA / "news/reuters21578.jsonl.xz"
+CHUNKS: Final = 480
+
+Result = dict[str, Any]
+
+
+def write_stories(folder: Path, model: MBC, chunks: int) -> None:
+    """Files of as many stories as make so many chunks."""
+    with lzma.open(STORIES, "rt") as rows:
+        for row in map(json.loads, rows):
+            text = f"{row['title']}. {row['text']}"
+            chunks -= len(model.documents.chunker(text))
+            (folder / f"{row['id']}.txt").write_text(text)
+            if chunks <= 0:
+                return
+
+
+def followed(events: Iterable[Event]) -> Result:
+    """How an ingest went."""
+    began, commits = time.perf_counter(), []
+    for event in events:
+        if isinstance(event, DocumentsIngested) and event.chunks > (commits[-1][1] if commits else 0):
+            commits.append((time.perf_counter(), event.chunks))
+    (first, before), (last, chunks) = commits[0], commits[-1]
+    return {"whole": time.perf_counter() - began, "chunks": chunks, "rate": (chunks - before) / (last - first)}
+
+
+def measure(name: str, chunks: int, folder: Path) -> dict[str, Result]:
+    """Each way after the other.
+
+    Raises:
+        ValueError: two banks differ.
+    """
+    torch.set_num_threads(1)
+    model = load_model(name)
+    news = folder / "news"
+    news.mkdir()
+    write_stories(news, model, chunks)
+    results, exports = {}, set()
+
+    def done(way: str, bank: MemoryBank, events: Iterator[Event]) -> None:
+        print(f"{way} ...", file=sys.stderr, flush=True)
+        results[way] = followed(events)
+        exports.add(b"".join(export(bank)))
+
+    with open_bank(model, folder / "serial.mbc") as bank:
+        done("one process", bank, ingest(model, bank, [news]))
+    began = time.perf_counter()
+    with connected():
+        start = time.perf_counter() - began
+        for number in (1, 2):
+            way = f"{number} actor{'s' if number > 1 else ''}"
+            with open_bank(model, folder / f"{number}.mbc") as bank:
+                done(way, bank, ingest_on_ray(model, bank, [news], actors=Actors(number=number, chunks=32)))
+            results[way] |= {
+                "start": start,
+                "efficiency": results[way]["rate"] / results["one process"]["rate"] / number,
+            }
+    if len(exports) > 1:
+        raise ValueError("The banks differ.")
+    return results
+
+
+def main() -> None:
+    """Print a table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="mini")
+    parser.add_argument("--chunks", type=int, default=CHUNKS)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    under = conditions()
+    with tempfile.TemporaryDirectory() as folder:
+        results = measure(args.model, args.chunks, Path(folder))
+    if args.json:
+        print(json.dumps(under | {"ways": results}, indent=1))
+        return
+    rows = [
+        [
+            way,
+            f"{own['rate']:.1f}",
+            in_time(own["whole"]),
+            f"{own['efficiency']:.0%}" if "efficiency" in own else "",
+        ]
+        for way, own in results.items()
+    ]
+    print("\n".join(table(["way", "chunks/s", "whole", "efficiency"], rows)))
+    print(f"{results['one process']['chunks']} chunks; Ray started in {in_time(results['1 actor']['start'])}.")
+    print(f"{under['machine']}; {under['versions']}; load {under['load']}; {under['date']}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""`mbc mcp`: a memory as a tool of assistants."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mbc_cli.options import BanksOption, DeviceOption, ModelOption, WeightsOption
+
+
+def mcp(
+    *,
+    bank: BanksOption,
+    model: ModelOption,
+    weight: WeightsOption = None,
+    allow: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--allow",
+            metavar="FOLDER",
+            help="Let the assistant memorise what is below this folder, in the first bank; may be given again.",
+        ),
+    ] = None,
+    device: DeviceOption = None,
+) -> None:
+    """Let an assistant ask, search and fill a memory: a Model Context Protocol server on stdin and stdout.
+
+    Not to be typed: the assistant's settings name this command, and it is started
+    from there. It ends when the assistant does.
+
+    \b
+    Examples:
+      mbc mcp
+      mbc mcp --bank ~/work.mbc --allow ~/notes
+    """
+    from mbc_engine.errors import ConfigError
+
+    if importlib.util.find_spec("mcp") is None:
+        raise ConfigError("`mbc mcp` needs the Model Context Protocol's library.", hint="pip install 'mbc[mcp]'")
+    import anyio
+
+    from mbc_cli.mcp.allowed import Allowed
+    from mbc_cli.mcp.memory import Memory
+    from mbc_cli.mcp.server import MemoryServer
+    from mbc_cli.render.consoles import notes
+
+    banks = [path.absolute() for path in bank]
+    server = MemoryServer(Memory(banks, model, device, weight), Allowed(allow or [], banks))
+    if sys.stdin.isatty():
+        notes.print("Assistants talk to this on stdin and stdout; docs/mcp.md shows how to tell them. Ctrl-D ends it.")
+    anyio.run(server.run)

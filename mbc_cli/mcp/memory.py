@@ -1,0 +1,117 @@
+"""The memory that the tools share: a model, loaded when it is first needed, and its banks. It belongs to one thread."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mbc_cli.asker import Asker, Manner
+from mbc_engine.bank import Banks, BankSizes, BankTotals, Selection
+from mbc_engine.errors import BankError
+
+if TYPE_CHECKING:
+    from mbc_engine.documents import Found
+    from mbc_engine.events import Event
+    from mbc_engine.model.mbc import MBC
+    from mbc_engine.serving.ask import Reply, Source
+
+_PLAIN = Manner(answers=None, read=None, selection=Selection(), sources=3, max_tokens=16, beams=1, least=None)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the banks hold and weigh together, and the model that wrote them."""
+
+    model: str
+    totals: BankTotals
+    sizes: BankSizes
+
+
+class Memory:
+    """Banks that are read as one, of which the first is written.
+
+    Args:
+        banks: their files, which need not be there yet.
+        model: the name or folder of their model.
+        device: where it runs; None for the default.
+        weights: how much the documents of each bank count; None for all alike.
+    """
+
+    def __init__(
+        self, banks: Sequence[Path], model: str, device: str | None, weights: Sequence[float] | None = None
+    ) -> None:
+        self.banks, self.model, self._device, self._weights = tuple(banks), model, device, weights
+        self._loaded: tuple[MBC, Asker] | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether all banks are there."""
+        return all(bank.exists() for bank in self.banks)
+
+    def load(self) -> "tuple[MBC, Asker]":
+        """The model, and what asks it; a model that cannot be loaded is tried again the next time.
+
+        Raises:
+            ModelError: the model cannot be loaded.
+            ConfigError: the device is not there.
+        """
+        from mbc_cli.engine import load_model
+
+        if self._loaded is None:
+            began = time.perf_counter()
+            model = load_model(self.model, self._device)
+            asker = Asker(model, self.banks, _PLAIN, self.model, time.perf_counter() - began, weights=self._weights)
+            self._loaded = model, asker
+        return self._loaded
+
+    def ask(self, question: str, manner: Manner) -> "Reply":
+        """Answer a question; see `Asker.ask`."""
+        self._require_banks()
+        _, asker = self.load()
+        asker.manner = manner
+        (reply,) = asker.ask([question])
+        return reply
+
+    def search(self, query: str, top: int) -> "Sequence[Source]":
+        """The passages that a query leads to; see `Asker.search`."""
+        self._require_banks()
+        _, asker = self.load()
+        asker.manner = _PLAIN
+        (passages,) = asker.search([query], top)
+        return passages
+
+    def ingest(self, found: "Found", stop: threading.Event) -> "Iterator[Event]":
+        """Memorise files in the first bank, which is made if need be; see `ingest_found`."""
+        (model, _), path = self.load(), self.banks[0]  # first, since it loads the libraries quietly
+        from mbc_cli.memorising import noted, opened
+        from mbc_engine.serving.ingest import ingest_found
+
+        with opened(model, path) as bank:
+            yield from noted(ingest_found(model, bank, found, stop=stop), bank, path)
+
+    def held(self) -> Held:
+        """What there is, without a model.
+
+        Raises:
+            BankError: a bank is not there or cannot be opened.
+            MBCError: the banks do not go together.
+        """
+        self._require_banks()
+        with Banks.open(self.banks, self._weights) as banks:
+            return Held(banks.headers[0].signature.name, banks.totals(), banks.sizes())
+
+    def close(self) -> None:
+        """Let go of the banks."""
+        if self._loaded is not None:
+            self._loaded[1].close()
+
+    def _require_banks(self) -> None:
+        """Tell the beginning of all use apart from a bank that was lost, and before a model is loaded for it."""
+        for bank in self.banks:
+            if not bank.exists():
+                raise BankError(
+                    f"Nothing is memorised yet: there is no bank at {bank}.",
+                    hint="Memorise files with the tool ingest, or with `mbc ingest FOLDER`.",
+                )

@@ -1,0 +1,270 @@
+"""Questions and answers in the shapes of OpenAI's chat completions."""
+
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from mbc_cli.asker import Manner
+from mbc_cli.render.reply import reply_json
+from mbc_cli.selecting import selection
+from mbc_cli.server.errors import Refusal
+from mbc_cli.server.memory import Answered
+from mbc_engine.answers import Answers
+from mbc_engine.documents.encoding import storable
+from mbc_engine.read_modes import parse_read_mode
+
+LONGEST_QUESTION: Final = 8000
+MOST_MESSAGES: Final = 1000
+MOST_SOURCES: Final = 20
+# As `mbc ask` has them where nobody says otherwise.
+_TOKENS: Final = 16
+_MOST_TOKENS: Final = 512
+_LONGEST_WORD: Final = 200
+_MOST_READ: Final = 1000
+
+_Word = Annotated[str, Field(min_length=1, max_length=_LONGEST_WORD)]
+
+
+def _one_choice(number: Any) -> Any:
+    if type(number) is int and number > 1:
+        raise ValueError("one answer is given to a question: leave out n")
+    return number
+
+
+def _no_tools(tools: Any) -> Any:
+    if isinstance(tools, list) and tools:
+        raise ValueError("a memory uses no tools: leave them out")
+    return tools
+
+
+_Tools = Annotated[Annotated[list[Any], Field(max_length=0)] | None, BeforeValidator(_no_tools)]
+_Number = Annotated[Annotated[int, Field(ge=1, le=1)] | None, BeforeValidator(_one_choice)]
+
+
+class _Given(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class Part(_Given):
+    """A part of a message; only texts can be used."""
+
+    type: str
+    text: str | None = None
+
+
+class Message(_Given):
+    """What somebody said."""
+
+    role: str
+    content: str | list[Part] | None = None
+
+
+class StreamOptions(_Given):
+    """What a stream tells beside the answer."""
+
+    include_usage: bool | None = None
+
+
+class MemoryOptions(_Given):
+    """What `mbc ask` has as options."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    answers: Literal["both", "memory", "read"] | None = Field(
+        None, description="Which answers: from memory, read in files, or both; by default both if the model can read."
+    )
+    sources: int = Field(3, ge=0, le=MOST_SOURCES, description="How many documents to name.")
+    read: _Word | None = Field(None, description="How to read the memory: flat, routed:N, hierarchical:N.")
+    since: _Word | None = Field(None, description="Only documents from this day on: 2024-05-31, 2024-05 or 2024.")
+    as_of: _Word | None = Field(None, description="Only documents up to this day.")
+    half_life: _Word | None = Field(
+        None, description="Documents count half as much when they are this much older: 30d, 4w, 6m, 1y."
+    )
+    only: list[_Word] = Field([], max_length=20, description="Only documents whose path fits, as in .gitignore.")
+    exclude: list[_Word] = Field([], max_length=20, description="No documents whose path fits.")
+    min_confidence: float | None = Field(
+        None, ge=0, le=1, description="Say that an answer from memory is not known below this confidence."
+    )
+
+
+class ChatRequest(_Given):
+    """A question: the text of the last message of the user. Fields that are not here are passed over."""
+
+    model: str
+    messages: list[Message] = Field(
+        min_length=1,
+        max_length=MOST_MESSAGES,
+        json_schema_extra={
+            "contains": {
+                "type": "object",
+                "properties": {"role": {"const": "user"}, "content": {"type": ["string", "array"]}},
+                "required": ["role", "content"],
+            }
+        },
+    )
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = Field(None, ge=1, description=f"Longest answer; more than {_MOST_TOKENS} is no more.")
+    max_completion_tokens: int | None = Field(None, ge=1, description="As max_tokens, before which it counts.")
+    n: _Number = None
+    tools: _Tools = None
+    functions: _Tools = None
+    mbc: MemoryOptions = MemoryOptions()
+
+    def question(self) -> str:
+        """What is asked.
+
+        Raises:
+            Refusal: there is no question, or one that is too long.
+        """
+        last = next((message for message in reversed(self.messages) if message.role == "user"), None)
+        said = None if last is None else last.content
+        if isinstance(said, list):
+            if any(part.type != "text" or part.text is None for part in said):
+                raise Refusal(400, "Only parts of type text can be used.", "invalid_value", param="messages")
+            said = "\n".join(part.text for part in said if part.text)
+        question = storable(said or "").strip()
+        if not question:
+            raise Refusal(400, "There is no message of the user that asks something.", "no_question", param="messages")
+        if len(question) > LONGEST_QUESTION:
+            raise Refusal(
+                400,
+                f"The question has {len(question):,} characters, more than {LONGEST_QUESTION:,}.",
+                "question_too_long",
+                param="messages",
+            )
+        return question
+
+    def manner(self) -> Manner:
+        """How it is to be answered.
+
+        Raises:
+            ConfigError: a value means nothing, or two of them contradict each other.
+        """
+        own = self.mbc
+        if own.read is not None and (parse_read_mode(own.read).number or 0) > _MOST_READ:
+            raise Refusal(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", param="mbc.read")
+        return Manner(
+            answers=None if own.answers is None else Answers(own.answers),
+            read=own.read,
+            selection=selection(own.since, own.as_of, own.half_life, own.only, own.exclude),
+            sources=own.sources,
+            max_tokens=min(self.max_completion_tokens or self.max_tokens or _TOKENS, _MOST_TOKENS),
+            beams=1,
+            least=own.min_confidence,
+        )
+
+
+class SourceShape(BaseModel):
+    """A document an answer came from."""
+
+    model_config = ConfigDict(extra="allow")
+
+    path: str
+    part: str
+    share: float
+    ties: int
+    state: str
+    sentence: str | None
+    date: str | None
+
+
+class Spoken(BaseModel):
+    """The answer as a message."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+
+
+class Choice(BaseModel):
+    """The only answer that is given."""
+
+    index: Literal[0] = 0
+    message: Spoken
+    finish_reason: Literal["stop"] = "stop"
+    logprobs: None = None
+
+
+class Usage(BaseModel):
+    """Tokens of question and answer, as the base LM has them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class Completion(BaseModel):
+    """An answer, the documents it came from, and under `mbc` everything that `mbc ask --json` tells."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage
+    sources: list[SourceShape]
+    mbc: dict[str, Any]
+
+
+class Writing:
+    """Puts what came of one question into the shapes in which it is sent.
+
+    Args:
+        model: the name under which the model is served.
+        banks: where the banks are.
+        loading: seconds that loading the model took.
+    """
+
+    def __init__(self, model: str, banks: Sequence[Path], loading: float) -> None:
+        self._model, self._banks, self._loading = model, banks, loading
+        self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
+
+    def whole(self, answered: Answered, least: float | None) -> Completion:
+        """An answer in one piece."""
+        return Completion(
+            id=self._id,
+            created=self._created,
+            model=self._model,
+            choices=[Choice(message=Spoken(content=answered.content))],
+            usage=usage(answered),
+            **self._extra(answered, least),
+        )
+
+    def piece(self, **delta: str) -> dict[str, Any]:
+        """A chunk of a stream that says more of the answer."""
+        return self._chunk([{"index": 0, "delta": delta, "finish_reason": None, "logprobs": None}])
+
+    def last(self, answered: Answered, least: float | None) -> dict[str, Any]:
+        """The chunk that ends the answer."""
+        return {
+            **self._chunk([{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": None}]),
+            **self._extra(answered, least),
+        }
+
+    def usage(self, answered: Answered) -> dict[str, Any]:
+        """The chunk behind it, for clients that ask for it."""
+        return {**self._chunk([]), "usage": usage(answered).model_dump()}
+
+    def _chunk(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": self._created,
+            "model": self._model,
+            "choices": choices,
+        }
+
+    def _extra(self, answered: Answered, least: float | None) -> dict[str, Any]:
+        told = reply_json(answered.reply, self._banks, self._loading, least)
+        sources = told.pop("sources")
+        return {"sources": sources, "mbc": {**told, "together": answered.together}}
+
+
+def usage(answered: Answered) -> Usage:
+    """What a question and its answer count."""
+    asked, said = answered.question_tokens, answered.content_tokens
+    return Usage(prompt_tokens=asked, completion_tokens=said, total_tokens=asked + said)

@@ -1,0 +1,73 @@
+"""`mbc ingest --engine ray`: what is refused before anything starts, and an ingest from the outside."""
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-", "--engine", "ray"], "--engine ray does not go with stdin"),
+        (["notes", "--engine", "ray", "--watch"], "--engine ray does not go with --watch"),
+        (["notes", "--engine", "ray", "--actor-cpus", "0"], "a CPU or a GPU"),
+        (["notes", "--engine", "dask"], "--engine"),
+        (["notes", "--engine", "ray", "--actors", "0"], "--actors"),
+        (["notes", "--actors", "2"], "--actors needs --engine ray"),
+        (["notes", "--address", "auto"], "--address needs --engine ray"),
+    ],
+    ids=lambda options: " ".join(options) if isinstance(options, list) else "",
+)
+def test_what_makes_no_sense_is_an_error_before_any_model_is_loaded(mbc, notes, options, said):
+    result = mbc("ingest", *options, "--model", "no-such-model")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_without_ray_it_is_said_how_to_get_it(mbc, notes, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else found(name, *rest))
+    result = mbc("ingest", notes, "--engine", "ray", "--model", "no-such-model")
+    assert result.exit_code == 2
+    assert "Ray is not installed" in result.stderr
+    assert "pip install 'mbc[ray]'" in result.stderr
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "ray://127.0.0.1:{port}", "here", "auto"])
+def test_a_cluster_that_is_not_there_is_an_error_at_once(mbc, notes, model, home, address, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = address.format(port=free.getsockname()[1])
+    result = mbc("ingest", notes, "--engine", "ray", "--address", address, "--bank", "b.mbc", "--model", model)
+    assert result.exit_code in (1, 2)
+    assert address in result.stderr
+    assert len(result.stderr.splitlines()) <= 3
+    assert not (home / "b.mbc").exists()
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(180)
+def test_an_ingest_tells_what_a_serial_one_tells_and_leaves_nothing_behind(ingest, model, notes, home):
+    """In a process of its own, as it is used: Ray reads parts of the environment when it is first imported."""
+    before = {path.name for path in home.parent.iterdir()}
+    arguments = ["--engine", "ray", "--actors", "1", "--bank", "ray.mbc", "--model", model, "--json"]
+    command = [sys.executable, "-m", "mbc_cli", "ingest", str(notes), *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == "Memorising 2 files, 88 B.\n"
+    there = json.loads(ran.stdout)
+    here = json.loads(ingest(notes, "--bank", "serial.mbc", "--json").stdout)
+    for told in (here, there):
+        for varies in ("seconds", "encoding"):
+            del told[varies]
+        del told["bank"]["path"]
+    assert there == here
+    assert {path.name for path in home.parent.iterdir()} == before

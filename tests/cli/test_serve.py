@@ -1,0 +1,100 @@
+"""What is wrong with a server is told in a line before a model is loaded; how it works is in tests/server."""
+
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_cli.server.listening import address, bound
+from mbc_engine.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "way"),
+    [
+        (["--host", "0.0.0.0"], "other machines can ask", "--token-file"),
+        (["--host", "::"], "other machines can ask", "--token-file"),
+        (["--token-file", "missing"], "cannot be read", "permissions"),
+        (["--token-file", "short"], "is no token", "openssl rand"),
+        (["--tls-key", "short"], "needs the certificate", "--tls-cert"),
+        (["--tls-cert", "short"], "cannot be used with its key", "PEM"),
+        (["--documents", "notes"], "holds other files", "--documents"),
+        (["--documents", "short"], "cannot be used", "--documents"),
+        (["--port", "65536"], "--port", "--help"),
+        (["--max-body", "0"], "--max-body", "--help"),
+    ],
+)
+def test_what_cannot_be_served_is_told_with_the_way_out(
+    mbc: Callable[..., Any], notes: Path, home: Path, arguments: list[str], told: str, way: str
+) -> None:
+    (home / "short").write_text("secret")
+    result = mbc("serve", "--model", "no-such-model", "--port", 0, *arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert way in result.stderr
+    assert "secret" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_token_in_the_environment_is_never_told(
+    mbc: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MBC_TOKEN", "a secret")
+    result = mbc("serve", "--host", "0.0.0.0", "--model", "no-such-model", "--port", 0, "--verbose")
+    assert result.exit_code == 2
+    assert "MBC_TOKEN is no token" in result.stderr
+    assert "a secret" not in result.output
+
+
+def test_a_port_that_another_has_is_told_before_a_model_is_loaded(mbc: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        result = mbc("serve", "--model", "no-such-model", "--port", other.getsockname()[1])
+    assert result.exit_code == 2
+    assert "cannot be used: Address already in use" in result.stderr
+
+
+def test_a_model_that_is_not_there_leaves_nothing_behind(mbc: Callable[..., Any], home: Path) -> None:
+    result = mbc("serve", "--model", "no-such-model", "--port", 0, "--bank", "b.mbc")
+    assert result.exit_code == 4
+    assert not (home / "b.mbc").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "code"),
+    [
+        (["--bank", "b.mbc", "--bank", "missing.mbc"], "No bank at missing.mbc", 5),
+        (["--bank", "notes/ada.txt"], "not a bank", 5),
+        (["--bank", "memory.mbc", "--bank", "memory.mbc"], "twice", 2),
+        (["--bank", "memory.mbc", "--weight", "1", "--weight", "2"], "2 weights for 1 bank", 2),
+    ],
+)
+def test_wrong_banks_are_told_before_a_model_is_loaded(
+    mbc: Callable[..., Any], bank: Path, arguments: list[str], told: str, code: int
+) -> None:
+    result = mbc("serve", "--model", "no-such-model", "--port", 0, "--documents", "kept", *arguments)
+    assert told in result.stderr
+    assert result.exit_code == code
+
+
+def test_without_the_extra_it_says_how_to_install_it(mbc: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    result = mbc("serve")
+    assert result.exit_code == 2
+    assert "pip install 'mbc[serve]'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "begins"), [("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:"), ("localhost", "http://")]
+)
+def test_the_address_is_one_that_clients_take(host: str, begins: str) -> None:
+    try:
+        listener = bound(host, 0)
+    except ConfigError:
+        pytest.skip(f"no {host} here")
+    with listener:
+        told = address(listener, None)
+    assert told.startswith(begins)
+    assert told.endswith("/v1")

@@ -1,0 +1,66 @@
+"""Texts worked on one by one, by one thread or several."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from mbc_engine.model.one_by_one import one_by_one
+
+TEXTS = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
+
+
+@pytest.fixture(params=[1, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(1)
+
+
+def lengths(texts: Sequence[str]) -> Tensor:
+    return torch.tensor([len(text) for text in texts])
+
+
+def test_results_stand_in_the_order_of_the_texts(threads: int) -> None:
+    assert [own.tolist() for own in one_by_one(lengths, TEXTS)] == [[1], [2], [3], [4], [5], [6]]
+    assert list(one_by_one(lengths, [])) == []
+    assert torch.get_num_threads() == threads
+
+
+def test_each_text_has_one_thread_of_torch_and_no_gradient(threads: int) -> None:
+    used = set()
+
+    def work(texts: Sequence[str]) -> Tensor:
+        assert torch.get_num_threads() == 1
+        assert not torch.is_grad_enabled()
+        used.add(threading.current_thread())
+        return lengths(texts)
+
+    list(one_by_one(work, TEXTS))
+    assert (used == {threading.current_thread()}) == (threads == 1)
+
+
+def test_every_thread_computes_in_the_precision_around_it(threads: int) -> None:
+    def work(texts: Sequence[str]) -> Tensor:
+        return torch.ones(2, 2) @ torch.ones(2, 2)
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert {own.dtype for own in one_by_one(work, TEXTS)} == {torch.bfloat16}
+    assert {own.dtype for own in one_by_one(work, TEXTS)} == {torch.float32}
+
+
+def test_what_goes_wrong_with_one_ends_the_others(threads: int) -> None:
+    begun = []
+
+    def work(texts: Sequence[str]) -> Tensor:
+        begun.append(texts[0])
+        if texts == ["bb"]:
+            raise ValueError("bb")
+        return lengths(texts)
+
+    with pytest.raises(ValueError, match="bb"):
+        list(one_by_one(work, TEXTS * 100))
+    assert len(begun) < 600
+    assert torch.get_num_threads() == threads

@@ -1,0 +1,266 @@
+"""An ingest on Ray: the bank of a serial one, whatever happens to the processes."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import ray
+from ray import cloudpickle
+
+from mbc_engine import MBC, MemoryBank, ingest, load_model, open_bank
+from mbc_engine.bank import Record, export
+from mbc_engine.datasets.newswire import stories
+from mbc_engine.errors import MBCError, ModelMismatch
+from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
+from mbc_engine.model.checkpoint import save_model
+from mbc_engine.model.chunker import Chunker
+from mbc_engine.serving.distributed.cluster import Actors, connected, room_for
+from mbc_engine.serving.distributed.ingest import ingest_on_ray
+from mbc_engine.serving.distributed.known import known_contents, known_parts
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.timeout(180),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pipes to processes that Ray ends
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """Ray on this machine, with room for two actors."""
+    with connected():
+        yield
+
+
+@pytest.fixture(scope="module")
+def model(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> MBC:
+    """A tiny model that other processes can load."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    save_model(tiny.model(), tiny.config(), folder)
+    return load_model(str(folder))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Stories, two of them alike, rows, a page of nothing and a picture."""
+    folder = tmp_path / "news"
+    folder.mkdir()
+    for number in range(30):
+        told = "The river rose. " * (number % 7)
+        (folder / f"{number:02d}.txt").write_text(f"Story number {number}. {told}Nobody was hurt.")
+    (folder / "copy.md").write_text("It rained.")
+    (folder / "copy of copy.md").write_text("It rained.")
+    rows = ({"id": name, "text": f"{name} moved to Bergen."} for name in ("ada", "bruno", "clara"))
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "nothing.txt").touch()
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    return folder
+
+
+def lines(bank: MemoryBank) -> bytes:
+    return b"".join(export(bank))
+
+
+def last_of(events: Any) -> IngestFinished:
+    *_, last = events
+    assert isinstance(last, IngestFinished)
+    return last
+
+
+ONE, TWO = (Actors(number=number, chunks=4, cpus=0.5) for number in (1, 2))
+
+
+def test_the_bank_is_that_of_a_serial_ingest_whatever_changes(model: MBC, folder: Path, tmp_path: Path) -> None:
+    with open_bank(model, tmp_path / "serial.mbc") as serial, open_bank(model, tmp_path / "ray.mbc") as bank:
+
+        def both() -> IngestFinished:
+            here = list(ingest(model, serial, [folder], prune=True))
+            there = list(ingest_on_ray(model, bank, [folder], prune=True, actors=TWO))
+            assert lines(bank) == lines(serial)
+            own, other = last_of(here), last_of(there)
+            assert counts(own) == counts(other)
+            assert reasons(here) == reasons(there)
+            return other
+
+        first = both()
+        assert (first.documents, first.skipped, first.bank_origins) == (35, 2, 35)
+        assert 0 < first.encoding <= first.seconds
+        again = both()
+        assert (again.documents, again.unchanged, again.encoding) == (0, 35, 0)
+        (folder / "00.txt").write_text("Another story altogether.")
+        (folder / "01.txt").unlink()
+        (folder / "02.txt").rename(folder / "renamed.txt")
+        (folder / "rows.jsonl").write_text(json.dumps({"id": "dora", "text": "Dora stayed."}))
+        changed = both()
+        assert (changed.documents, changed.unchanged, changed.removed) == (3, 29, 5)
+
+
+def counts(end: IngestFinished) -> tuple[int, ...]:
+    return end.documents, end.chunks, end.unchanged, end.removed, end.skipped, end.bank_chunks
+
+
+def reasons(events: list[Event]) -> list[FileSkipped]:
+    return [event for event in events if isinstance(event, FileSkipped)]
+
+
+def test_a_bank_without_sources_is_that_of_a_serial_ingest(model: MBC, folder: Path, tmp_path: Path) -> None:
+    with (
+        open_bank(model, tmp_path / "serial.mbc", keeps_origins=False) as serial,
+        open_bank(model, tmp_path / "ray.mbc", keeps_origins=False) as bank,
+    ):
+        for _ in range(2):
+            last_of(ingest(model, serial, [folder]))
+            last = last_of(ingest_on_ray(model, bank, [folder], actors=ONE))
+            assert lines(bank) == lines(serial)
+        assert (last.documents, last.unchanged) == (0, 35)
+
+
+def test_mini_codes_real_texts_alike_in_any_company(tmp_path: Path, rounds: Callable[..., int]) -> None:
+    if not rounds(full=1, reduced=0):
+        pytest.skip("loads mini twice: --thorough")
+    mini, folder = load_model("mini"), tmp_path / "news"
+    folder.mkdir()
+    for story in islice(stories("test", 40, seed=1), 40):
+        (folder / f"{story.id}.txt").write_text(f"{story.title}. {story.text}")
+    with open_bank(mini, tmp_path / "serial.mbc") as serial, open_bank(mini, tmp_path / "ray.mbc") as bank:
+        list(ingest(mini, serial, [folder]))
+        list(ingest_on_ray(mini, bank, [folder], actors=TWO))
+        assert lines(bank) == lines(serial)
+
+
+def processes(kind: str) -> list[psutil.Process]:
+    """Ray's processes below this one that do so."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if f"ray::{kind}" in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def many_stories(folder: Path, number: int) -> None:
+    folder.mkdir()
+    for story in range(number):
+        (folder / f"{story:04d}.txt").write_text(f"Story {story}. The bridge held. Ada moved to Bergen.")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
+def test_a_stop_keeps_what_is_committed_and_the_work_of_a_killed_process_is_done_again(
+    model: MBC, tmp_path: Path, rounds: Callable[..., int]
+) -> None:
+    folder, stop = tmp_path / "news", threading.Event()
+    many_stories(folder, 600)
+    with open_bank(model, tmp_path / "serial.mbc") as serial, open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, serial, [folder]))
+        wanted = lines(serial)
+        events = []
+        for event in ingest_on_ray(model, bank, [folder], actors=ONE, stop=stop):
+            events.append(event)
+            if isinstance(event, DocumentsIngested) and event.documents:
+                stop.set()
+        assert not last_of(events).is_complete
+        assert 0 < last_of(events).documents == bank.totals().documents < 600
+        for _ in range(rounds(full=5, reduced=1)):
+            killed: list[psutil.Process] = []
+            for event in ingest_on_ray(model, bank, [folder], actors=TWO):
+                if isinstance(event, DocumentsIngested) and event.documents and not killed:
+                    killed = processes("MapWorker(MapBatches(ChunkEncoder))")[:1]
+                    killed[0].send_signal(signal.SIGKILL)
+                    assert bank.totals().documents < 600
+            assert killed
+            assert not killed[0].is_running()
+            assert lines(bank) == wanted
+            bank.remove([origin[:2] for origin in list(bank.origins())[128:]])
+
+
+@dataclass(frozen=True)
+class Deadly(Chunker):
+    """Ends the process that has such a text to cut."""
+
+    def __call__(self, text: str) -> list[str]:
+        if "deadly" in text:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
+def test_files_that_kill_again_and_again_are_named_and_what_was_committed_stays(
+    model: MBC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    folder = tmp_path / "news"
+    many_stories(folder, 320)
+    (folder / "0300.txt").write_text("A deadly story.")
+    own = model.documents.chunker
+    monkeypatch.setitem(model.documents.__dict__, "chunker", Deadly(own.tokenizer, own.capacity))
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        with pytest.raises(MBCError, match=r"0280\.txt to .*0319\.txt, died 4 times") as raised:
+            list(ingest_on_ray(model, bank, [folder], actors=TWO))
+        assert raised.value.hint is not None
+        assert "--engine local" in raised.value.hint
+        assert 128 <= bank.totals().documents <= 280
+
+
+def test_another_model_where_the_processes_are_is_told(model: MBC, tiny: Any, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "model"
+    assert model.folder is not None
+    shutil.copytree(model.folder, copy)
+    here = load_model(str(copy))
+    shutil.rmtree(copy)
+    save_model(tiny.model("gpt2", "t5"), tiny.config("gpt2", "t5"), copy)
+    with open_bank(here, tmp_path / "b.mbc") as bank:
+        with pytest.raises(ModelMismatch, match="is another one"):
+            list(ingest_on_ray(here, bank, [folder], actors=ONE))
+        assert bank.totals().documents == 0
+
+
+def test_actors_that_no_cluster_has_room_for_are_refused() -> None:
+    assert room_for(Actors(cpus=0.5)) == 2 * room_for(Actors())
+    with pytest.raises(MBCError, match=r"1000 CPUs and 0 GPUs"):
+        room_for(Actors(cpus=1000))
+
+
+def test_the_cluster_is_reached_from_this_machine_alone() -> None:
+    assert ray.util.get_node_ip_address() == "127.0.0.1"
+    below = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    ports = [own for process in below for own in process.net_connections("inet") if own.status == "LISTEN"]
+    assert ports
+    assert {own.laddr.ip.removeprefix("::ffff:") for own in ports} == {"127.0.0.1"}
+
+
+def test_what_is_known_of_files_is_what_the_bank_knows(model: MBC, folder: Path, tmp_path: Path) -> None:
+    source, other = str(folder / "rows.jsonl"), str(folder / "nothing.txt")
+    with (
+        open_bank(model, tmp_path / "b.mbc") as bank,
+        open_bank(model, tmp_path / "n.mbc", keeps_origins=False) as nameless,
+    ):
+        list(ingest(model, bank, [folder]))
+        list(ingest(model, nameless, [folder]))
+        table, contents = known_parts(bank, {source, other}), known_contents(nameless)
+        assert set(table) == {source}
+        assert table[source].parts_of(source) == bank.parts_of(source) == {"ada", "bruno", "clara"}
+        digests = {part: bank.document(source, part) for part in ("ada", "bruno")}
+        for part in ("ada", "bruno"):
+            for digest in ("ada", "bruno"):
+                stored = digests[digest]
+                assert stored is not None
+                record = Record(source, part, f"{stored[0].digest}{'0' * 32}", 1, None)
+                assert table[source].knows(record) == bank.knows(record) == (part == digest)
+                assert contents.knows(record)
+        unseen = Record(source, "ada", "f" * 64, 1, None)
+        assert not any(known.knows(unseen) for known in (table[source], contents))
+        assert contents.parts_of(source) == nameless.parts_of(source) == set()
