@@ -1,6 +1,7 @@
 """`mbc serve`: a memory for other programs, over HTTP."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -105,8 +106,9 @@ def serve(
     token, certificate = token_of(token_file), certificate_of(tls_cert, tls_key)
     _require_token(host, token)
     place = DocumentFolder(documents or bank[0].with_name(f"{bank[0].stem}.documents"))
-    with ending_with("Nothing was served yet."), bound(host, port) as listener, place.opened() as folder:
-        memory = _memory(bank, weight, model, device, folder)
+    with bound(host, port) as listener, place.opened() as folder:
+        with ending_with("Nothing was served yet."):
+            memory = _memory(bank, weight, model, device, folder)
         turns = Turns(memory.working(), most=batch, room=queue, crashed=_tell)
         asker = memory.asker
         served = Served(Path(model).resolve().name, asker.paths, asker.loading, folder, turns, token is not None)
@@ -123,9 +125,10 @@ def serve(
         server = Server(app, certificate, opened=opened, ending=ending)
         turns.start()
         server.serve_at(listener)
-        if turns.close(_LAST_SECONDS):
-            notes.print("Ended; everything that was answered is kept.")
-            return
+        with suppress(KeyboardInterrupt):
+            if turns.close(_LAST_SECONDS):
+                notes.print("Ended; everything that was answered is kept.")
+                return
     _give_up()
 
 

@@ -94,5 +94,6 @@ class Allowed:
     def _link(self, path: Path) -> Path:
         """The first on the way to a path behind which it is outside."""
         way = [*reversed(path.parents), path]
-        entered = next(number for number, place in enumerate(way) if self._is_inside(place))
-        return next(place for place in way[entered:] if not self._is_inside(place))
+        entered = next((number for number, place in enumerate(way) if self._is_inside(place)), len(way))
+        # Nothing lies at a name that is no UTF-8 and is told in other characters: such a one stands for itself.
+        return next((place for place in way[entered:] if not self._is_inside(place)), path)

@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import redirect_stdout, suppress
 from typing import Any, Final, TypeVar
 
@@ -69,6 +69,7 @@ class MemoryServer:
     def __init__(self, memory: Memory, allowed: Allowed) -> None:
         self._memory, self._allowed = memory, allowed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
+        self._last: Future[None] | None = None
         self.server: Server[Any] = Server(
             "mbc",
             version=__version__,
@@ -116,11 +117,12 @@ class MemoryServer:
 
     async def _finish(self) -> None:
         """Let the batch in progress be committed; what takes longer than a client waits is broken off."""
-        last = self._thread.submit(self._memory.close)
-        self._thread.shutdown(wait=False)
+        if self._last is None:  # a signal may come while the end of stdin is being followed
+            self._last = self._thread.submit(self._memory.close)
+            self._thread.shutdown(wait=False)
         with anyio.move_on_after(_ENDING_SECONDS):
-            await asyncio.wrap_future(last)
-        if not last.done() or last.cancelled():
+            await asyncio.wrap_future(self._last)
+        if not self._last.done() or self._last.cancelled():
             os._exit(0)  # a model that is being loaded, for one, cannot be broken off otherwise
 
     async def _list_tools(self, context: _Context, params: PaginatedRequestParams | None) -> ListToolsResult:

@@ -88,6 +88,7 @@ class DocumentFolder:
             ConfigError: it cannot be made, holds other files, or another server has it.
         """
         try:
+            is_new = not self.path.exists()
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path = self.path.resolve()
             if any(not name.startswith(".") and not _is_own(name) for name in self._names()):
@@ -96,6 +97,8 @@ class DocumentFolder:
                     hint="Name a folder of its own with --documents.",
                 )
             self.path.chmod(0o700)
+            if is_new:
+                _sync(self.path.parent)
             lock = work_lock(self.path / _LOCK)
             lock.acquire()
         except Timeout as error:
@@ -179,14 +182,18 @@ class DocumentFolder:
         Raises:
             OSError: the disk does not take it.
         """
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        _sync(self.path)
 
     def _names(self) -> Iterator[str]:
         return (path.name for path in self.path.iterdir())
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _is_own(name: str) -> bool:

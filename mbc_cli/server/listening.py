@@ -23,6 +23,8 @@ GRACE_SECONDS: Final = 30
 _KEEP_ALIVE_SECONDS: Final = 30
 # How long the head of a request may take to arrive; for the body see `WholeBody`.
 HEAD_SECONDS: Final = 30
+# How long a client may take nothing of what waits for it.
+TAKE_SECONDS: Final = 30
 # Further ones are closed: each takes memory, and that of a body.
 MOST_CONNECTIONS: Final = 256
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -97,9 +99,11 @@ def address(listener: socket.socket, certificate: Certificate | None) -> str:
 
 
 class Connection(H11Protocol):
-    """A connection that is closed if the head of a request does not arrive in time, or if there are too many."""
+    """A connection that is closed if the head of a request does not arrive in time, if what is sent is not taken, or if
+    there are too many."""
 
     _waiting: asyncio.TimerHandle | None = None
+    _sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request."""
@@ -117,7 +121,18 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing more."""
         self._stop_waiting()
+        self._stop_sending()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what was sent."""
+        super().pause_writing()
+        self._await_taking()
+
+    def resume_writing(self) -> None:
+        """Send on: most of it was taken."""
+        self._stop_sending()
+        super().resume_writing()
 
     def _await_head(self) -> None:
         if not self._is_between():
@@ -137,6 +152,21 @@ class Connection(H11Protocol):
         self._waiting = None
         if self._is_between():
             self.timeout_keep_alive_handler()
+
+    def _await_taking(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._sending = self.loop.call_later(TAKE_SECONDS, self._look_at_taking, left)
+
+    def _look_at_taking(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:
+            self._await_taking()
+        else:
+            self.transport.abort()  # closing would wait for the client
+
+    def _stop_sending(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
 
 
 class Server(uvicorn.Server):

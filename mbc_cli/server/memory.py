@@ -11,7 +11,7 @@ from mbc_cli.render.answer import first_answer, is_withheld, unknown, unread
 from mbc_cli.server.document_folder import DocumentFolder, Text
 from mbc_cli.server.listing import DocumentShape, kept, shape
 from mbc_engine.bank import MemoryBank, Selection
-from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
+from mbc_engine.errors import BankError, ConfigError, MBCError
 
 if TYPE_CHECKING:
     from mbc_cli.server.turns import Doing
@@ -93,7 +93,7 @@ class Memory:
     def __init__(self, model: "MBC", asker: Asker, folder: DocumentFolder) -> None:
         self._model, self.asker, self.folder = model, asker, folder
         self._bank: MemoryBank | None = None
-        self._behind: set[str] = set()  # ids of what the bank may not have as the folder does
+        self._behind: set[str] = set()  # ids of what the bank may not have just as the folder does
 
     def catch_up(self) -> None:
         """Make the bank, if it is not there, and bring it in line with the folder, whatever ended the last server.
@@ -103,9 +103,10 @@ class Memory:
             ModelMismatch: another model wrote it.
         """
         from mbc_cli.memorising import noted
+        from mbc_engine.model.checkpoint import open_bank
         from mbc_engine.serving.ingest import ingest
 
-        bank = self._writable()
+        bank = self._bank = open_bank(self._model, self._path)
         if bank.header.keeps_origins:
             for _ in noted(ingest(self._model, bank, [self.folder.path], prune=True), bank, self._path):
                 pass
@@ -154,9 +155,9 @@ class Memory:
         try:
             results = [self._write(change) for change in changes]
             self.folder.sync()
-            skipped = self._bring_in_line(bank)
+            unread = self._bring_in_line(bank)
             shapes = {found.id: found for found in kept(bank, self.folder, sorted(_added(changes)))}
-            return [self._result(*one, shapes, skipped) for one in zip(changes, results, strict=True)]
+            return [self._result(*one, shapes, unread) for one in zip(changes, results, strict=True)]
         except OSError as error:
             raise _unwritten(error) from error
         except BaseException:
@@ -165,11 +166,11 @@ class Memory:
 
     def _write(self, change: "Adding | Removing") -> bool | MBCError:
         """Write or take away files; False if there was nothing to take away."""
-        if isinstance(change, Removing):
-            if is_there := self.folder.remove(change.id):
-                self._behind.add(change.id)
-            return is_there
         try:
+            if isinstance(change, Removing):
+                if is_there := self.folder.remove(change.id):
+                    self._behind.add(change.id)
+                return is_there
             for document in change.documents:
                 self._behind.add(document.id)
                 self.folder.write(document)
@@ -182,51 +183,52 @@ class Memory:
         change: "Adding | Removing",
         is_done: bool | MBCError,
         shapes: Mapping[str, DocumentShape],
-        skipped: Mapping[str, str],
+        unread: Mapping[str, str],
     ) -> Any:
         if isinstance(change, Removing) or isinstance(is_done, MBCError):
             return is_done
         for document in change.documents:
-            if document.id in skipped:
-                return DataError(f"The document {skipped[document.id]}.", hint="It was not kept.")
+            if document.id in unread:
+                return BankError(f"The document {unread[document.id]}.", hint="The next change tries it again.")
         # What a later change has removed already was there, for a moment.
         return [shapes.get(own.id) or shape(own.id, own.name, own.date, None) for own in change.documents]
 
     def _bring_in_line(self, bank: MemoryBank) -> dict[str, str]:
-        """Bring what has changed in the folder into the bank; says why documents were not taken, which are not kept."""
+        """Bring what has changed in the folder into the bank; says why documents cannot be read, which stay behind."""
         from mbc_engine.events import FileSkipped
         from mbc_engine.serving.ingest import BATCH_CHUNKS, Run
         from mbc_engine.serving.reading import read_all
 
         ids = {str(self.folder.file(id)): id for id in sorted(self._behind)}
         there = [Path(source) for source, id in ids.items() if self.folder.holds(id)]
-        skipped: dict[str, str] = {}
+        unread: dict[str, str] = {}
         for event in Run(self._model, bank, BATCH_CHUNKS, None).memorise(
             read_all(there, bank, self._model.documents.chunker)
         ):
             if isinstance(event, FileSkipped):
                 id = next(id for source, id in ids.items() if event.source.startswith(source))
-                self.folder.remove(id)
-                skipped[id] = event.reason
+                unread[id] = event.reason
         gone = [source for source, id in ids.items() if not self.folder.holds(id)]
         if lost := [(source, part) for source in gone for part in bank.parts_of(source)]:
             bank.remove(lost)
-        self._behind.clear()
-        return skipped
+        self._behind = set(unread)
+        return unread
 
     @property
     def _path(self) -> Path:
         return self.asker.paths[0]
 
     def _writable(self) -> MemoryBank:
-        """The bank that is written; another file at its path is opened anew, and may lack any of the documents."""
+        """The bank that is written. One opened anew may be another, with documents too few or too many."""
         from mbc_engine.model.checkpoint import open_bank
 
         if self._bank is not None and self._bank.is_replaced():
             self._close()
-            self._behind.update(self.folder.ids())
         if self._bank is None:
-            self._bank = open_bank(self._model, self._path)
+            bank = open_bank(self._model, self._path)
+            self._behind.update(self.folder.ids())
+            self._behind.update(Path(own.source).stem for own in bank.origins() if self.folder.has(own.source))
+            self._bank = bank
         return self._bank
 
     def _close(self) -> None:

@@ -189,10 +189,10 @@ class Banks:
         self.close()
 
     def _logs(self) -> NDArray[np.float64]:
-        """Logarithm of each bank's weight beside the largest of those that hold anything."""
-        logs = np.log(self._weights)
+        """Logarithm of each bank's weight beside the largest; one that holds nothing weighs nothing."""
         holds_some = np.array([bank.totals().chunks > 0 for bank in self.banks])
-        return logs - logs[holds_some].max() if holds_some.any() else logs
+        logs = np.where(holds_some, np.log(self._weights), -np.inf)
+        return logs - logs.max() if holds_some.any() else logs
 
     def _located(
         self, chunks: Sequence[int] | NDArray[np.integer[Any]]

@@ -31,7 +31,8 @@ def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) ->
         if threads == 1 or is_shared:
             yield from map(alone, texts[1:])
             return
-        pool = ThreadPoolExecutor(threads, thread_name_prefix="text")
+        # A thread begins with what was set last anywhere, which may be another's that encodes at the same time.
+        pool = ThreadPoolExecutor(threads, "text", initializer=torch.set_num_threads, initargs=(1,))
         try:
             yield from pool.map(alone, texts[1:])
         finally:

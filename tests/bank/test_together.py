@@ -85,6 +85,16 @@ def test_weights_are_beside_the_largest(made: Any, files: list[Path]) -> None:
         assert np.exp(logs).tolist() == pytest.approx([0, 0, 0.25, 0.25, 0.25, 0, 1, 1])
 
 
+def test_the_weight_of_an_empty_bank_is_none(made: Any, files: list[Path]) -> None:
+    with made.bank() as empty, MemoryBank.open(files[0]) as one, MemoryBank.open(files[1]) as other:
+        banks = Banks([one, empty, other], [1e-300, 1e300, 4e-300])
+        assert banks.counts() == pytest.approx(made.counts([1, 2]) / 4 + made.counts([3, 4]))
+        logs = np.concatenate(list(banks.log_weights(Selection())))
+        assert np.exp(logs).tolist() == pytest.approx([0.25] * 5 + [1] * 3)
+    with made.bank() as one, made.bank() as other:
+        assert not Banks([one, other], [1e-300, 1e300]).counts().any()
+
+
 @pytest.mark.parametrize(
     ("weights", "told"),
     [

@@ -189,6 +189,24 @@ def test_stdout_is_the_protocols_and_the_end_of_stdin_ends_work_and_server(notes
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_end_of_stdin_lets_the_batch_end(notes: Path, home: Path, number: int) -> None:
+    ending = "stop.wait(10)\n        os.write(2, b'!')\n        time.sleep(0.5)"
+    slow = LOUD.replace("import os, sys", "import os, sys, time").replace("stop.wait(10)", ending)
+    with process(home, "-c", slow) as server:
+        assert server.stdin is not None and server.stderr is not None
+        say(server, 1, "initialize", **HELLO)
+        hear(server)
+        say(server, 2, "tools/call", name="ingest", arguments={"paths": ["."]})
+        server.stdin.close()
+        while server.stderr.read(1) != b"!":
+            pass
+        server.send_signal(number)
+        assert server.wait(10) == 0
+        assert server.stderr.read() == b""
+    assert (home / "stopped").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it(home: Path, number: int) -> None:
     with process(home, "-m", "mbc_cli", "mcp") as server:
         say(server, 1, "initialize", **HELLO)
@@ -306,6 +324,17 @@ def test_links_below_lead_nowhere_else(notes: Path, home: Path) -> None:
     assert {(Path(own.source).name, own.reason) for own in found.skipped} == {
         (name, "leads out of the folders that may be memorised") for name in ("folder", "file.txt", "broken.txt")
     }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8 elsewhere")
+def test_an_allowed_folder_may_have_any_name(home: Path) -> None:
+    folder = home / os.fsdecode(b"n\xff")
+    folder.mkdir()
+    (folder / "ada.txt").write_text("text")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    found = Allowed([folder]).find([folder])
+    assert found.files == (folder / "ada.txt",)
+    assert [Path(own.source).name for own in found.skipped] == ["picture.png"]
 
 
 class Slow(Memory):

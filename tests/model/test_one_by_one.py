@@ -42,6 +42,23 @@ def test_each_text_has_one_thread_of_torch_and_no_gradient(threads: int) -> None
     assert (used == {threading.current_thread()}) == (threads == 1)
 
 
+def test_what_others_set_meanwhile_gives_no_text_more_threads() -> None:
+    torch.set_num_threads(2)
+    used = []
+
+    def work(texts: Sequence[str]) -> Tensor:
+        used.append(torch.get_num_threads())
+        if len(used) == 1:  # before the threads for the others begin
+            other = threading.Thread(target=torch.set_num_threads, args=(2,))
+            other.start()
+            other.join()
+        return lengths(texts)
+
+    list(one_by_one(work, TEXTS))
+    torch.set_num_threads(1)
+    assert used == [1] * len(TEXTS)
+
+
 def test_every_thread_computes_in_the_precision_around_it(threads: int) -> None:
     def work(texts: Sequence[str]) -> Tensor:
         return torch.ones(2, 2) @ torch.ones(2, 2)

@@ -106,6 +106,9 @@ async def test_options_of_the_memory_become_its_manner(serving: Callable[..., An
         ({"mbc": {"since": "soon"}}, None, "mbc.since 'soon' is no day"),
         ({"mbc": {"half_life": "0d"}}, None, "mbc.half_life 30d"),
         ({"mbc": {"only": ["x" * 201]}}, "mbc.only.0", "at most 200"),
+        ({"mbc": {"only": ["*a*a*a*b"]}}, "mbc.only.0", "at most 3 places"),
+        ({"mbc": {"exclude": ["/a\0b"]}}, "mbc.exclude.0", "no path holds a NUL"),
+        ({"mbc": {"x" * 100_000: 1}}, f"mbc.{'x' * 196}", "not permitted"),
         ({"mbc": {"answers": "read", "min_confidence": 0.5}}, None, "mbc.min_confidence is about"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from mbc_cli.server.document_folder import DocumentFolder, Text
 from mbc_cli.server.memory import Adding, Memory, Removing
 from mbc_engine import ingest, open_bank
 from mbc_engine.bank import MemoryBank
+from mbc_engine.documents import reader
 from mbc_engine.errors import BankError
 from mbc_engine.model.mbc import MBC
 
@@ -311,10 +313,86 @@ def test_documents_follow_a_bank_that_another_process_replaces(memory: Memory, t
     memory.do([Adding((ADA,))])
     with open_bank(tiny_model, home / "new.mbc"):
         pass
-    for suffix in ("-wal", "-shm"):
-        (home / f"b.mbc{suffix}").unlink(missing_ok=True)
-    (home / "new.mbc").replace(home / "b.mbc")
+    put_in_its_place(home / "b.mbc", home / "new.mbc")
     memory.do([Adding((BRUNO,))])
+    assert names() == ["ada", "bruno"]
+
+
+def put_in_its_place(bank: Path, other: Path) -> None:
+    """Another bank at the path of one that is open."""
+    for suffix in ("-wal", "-shm"):
+        bank.with_name(f"{bank.name}{suffix}").unlink(missing_ok=True)
+    other.replace(bank)
+
+
+def test_a_bank_replaced_behind_an_error_gets_all_documents_too(
+    memory: Memory, tiny_model: MBC, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise BankError("The disk is full.")
+
+    memory.do([Adding((ADA,))])
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryBank, "add", fail)
+        with pytest.raises(BankError, match="full"):
+            memory.do([Adding((BRUNO,))])
+    with open_bank(tiny_model, home / "new.mbc"):
+        pass
+    put_in_its_place(home / "b.mbc", home / "new.mbc")
+    memory.do([Removing(BRUNO.id)])
+    assert names() == ["ada"]
+
+
+def test_what_was_removed_does_not_come_back_with_an_older_bank(memory: Memory, home: Path) -> None:
+    memory.do([Adding((ADA, BRUNO))])
+    with MemoryBank.open(home / "b.mbc") as bank:
+        bank.settle()
+    shutil.copyfile(home / "b.mbc", home / "older.mbc")
+    memory.do([Removing(ADA.id)])
+    put_in_its_place(home / "b.mbc", home / "older.mbc")
+    memory.do([Removing(BRUNO.id)])
+    assert names() == []
+
+
+def test_a_document_that_cannot_be_read_for_now_is_kept_and_read_with_the_next_change(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = reader.open_bytes
+
+    def fail(path: Path, *arguments: Any) -> Any:
+        if path == memory.folder.file(ADA.id):
+            raise OSError(24, "Too many open files")
+        return read(path, *arguments)
+
+    memory.do([Adding((Text.of("Ada lives in Cadiz.", "ada", None),))])
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "open_bytes", fail)
+        failed, (added,) = memory.do([Adding((ADA,)), Adding((BRUNO,))])
+    assert isinstance(failed, BankError)
+    assert "too many open files" in failed.message
+    assert added.state == "memorised"
+    assert memory.folder.read(ADA.id) == ADA
+    assert names() == ["ada", "bruno"]
+    with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
+        before = {own.digest for own in bank.documents()}
+    memory.do([Removing(BRUNO.id)])
+    assert names() == ["ada"]
+    with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
+        assert before.isdisjoint(own.digest for own in bank.documents())
+
+
+def test_a_file_that_cannot_be_removed_is_told_of_and_hinders_no_other(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(id: str) -> bool:
+        raise OSError(13, "Permission denied")
+
+    memory.do([Adding((ADA,))])
+    monkeypatch.setattr(memory.folder, "remove", fail)
+    failed, (added,) = memory.do([Removing(ADA.id), Adding((BRUNO,))])
+    assert isinstance(failed, BankError)
+    assert "Permission denied" in failed.message
+    assert added.name == "bruno"
     assert names() == ["ada", "bruno"]
 
 

@@ -56,6 +56,31 @@ async def test_a_request_may_take_longer_than_its_head(monkeypatch: pytest.Monke
         writer.close()
 
 
+@pytest.mark.parametrize("takes", [False, True])
+async def test_an_answer_that_nobody_takes_is_given_up(monkeypatch: pytest.MonkeyPatch, takes: bool) -> None:
+    monkeypatch.setattr(listening, "TAKE_SECONDS", 0.05)
+    size, ended = 32 << 20, asyncio.Event()
+
+    async def long(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})
+        await send({"type": "http.response.body", "body": bytes(size - 1), "more_body": True})
+        await send({"type": "http.response.body", "body": b"."})  # when there is room for more
+        ended.set()
+
+    async with await _served(long) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(5):
+            if takes:
+                await reader.readuntil(b"\r\n\r\n")
+                assert len(await reader.readexactly(size)) == size
+            else:
+                await ended.wait()
+                with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                    await reader.readexactly(size)
+        writer.close()
+
+
 async def test_too_many_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "MOST_CONNECTIONS", 2)
     async with await _served() as server:

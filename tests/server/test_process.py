@@ -220,7 +220,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_a_kill(
             kept |= one.kept
             removed |= one.removed
             unsure |= one.unsure
-        assert sum(one.asked for one in clients) > 32
+        assert sum(one.asked for one in clients) >= 32  # who has written twice has asked in between
     server = start()
     found = names(home / "b.mbc")
     assert len(found) == len(set(found))

@@ -25,6 +25,7 @@ from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinis
 from mbc_engine.model.checkpoint import save_model
 from mbc_engine.model.chunker import Chunker
 from mbc_engine.serving.distributed.cluster import Actors, connected, room_for
+from mbc_engine.serving.distributed.encoder import ChunkEncoder
 from mbc_engine.serving.distributed.ingest import ingest_on_ray
 from mbc_engine.serving.distributed.known import known_contents, known_parts
 
@@ -226,6 +227,25 @@ def test_another_model_where_the_processes_are_is_told(model: MBC, tiny: Any, fo
         with pytest.raises(ModelMismatch, match="is another one"):
             list(ingest_on_ray(here, bank, [folder], actors=ONE))
         assert bank.totals().documents == 0
+
+
+class Missing(ChunkEncoder):
+    """An encoder where mbc is not installed."""
+
+    def __init__(self, *given: Any) -> None:
+        raise ModuleNotFoundError("No module named 'mbc_engine'")
+
+
+def test_why_processes_cannot_start_is_told(
+    model: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr("mbc_engine.serving.distributed.ingest.ChunkEncoder", Missing)
+    with (
+        open_bank(model, tmp_path / "b.mbc") as bank,
+        pytest.raises(MBCError, match=r"^Ray gave up: ModuleNotFoundError: No module named 'mbc_engine'$"),
+    ):
+        list(ingest_on_ray(model, bank, [folder], actors=ONE))
 
 
 def test_actors_that_no_cluster_has_room_for_are_refused() -> None:

@@ -1,6 +1,7 @@
 """The driver of an ingest on Ray: files go out to readers, chunks on to encoders, records and codes into the bank."""
 
 import os
+import re
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -27,12 +28,8 @@ from mbc_engine.serving.reading import Encoded, Item
 _FILES: Final = 64
 # How often work is done again whose process died. Processes themselves are started anew as often as it takes.
 RETRIES: Final = 3
-_CONTEXT: Final = {
-    "target_max_block_size": 1,  # every stretch goes on by itself
-    "max_errored_blocks": -1,  # what is missing in the end says which files were at fault, which errors do not
-    "enable_progress_bars": False,
-    "print_on_execution_start": False,
-}
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
+_ERROR: Final = re.compile(r"[\w.]+(Error|Exception): ")
 
 
 def ingest_on_ray(
@@ -153,7 +150,7 @@ def _stretches(
             yield from unpacked(table)
     except RayError as error:
         raise MBCError(
-            f"Ray gave up: {str(error).splitlines()[0]}",
+            f"Ray gave up: {_reason(str(error))}",
             hint="What was committed before is saved; the same command goes on from there.",
         ) from error
 
@@ -167,11 +164,19 @@ def _findable(model: MBC) -> str:
     return str(model.folder.absolute())
 
 
+def _reason(told: str) -> str:
+    """The line of what Ray tells that says most: where it is a traceback, the error at its end."""
+    lines = _COLOUR.sub("", told).splitlines()
+    errors = [line for line in lines if _ERROR.match(line)]
+    return (errors or lines)[-1 if errors else 0]
+
+
 def _lost(paths: Sequence[Path]) -> MBCError:
     """Says which files brought down whoever took them."""
     first, last = shown(paths[0]), shown(paths[-1])
-    named = first if len(paths) == 1 else f"{len(paths)} files, {first} to {last}"
+    named = first if len(paths) == 1 else f"{len(paths)} files, {first} to {last},"
     return MBCError(
-        f"The processes that took {named}, died {RETRIES + 1} times in a row.",
-        hint="What was committed before is saved. --engine local passes over a file that ends the process reading it.",
+        f"The processes that took {named} died {RETRIES + 1} times in a row.",
+        hint="What was committed before is saved. --verbose lets Ray say why; --engine local passes over a file that "
+        "ends the process reading it.",
     )
