@@ -4,6 +4,7 @@ No GPU is needed: tensors only say that they are on one, and refuse what a GPU's
 """
 
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -125,7 +126,7 @@ def test_memorising_and_asking_are_the_same_there(models: tuple[MBC, MBC], tmp_p
             recall = Recall(model, bank)
             for mode in ("flat", "hierarchical:2", "routed:2"):
                 for reply in recall.ask(questions, read_mode=mode, answers=Answers.BOTH, with_codes=True, beams=2):
-                    yield reply.answer, reply.read, reply.gain, reply.sources
+                    yield reply.answer, reply.read, reply.gain, [replace(own, bank="") for own in reply.sources]
                     assert reply.codes is not None
                     yield from reply.codes.ravel().tolist()
             pieces: list[str] = []

@@ -31,6 +31,7 @@ from mbc_engine.serving.distributed.known import known_contents, known_parts
 
 pytestmark = [
     pytest.mark.ray,
+    pytest.mark.xdist_group("ray"),  # one cluster at a time
     pytest.mark.timeout(180),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray"),

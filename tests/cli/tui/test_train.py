@@ -163,9 +163,9 @@ async def test_one_plot_can_be_seen_alone(places, until):
         await until(lambda: title(app, "rate") == "Learning rate  0.001")
         plots = app.query_one(Plots)
         await pilot.click("#rate")
-        assert [own.id for own in plots.in_sight] == ["rate"]
+        await until(lambda: [own.id for own in plots.in_sight] == ["rate"])
         await pilot.press("z")
-        assert len(plots.in_sight) == 12
+        await until(lambda: len(plots.in_sight) == 12)
 
 
 @pytest.mark.asyncio
