@@ -1,6 +1,6 @@
 """How many documents a second are memorised, and what share of the machine's matrix products that is.
 
-    python benchmarks/memorising.py [--shape distilgpt2] [--device cuda] [--precision bf16] [--documents 256]
+    python benchmarks/memorising.py [--shape distilgpt2] [--device cuda] [--precision bf16] [--documents 96]
 
 Memorising is what `MBC.memorise` does: tokenise, the amortizer's encoder, its T queries through the decoder, heads,
 and the nearest codes. Writing them to a bank is left out; it takes microseconds a document. The naive way is that of
@@ -27,7 +27,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mbc_engine.model.mbc import MBC
 
-DOCUMENTS: Final = 256
+DOCUMENTS: Final = 96
 ROUNDS: Final = 3
 # Width of the matrices that show the peak, and how often they are multiplied.
 _WIDTH: Final = {"cpu": 2048, "cuda": 8192}
