@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from mbc_cli.asker import Manner
+from mbc_cli.patterns import Pattern
 from mbc_cli.selecting import selection
 from mbc_engine.answers import Answers
 from mbc_engine.errors import ConfigError
@@ -42,10 +43,10 @@ class Question(Arguments):
     half_life: str | None = Field(
         None, description="Let documents count half as much when they are this much older: 30d, 4w, 6m or 1y."
     )
-    only: list[str] = Field(
+    only: list[Pattern] = Field(
         [], description="Only documents whose path fits one of these patterns, as in .gitignore, such as 'sport/**'."
     )
-    exclude: list[str] = Field([], description="No documents whose path fits one of these patterns.")
+    exclude: list[Pattern] = Field([], description="No documents whose path fits one of these patterns.")
 
     @property
     def manner(self) -> Manner:

@@ -1,15 +1,15 @@
 """Questions and answers in the shapes of OpenAI's chat completions."""
 
-import re
 import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbc_cli.asker import Manner
+from mbc_cli.patterns import Pattern
 from mbc_cli.render.reply import reply_json
 from mbc_cli.selecting import selection
 from mbc_cli.server.errors import Refusal
@@ -26,10 +26,6 @@ _TOKENS: Final = 16
 _MOST_TOKENS: Final = 512
 _LONGEST_WORD: Final = 200
 _MOST_READ: Final = 1000
-# Each star may take any length of a path, in every combination with the others: 3 of them take milliseconds for a name
-# of 200 characters, 4 take a tenth of a second, 6 for ever, in which nobody else is answered.
-_MOST_STARS: Final = 3
-_STARS: Final = re.compile(r"\*+")
 
 _Word = Annotated[str, Field(min_length=1, max_length=_LONGEST_WORD)]
 
@@ -48,21 +44,6 @@ def _no_tools(tools: Any) -> Any:
 
 _Tools = Annotated[Annotated[list[Any], Field(max_length=0)] | None, BeforeValidator(_no_tools)]
 _Number = Annotated[Annotated[int, Field(ge=1, le=1)] | None, BeforeValidator(_one_choice)]
-
-
-def _affordable(pattern: str) -> str:
-    if "\0" in pattern:
-        raise ValueError("no path holds a NUL")
-    if len(_STARS.findall(pattern)) > _MOST_STARS:
-        raise ValueError(f"a pattern may have * or ** in at most {_MOST_STARS} places")
-    return pattern
-
-
-_Pattern = Annotated[
-    _Word,
-    Field(json_schema_extra={"pattern": rf"^[^*\x00]*(\*+[^*\x00]*){{0,{_MOST_STARS}}}$"}),
-    AfterValidator(_affordable),
-]
 
 
 class _Given(BaseModel):
@@ -104,8 +85,8 @@ class MemoryOptions(_Given):
     half_life: _Word | None = Field(
         None, description="Documents count half as much when they are this much older: 30d, 4w, 6m, 1y."
     )
-    only: list[_Pattern] = Field([], max_length=20, description="Only documents whose path fits, as in .gitignore.")
-    exclude: list[_Pattern] = Field([], max_length=20, description="No documents whose path fits.")
+    only: list[Pattern] = Field([], max_length=20, description="Only documents whose path fits, as in .gitignore.")
+    exclude: list[Pattern] = Field([], max_length=20, description="No documents whose path fits.")
     min_confidence: float | None = Field(
         None, ge=0, le=1, description="Say that an answer from memory is not known below this confidence."
     )

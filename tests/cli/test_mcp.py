@@ -240,7 +240,11 @@ async def test_what_does_not_fit_is_told_in_a_line(serving: Serving, bank: Path)
             "The arguments do not fit: question: Value error, is empty; "
             "answers: Input should be 'both', 'memory' or 'read'; loud: Extra inputs are not permitted."
         )
-        for given, message in (({"since": "soon"}, "'soon' is no day"), ({"only": ["!"]}, "'!' cannot be used")):
+        for given, message in (
+            ({"since": "soon"}, "'soon' is no day"),
+            ({"only": ["!"]}, "'!' cannot be used"),
+            ({"only": ["*a*a*a*b"]}, "at most 3 places"),
+        ):
             wrong = await client.call_tool("ask", {"question": "Who?", **given})
             assert wrong.is_error and message in told(wrong)
         assert (await client.call_tool("search", {"query": "Who?", "limit": 0})).is_error

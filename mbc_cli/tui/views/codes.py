@@ -143,7 +143,8 @@ class CodesView(View):
 
     @on(HeatMap.Moved, "#books")
     def _change_book(self, event: HeatMap.Moved) -> None:
-        self._book = event.cell
+        # Where it is now: it may have moved on meanwhile, and drawing would move it back and forth for ever.
+        self._book = event.map.cursor
         self.draw()
 
     @on(HeatMap.Moved, "#heat")

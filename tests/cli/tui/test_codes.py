@@ -89,6 +89,9 @@ async def test_books_are_chosen_by_keys_and_by_mouse(
         await until(lambda: str(_codes(shown).border_title).startswith("Level 2, position 2:"))
         _codes(shown).go(3)
         await until(lambda: _line(shown).startswith("code 3: 1 time in the bank, 100.0%"))
+        for book in (2, 4):  # two moves before the first is seen
+            shown.query_one("#books", HeatMap).go(book)
+        await until(lambda: str(_codes(shown).border_title).startswith("Level 2, position 2:"))
         await until(lambda: "a.txt" in _users(shown))
 
 
