@@ -78,7 +78,7 @@ class CodesView(View):
 
     def __init__(self, key: int) -> None:
         super().__init__(key)
-        self._layer, self._book = BANK, 0
+        self._layer = BANK
         self._shown: Code | None = None
         self._uses = -1
         self._timer: Timer | None = None
@@ -123,7 +123,8 @@ class CodesView(View):
 
     def action_book(self, by: int) -> None:
         """Go to the next book, or the one before."""
-        self.query_one("#books", HeatMap).go(self._book + by)
+        books = self.query_one("#books", HeatMap)
+        books.go(books.cursor + by)
 
     def show_code(self, level: int, position: int, code: int) -> None:
         """Go to a code of the bank; the position does not matter where one book serves them all."""
@@ -131,7 +132,8 @@ class CodesView(View):
         self.draw()
         if (bank := self.known.bank) is not None:
             shape = bank.header.shape
-            self._book = level * shape.positions + (position if shape.per_position else 0)
+            book = level * shape.positions + (position if shape.per_position else 0)
+            self.query_one("#books", HeatMap).go(book)
             self.draw()
             self.query_one("#heat", HeatMap).go(code)
             self.query_one("#heat").focus()
@@ -141,14 +143,8 @@ class CodesView(View):
         self._layer = event.at
         self.draw()
 
-    @on(HeatMap.Moved, "#books")
-    def _change_book(self, event: HeatMap.Moved) -> None:
-        # Where it is now: it may have moved on meanwhile, and drawing would move it back and forth for ever.
-        self._book = event.map.cursor
-        self.draw()
-
-    @on(HeatMap.Moved, "#heat")
-    def _change_code(self) -> None:
+    @on(HeatMap.Moved)
+    def _follow(self) -> None:
         self.draw()
 
     @on(HeatMap.Chosen)
@@ -182,10 +178,7 @@ class CodesView(View):
             return
         if self._shown is None and self.query_one(Choice).has_focus:
             self.take_focus()
-        levels, positions, _ = usage.shape
-        self._book = min(self._book, levels * positions - 1)
-        level, position = divmod(self._book, positions)
-        self._draw_books(usage)
+        level, position = divmod(self._draw_books(usage), usage.shape[1])
         read = known.codes_read
         own_read = read[level, position] if read is not None and read.shape == usage.shape else None
         marks = [] if own_read is None or self._layer == QUESTION else most_read(own_read)
@@ -201,7 +194,8 @@ class CodesView(View):
             self.query_one("#ranks", Chart).show([by_rank(values)], "most used first", lowest=0)
         self._look_up_soon(code)
 
-    def _draw_books(self, usage: NDArray[Any]) -> None:
+    def _draw_books(self, usage: NDArray[Any]) -> int:
+        """Show all books if there are several; the one at the cursor."""
         levels, positions, _ = usage.shape
         books = self.query_one("#books", HeatMap)
         if books.display != (levels * positions > 1):
@@ -210,7 +204,7 @@ class CodesView(View):
         if books.display:
             effective = np.where(usage.any(-1), np.rint(perplexity(usage)), 0).ravel()
             books.show(effective, labels=[f"level {level}" for level in range(1, levels + 1)])
-            books.go(self._book)
+        return books.cursor if books.display else 0
 
     def _look_up_soon(self, code: Code) -> None:
         """Find out who uses the code at the cursor when that stays there, and again when more or fewer do."""
