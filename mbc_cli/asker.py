@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Manner:
-    """How questions are answered; see `Recall.ask`.
+    """How questions are answered, and where nobody says, how `mbc ask` does; see `Recall.ask`.
 
     Attributes:
         answers: None for both where the model has a reader, else from memory.
         least: the confidence below which an answer from memory is withheld; None for never.
     """
 
-    answers: Answers | None
-    read: str | None
-    selection: Selection
-    sources: int
-    max_tokens: int
-    beams: int
-    least: float | None
+    answers: Answers | None = None
+    read: str | None = None
+    selection: Selection = field(default_factory=Selection)
+    sources: int = 3
+    max_tokens: int = 16
+    beams: int = 1
+    least: float | None = None
 
     def __post_init__(self) -> None:
         if self.least is not None and not 0 <= self.least <= 1:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from mbc_cli.config_file import config_path
 from mbc_engine import __version__
+from mbc_engine.cores import usable_cores
 from mbc_engine.errors import MBCError
 
 _PACKAGES: Final = (
@@ -173,7 +174,7 @@ def _version(package: str) -> str | None:
 
 
 def _devices() -> Devices:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     try:
         import torch
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from mbc_cli.verbosity import verbosity
+from mbc_engine.cores import usable_cores
 from mbc_engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -114,5 +115,4 @@ def number_of_workers(wanted: int | None) -> int:
     """How many processes read files: as many as wanted, else one for each core that the model can spare."""
     if wanted is not None:
         return wanted
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores - 1)
+    return max(1, usable_cores() - 1)

@@ -166,15 +166,15 @@ def _memory(
     """
     import time
 
-    from mbc_cli.asker import Asker
+    from mbc_cli.asker import Asker, Manner
     from mbc_cli.engine import load_model
     from mbc_cli.render.consoles import working
-    from mbc_cli.server.memory import ANY_MANNER, Memory
+    from mbc_cli.server.memory import Memory
 
     _require_banks(banks, weights)
     began = time.perf_counter()
     loaded = load_model(model, device)
-    asker = Asker(loaded, banks, ANY_MANNER, model, time.perf_counter() - began, weights=weights)
+    asker = Asker(loaded, banks, Manner(), model, time.perf_counter() - began, weights=weights)
     memory = Memory(loaded, asker, folder)
     with working("Bringing the bank in line with the documents"):
         memory.catch_up()

@@ -37,7 +37,7 @@ class Question(Arguments):
         description="Which answers to give: from memory, which is the bank's codes alone; read, in the files they "
         "lead to; or both. Left out, it is both where the model has a reader, else memory.",
     )
-    sources: int = Field(3, ge=0, le=_MOST, description="How many documents to name.")
+    sources: int = Field(Manner.sources, ge=0, le=_MOST, description="How many documents to name.")
     since: str | None = Field(None, description="Only documents from this day on: 2024-05-31, 2024-05 or 2024.")
     as_of: str | None = Field(None, description="Only documents up to this day, and ages counted back from it.")
     half_life: str | None = Field(
@@ -57,7 +57,7 @@ class Question(Arguments):
         """
         chosen = selection(self.since, self.as_of, self.half_life, self.only, self.exclude)
         answers = None if self.answers is None else Answers(self.answers)
-        return Manner(answers, None, chosen, self.sources, max_tokens=16, beams=1, least=None)
+        return Manner(answers=answers, selection=chosen, sources=self.sources)
 
 
 class Query(Arguments):

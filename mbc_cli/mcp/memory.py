@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mbc_cli.asker import Asker, Manner
-from mbc_engine.bank import Banks, BankSizes, BankTotals, Selection
+from mbc_engine.bank import Banks, BankSizes, BankTotals
 from mbc_engine.errors import BankError
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from mbc_engine.events import Event
     from mbc_engine.model.mbc import MBC
     from mbc_engine.serving.ask import Reply, Source
-
-_PLAIN = Manner(answers=None, read=None, selection=Selection(), sources=3, max_tokens=16, beams=1, least=None)
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Memory:
         if self._loaded is None:
             began = time.perf_counter()
             model = load_model(self.model, self._device)
-            asker = Asker(model, self.banks, _PLAIN, self.model, time.perf_counter() - began, weights=self._weights)
+            asker = Asker(model, self.banks, Manner(), self.model, time.perf_counter() - began, weights=self._weights)
             self._loaded = model, asker
         return self._loaded
 
@@ -78,7 +76,7 @@ class Memory:
         """The passages that a query leads to; see `Asker.search`."""
         self._require_banks()
         _, asker = self.load()
-        asker.manner = _PLAIN
+        asker.manner = Manner()
         (passages,) = asker.search([query], top)
         return passages
 

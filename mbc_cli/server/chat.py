@@ -21,8 +21,6 @@ from mbc_engine.read_modes import parse_read_mode
 LONGEST_QUESTION: Final = 8000
 MOST_MESSAGES: Final = 1000
 MOST_SOURCES: Final = 20
-# As `mbc ask` has them where nobody says otherwise.
-_TOKENS: Final = 16
 _MOST_TOKENS: Final = 512
 _LONGEST_WORD: Final = 200
 _MOST_READ: Final = 1000
@@ -78,7 +76,7 @@ class MemoryOptions(_Given):
     answers: Literal["both", "memory", "read"] | None = Field(
         None, description="Which answers: from memory, read in files, or both; by default both if the model can read."
     )
-    sources: int = Field(3, ge=0, le=MOST_SOURCES, description="How many documents to name.")
+    sources: int = Field(Manner.sources, ge=0, le=MOST_SOURCES, description="How many documents to name.")
     read: _Word | None = Field(None, description="How to read the memory: flat, routed:N, hierarchical:N.")
     since: _Word | None = Field(None, description="Only documents from this day on: 2024-05-31, 2024-05 or 2024.")
     as_of: _Word | None = Field(None, description="Only documents up to this day.")
@@ -154,8 +152,7 @@ class ChatRequest(_Given):
             read=own.read,
             selection=selection(own.since, own.as_of, own.half_life, own.only, own.exclude),
             sources=own.sources,
-            max_tokens=min(self.max_completion_tokens or self.max_tokens or _TOKENS, _MOST_TOKENS),
-            beams=1,
+            max_tokens=min(self.max_completion_tokens or self.max_tokens or Manner.max_tokens, _MOST_TOKENS),
             least=own.min_confidence,
         )
 

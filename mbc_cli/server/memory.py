@@ -10,7 +10,7 @@ from mbc_cli.asker import Asker, Manner
 from mbc_cli.render.answer import first_answer, is_withheld, unknown, unread
 from mbc_cli.server.document_folder import DocumentFolder, Text
 from mbc_cli.server.listing import DocumentShape, kept, shape
-from mbc_engine.bank import MemoryBank, Selection
+from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError, ConfigError, MBCError
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 # Characters that are memorised between two commits: what a question behind them may have to wait for.
 _COMMIT_CHARACTERS: Final = 100_000
 _DOCUMENTS: Final = "documents"
-ANY_MANNER: Final = Manner(
-    answers=None, read=None, selection=Selection(), sources=3, max_tokens=16, beams=1, least=None
-)
 
 
 @dataclass(frozen=True)

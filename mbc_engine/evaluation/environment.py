@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import mbc_engine
+from mbc_engine.cores import usable_cores
 from mbc_engine.documents.encoding import storable
 
 _PACKAGES: Final = ("torch", "transformers", "peft", "tokenizers", "accelerate", "bitsandbytes", "numpy", "spacy")
@@ -69,7 +70,7 @@ def environment(seed: int, device: str = "cpu", command: str = "") -> Environmen
         packages=_versions(),
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
         cpu=_processor(),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=usable_cores(),
         memory=_memory(),
         threads=torch.get_num_threads() if torch else None,
         device=device,

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from mbc_engine.config import Config, load_preset, parse_config
+from mbc_engine.cores import usable_cores
 from mbc_engine.datasets.files import file_of, is_of_hub, load_examples
 from mbc_engine.errors import MBCError
 from mbc_engine.experiments.cells import Cell, cells
@@ -102,7 +103,7 @@ def this_machine(device: str, *, has_hub: bool) -> Machine:
 
         _, memory = torch.cuda.mem_get_info(device)
         return Machine(device, torch.cuda.get_device_name(device), memory, _CARD, has_hub)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # Windows, and systems that do not tell

@@ -19,7 +19,7 @@ from mbc_cli.server.application import Served, application
 from mbc_cli.server.body import WholeBody
 from mbc_cli.server.document_folder import DocumentFolder
 from mbc_cli.server.gate import Gate
-from mbc_cli.server.memory import ANY_MANNER, Memory
+from mbc_cli.server.memory import Memory
 from mbc_cli.server.turns import Turns
 from mbc_cli.server.watching import Watched
 from mbc_engine.answers import Answers
@@ -59,7 +59,7 @@ class ToldAsker:
 
     def __init__(self, paths: tuple[Path, ...] = (Path("told.mbc"),)) -> None:
         self.paths, self.loading = paths, 0.5
-        self.manner: Manner = ANY_MANNER
+        self.manner: Manner = Manner()
         self.batches: list[tuple[Manner, list[str]]] = []
         self.answer: Callable[[str], Any] = lambda question: f"to {question}"
         self.changes: dict[str, Any] = {}
@@ -151,7 +151,7 @@ def serving(tiny_model: MBC, home: Path) -> Iterator[Callable[..., Running]]:
 @pytest.fixture
 def asker(tiny_model: MBC, home: Path) -> Asker:
     """Asks the bank with the tiny model."""
-    return Asker(tiny_model, [home / "b.mbc"], ANY_MANNER, NAME, 0.0)
+    return Asker(tiny_model, [home / "b.mbc"], Manner(), NAME, 0.0)
 
 
 TOKEN = "0123456789abcdef-secret"

@@ -4,7 +4,7 @@ import queue
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -12,15 +12,10 @@ from mbc_cli.asker import Asker, Manner, opened
 from mbc_cli.render.answer import Showing
 from mbc_cli.render.consoles import notes
 from mbc_cli.tui.places import Places
-from mbc_engine.bank import Selection
 from mbc_engine.errors import MBCError
 
 if TYPE_CHECKING:
     from mbc_engine.serving.ask import Reply
-
-DEFAULT_MANNER: Final = Manner(
-    answers=None, read=None, selection=Selection(), sources=3, max_tokens=16, beams=1, least=None
-)
 
 
 @dataclass(frozen=True)
@@ -133,7 +128,7 @@ class Answering:
             self._post(ModelLoading())
             bank, model, device = self._places.bank, self._places.model, self._places.device
             with _silence():
-                self._asker = stack.enter_context(opened([bank], model, DEFAULT_MANNER, device))
+                self._asker = stack.enter_context(opened([bank], model, Manner(), device))
             self._asker.recall()
             self._post(ModelReady(self._asker.loading))
         return self._asker

@@ -1,7 +1,6 @@
 """A place to ask: answers as they come, where they come from, and what the sources say."""
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -13,13 +12,13 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from mbc_cli.asker import Manner
 from mbc_cli.paths import question_history
 from mbc_cli.question_history import QuestionHistory
 from mbc_cli.render.answer import Showing, caution, origin, place_read, state_of, times, unread
 from mbc_cli.render.bank.facts import holdings
 from mbc_cli.render.text import counted, near, plain
 from mbc_cli.tui.jobs.answering import (
-    DEFAULT_MANNER,
     Answered,
     Answering,
     Asked,
@@ -114,7 +113,7 @@ class AskView(View):
             )
 
     def on_mount(self) -> None:
-        self.query_one("#number", Choice).choose(_NUMBERS.index(DEFAULT_MANNER.sources))
+        self.query_one("#number", Choice).choose(_NUMBERS.index(Manner().sources))
         self.query_one("#turns", VerticalScroll).anchor()
         self.query_one(QuestionInput).remember(self._history.read())
         self._answering = Answering(self.places, self.post_message)
@@ -202,8 +201,7 @@ class AskView(View):
         self._turns[self._asked] = turn
         for old in list(self.query(Turn))[:-_MOST_TURNS]:
             old.remove()
-        manner = replace(
-            DEFAULT_MANNER,
+        manner = Manner(
             answers=_ANSWERS[self.query_one("#answers", Choice).at],
             read=_READS[self.query_one("#how", Choice).at],
             sources=_NUMBERS[self.query_one("#number", Choice).at],

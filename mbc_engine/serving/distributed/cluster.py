@@ -17,6 +17,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mbc_engine.cores import usable_cores
 from mbc_engine.errors import ConfigError, MBCError
 
 # What a local cluster keeps in memory of texts and codes on their way; more lies on the disk.
@@ -155,9 +156,8 @@ def _muted() -> Iterator[None]:
 
 def _local(folder: str | None) -> dict[str, Any]:
     """A cluster for this machine alone, whose files, logs and spilled texts among them, go with it."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
-        "num_cpus": cores,
+        "num_cpus": usable_cores(),
         "include_dashboard": False,
         "object_store_memory": _OBJECT_BYTES,
         "_temp_dir": folder,
