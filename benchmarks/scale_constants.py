@@ -189,7 +189,7 @@ def flat(folder: str) -> dict[str, float]:
 
 @torch.no_grad()
 def encode(texts: int) -> dict[str, float]:
-    """mini's encoding of chunks that fill its window: seconds a chunk on one thread, and tokens of one."""
+    """Mini's encoding of chunks that fill its window: seconds a chunk on one thread, and tokens of one."""
     torch.set_num_threads(1)
     model = load_model("mini")
     told = " ".join(story.text for story in stories("test", 8 * texts))

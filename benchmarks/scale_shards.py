@@ -128,7 +128,7 @@ def row_of(shards: int, seconds: Sequence[float], merge: float, differs: float) 
 
 @torch.no_grad()
 def words(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
-    """mini's own read of one question, in two rounds: addresses everywhere, then words where the best chunks are."""
+    """Mini's own read of one question, in two rounds: addresses everywhere, then words where the best chunks are."""
     torch.set_num_threads(1)
     model = load_model("mini")
     assert isinstance(model, WordMBC)

@@ -113,7 +113,7 @@ async def draw(home: Path, picture: Picture) -> None:
         await asyncio.sleep(2)
         svg = app.export_screenshot(title="mbc tui")
     # The fonts would come from elsewhere; any monospaced one will do.
-    svg = re.sub(r"@font-face\s*{.*?}", "", svg, flags=re.S)
+    svg = re.sub(r"@font-face\s*{.*?}", "", svg, flags=re.DOTALL)
     (HERE / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
     print(HERE / f"{picture.name}.svg")
 

@@ -161,7 +161,7 @@ class Codebook(nn.Module):
 
     @torch.no_grad()
     def update_usage(self, codes: Tensor) -> None:
-        """u <- gamma u + (1 - gamma) n with n the counts of a batch's codes [B, T, levels] (paper, equation 1)."""
+        """U <- gamma u + (1 - gamma) n with n the counts of a batch's codes [B, T, levels] (paper, equation 1)."""
         self.usage.mul_(self.decay).add_(self.count(codes), alpha=1 - self.decay)
 
     def count(self, codes: Tensor) -> Tensor:

@@ -117,7 +117,7 @@ def _meter(moved: Moved) -> Any:
         def __enter__(self) -> "Meter":
             return self
 
-        def __exit__(self, *_: Any) -> None:
+        def __exit__(self, *_: object) -> None:
             """Nothing was drawn."""
 
         def update(self, count: float | None = 1) -> None:

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-import mbc_cli.commands.ask.batch as batch
+from mbc_cli.commands.ask import batch
 from mbc_engine.model.base import BaseLM
 
 ASKED = ("Where did Ada move?", "Where did Bruno move?", "What held?")

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-import mbc_cli.render.progress as progress
 import mbc_engine.serving.ingest as engine
 import mbc_engine.serving.watch as watching
 from mbc_cli.paths import activity_log
+from mbc_cli.render import progress
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
 from mbc_engine.event_log import read_events

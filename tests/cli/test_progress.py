@@ -3,7 +3,7 @@ import re
 import pytest
 from rich.console import Console
 
-import mbc_cli.render.progress as progress
+from mbc_cli.render import progress
 from mbc_cli.render.progress import ProgressView
 
 
