@@ -9,19 +9,16 @@ is of one process on an otherwise idle machine.
 
 import argparse
 import hashlib
-import json
 import resource
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from measuring import in_a_new_process
 
 from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, Record, fingerprint, pack, verify
 from mbc_engine.events import BankVerified, IngestFinished
@@ -142,34 +139,23 @@ def weigh(folder: Path, chunks: int) -> None:
     rows.unlink()
 
 
-def in_a_new_process(function: Callable[..., Any], *arguments: object) -> Any:
-    """What a function of this file prints as JSON in a process of its own."""
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import bank; "
-        f"bank.{function.__name__}(*{arguments!r})"
-    )
-    return json.loads(
-        subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
-    )
-
-
-def time_opening(path: str) -> None:
+def time_opening(path: str) -> float:
     """Seconds to open a bank and say what it holds."""
     began = time.perf_counter()
     with MemoryBank.open(Path(path), read_only=True) as bank:
         bank.totals(), bank.sizes(), bank.header
-    print(json.dumps(time.perf_counter() - began))
+    return time.perf_counter() - began
 
 
-def time_removal(path: str) -> None:
+def time_removal(path: str) -> tuple[float, int]:
     """Seconds to open a bank and remove a document by its source."""
     began = time.perf_counter()
     with MemoryBank.open(Path(path)) as bank:
         removed = bank.remove([("/home/ada/news/0077/article-0077077.txt", "")])
-    print(json.dumps([time.perf_counter() - began, removed]))
+    return time.perf_counter() - began, removed
 
 
-def memory_of_a_question(path: str) -> None:
+def memory_of_a_question(path: str) -> tuple[int, float, float]:
     """Bytes by which the process grows at most, and seconds, when a question is routed to its best chunks."""
     import torch
 
@@ -197,7 +183,7 @@ def memory_of_a_question(path: str) -> None:
             bank.chunks_at([own.chunk for own in best[:5]])
             seconds = time.perf_counter() - began
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    print(json.dumps([grown, scored, seconds]))
+    return grown, scored, seconds
 
 
 def scale(folder: Path, chunks: int) -> None:
@@ -207,11 +193,11 @@ def scale(folder: Path, chunks: int) -> None:
         seconds, plain = filled(path, form, chunks), filled_by_rows(rows, form, chunks)
         print(f"\n{chunks:,} chunks, {form.name}:")
         print(f"  append            {chunks / seconds:>12,.0f} chunks/s, {plain / seconds:.1f} times a row a document")
-        opening = min(in_a_new_process(time_opening, str(path)) for _ in range(3))
+        opening = min(in_a_new_process("bank", "time_opening", str(path)) for _ in range(3))
         print(f"  open and info     {1000 * opening:>12.1f} ms in a new process")
-        removal, removed = in_a_new_process(time_removal, str(path))
+        removal, removed = in_a_new_process("bank", "time_removal", str(path))
         print(f"  remove by source  {1000 * removal:>12.1f} ms in a new process, {removed} document")
-        grown, scored, answered = in_a_new_process(memory_of_a_question, str(path))
+        grown, scored, answered = in_a_new_process("bank", "memory_of_a_question", str(path))
         print(f"  a routed question {1000 * scored:>12.1f} ms to score all, {1000 * answered:.1f} ms with its sources")
         print(f"  its memory        {grown / 1e6:>12.1f} MB")
         began = time.perf_counter()

@@ -4,9 +4,11 @@ import importlib.metadata
 import json
 import os
 import platform
-from datetime import date
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+
+from mbc_engine.machine import memory, processor
 
 PACKAGES: Final = ("torch", "numpy", "transformers", "tokenizers", "peft", "accelerate", "bm25s", "matplotlib")
 
@@ -18,20 +20,16 @@ def conditions() -> dict[str, Any]:
     return {
         "machine": machine(),
         "versions": versions(),
-        "date": date.today().isoformat(),
+        "date": datetime.now(UTC).date().isoformat(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
 
 
 def machine() -> str:
     """The machine in words."""
-    facts = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in facts.read_text().splitlines() if line.startswith("model name")]
-    name = names[0] if names else platform.processor() or platform.machine()
-    memory = ""
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        memory = f", {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB of memory"
-    return f"{name}, {os.cpu_count()} cores{memory}{graphics()}, {platform.system()} {platform.machine()}"
+    size = memory()
+    held = "" if size is None else f", {size / 2**30:.0f} GiB of memory"
+    return f"{processor()}, {os.cpu_count()} cores{held}{graphics()}, {platform.system()} {platform.machine()}"
 
 
 def graphics() -> str:

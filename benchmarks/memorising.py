@@ -41,7 +41,7 @@ Result = dict[str, Any]
 def work(model: MBC, counts: list[int]) -> float:
     """Floating-point operations to memorise documents of so many tokens, those of matrix products alone."""
     pretrained = model.documents.amortizer.pretrained
-    usual = pretrained.config._attn_implementation
+    usual = pretrained.config._attn_implementation  # noqa: SLF001  # it has no public name
     pretrained.set_attn_implementation("eager")  # whose products the counter knows
     found = []
     for tokens in _COUNTED:

@@ -23,8 +23,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from mbc_engine.model.base import BaseLM, Targets
-from mbc_engine.model.mbc import MBC, TextEncoder
+from mbc_engine.model.mbc import MBC
 from mbc_engine.model.prefix import KVPrefix
+from mbc_engine.model.text_encoder import TextEncoder
 from mbc_engine.training.data import Batch
 from mbc_engine.training.objective import Losses, Objective
 

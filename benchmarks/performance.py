@@ -21,6 +21,7 @@ from typing import Any, Final
 import read
 import sources
 from keeping import Kept, conditions
+from measuring import in_a_new_process
 from sections import SECTIONS, Section
 from wording import in_time, wrapped
 
@@ -38,7 +39,7 @@ def measure(section: Section, args: argparse.Namespace) -> None:
             continue
         print(f"{section.name}: {step.name} ...", end=" ", flush=True)
         under, began = conditions(), time.perf_counter()
-        result = read.in_a_new_process(step.module, step.function, *step.arguments, one_thread=step.one_thread)
+        result = in_a_new_process(step.module, step.function, *step.arguments, one_thread=step.one_thread)
         seconds = time.perf_counter() - began
         kept.keep(step.name, result, seconds, under)
         print(f"{seconds:.0f} s", flush=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import matplotlib
+import matplotlib as mpl
 
-matplotlib.use("agg")  # draws without a screen
+mpl.use("agg")  # draws without a screen
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

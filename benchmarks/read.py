@@ -11,14 +11,7 @@ the page cache. Banks are made once, and kept in the folder; those of ten millio
 """
 
 import argparse
-import ctypes
-import json
-import os
-import resource
 import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +20,12 @@ from typing import Any, Final
 import bank as banks
 import numpy as np
 import torch
+from measuring import growth_of, in_a_new_process, seconds_of
 from torch import Tensor
 from torch.nn import functional
 
 from mbc_engine import load_preset
 from mbc_engine.bank import CodeShape, MemoryBank, delete
-from mbc_engine.config import ModelSettings
 from mbc_engine.model.aggregator import Aggregator, Block, CrossAttention, KeyValue
 from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.codebook import Codebook
@@ -51,7 +44,7 @@ SCAN_SIZES: Final = (1_000_000, 10_000_000)
 HIERARCHICAL: Final = "hierarchical:256"
 
 MEMORY_GB: Final = 14.0  # what a dense read may take
-_SLICE: Final = 16_384  # rows projected at a time where all at once would take more than that
+SLICE: Final = 16_384  # rows projected at a time where all at once would take more than that
 
 Result = dict[str, Any]
 Ask = Callable[[], Any]
@@ -78,7 +71,7 @@ def form_of(name: str) -> banks.Form:
 def make_parts(name: str, bank: MemoryBank) -> Parts:
     """Random parts around a bank's codebook, and a random question."""
     torch.manual_seed(SEED)
-    settings: ModelSettings = load_preset(name).model
+    settings = load_preset(name).model
     own, dim = settings.aggregator, WIDTHS[name]
     book = Codebook(
         settings.codebook.codes,
@@ -141,8 +134,8 @@ def project_in_slices(attention: CrossAttention, rows: Tensor) -> KeyValue:
     """The same keys and values without a normalised copy of all rows beside them."""
     shape = (1, rows.shape[1], attention.heads, attention.head_dim)
     key, value = torch.empty(shape), torch.empty(shape)
-    for start in range(0, rows.shape[1], _SLICE):
-        own = slice(start, start + _SLICE)
+    for start in range(0, rows.shape[1], SLICE):
+        own = slice(start, start + SLICE)
         some = attention.project(rows[:, own])
         key[:, own], value[:, own] = some.key, some.value
     return KeyValue(key, value)
@@ -208,36 +201,6 @@ MODES: Final[dict[str, Callable[[Parts, MemoryBank], Ask]]] = {
     "routed": asking("routed"),
     "scan": scanning,
 }
-
-
-def resident(field: str) -> int:
-    """Bytes of this process in memory, now (VmRSS) or at most (VmHWM)."""
-    status = Path("/proc/self/status")
-    if not status.exists():  # not Linux: only the most is known, and where the unit is bytes, it is macOS
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else 1024 * most
-    (line,) = (line for line in status.read_text().splitlines() if line.startswith(f"{field}:"))
-    return 1024 * int(line.split()[1])
-
-
-def growth_of(ask: Ask) -> tuple[Any, int, float]:
-    """A result, the bytes by which the process grew at most on the way to it, and the seconds it took."""
-    library = ctypes.CDLL(None)
-    if hasattr(library, "malloc_trim"):
-        library.malloc_trim(0)  # what earlier work left unused would be taken first, and not be seen
-    before = resident("VmRSS")
-    forget_peak = Path("/proc/self/clear_refs")
-    if forget_peak.exists():
-        forget_peak.write_text("5")
-    result, seconds = seconds_of(ask)
-    return result, max(0, resident("VmHWM") - before), seconds
-
-
-def seconds_of(ask: Ask) -> tuple[Any, float]:
-    """A result and the seconds it took."""
-    began = time.perf_counter()
-    result = ask()
-    return result, time.perf_counter() - began
 
 
 def timed(ask: Ask, first: float, *, seconds: float = 4.0, most: int = 101) -> list[float]:
@@ -309,23 +272,6 @@ def measure_growth(name: str, folder: str, sizes: Sequence[int] = GROWTH) -> Res
         "ratio": medians[1] / medians[0],
         "runs": len(turns),
     }
-
-
-def in_a_new_process(module: str, function: str, *arguments: object, one_thread: bool = True) -> Any:
-    """What a function of a module of this folder returns, called in a process of its own; through JSON.
-
-    Raises:
-        subprocess.CalledProcessError: it failed; why is on stderr.
-    """
-    code = (
-        f"import json, sys; sys.path.insert(0, {str(Path(__file__).parent.resolve())!r}); import {module}; "
-        f"print(json.dumps({module}.{function}(*{arguments!r})))"
-    )
-    limited = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    environment = os.environ | quiet | (limited if one_thread else {})
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, env=environment)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def plan(largest: int = SIZES[-1], shapes: Iterable[str] = SHAPES) -> list[Cell]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import read
 from keeping import Kept, conditions
+from measuring import in_a_new_process
 from scale_written import written
 from wording import in_time, wrapped
 
@@ -60,7 +61,7 @@ def measure(kept: Kept, chunks: int, texts: int, where: Path) -> None:
                 continue
             print(f"{name} ...", end=" ", flush=True)
             under, began = conditions(), time.perf_counter()
-            result = read.in_a_new_process(module, function, *arguments)
+            result = in_a_new_process(module, function, *arguments)
             seconds = time.perf_counter() - began
             kept.keep(name, result, seconds, under)
             print(f"{seconds:.0f} s", flush=True)

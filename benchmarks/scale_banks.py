@@ -58,7 +58,8 @@ def make(name: str, chunks: int, folder: str, numbers: Sequence[int] = SHARDS) -
     """
     form = FORMS[name]
     step = max(chunks // max(numbers), min(chunks, _STEP))
-    assert chunks % max(numbers) == 0 and chunks % step == 0, "shards are of one size"
+    assert chunks % max(numbers) == 0, "shards are of one size"
+    assert chunks % step == 0
     stream = banks.documents(form, chunks)
     filling: dict[int, MemoryBank] = {}
     seconds = 0.0

@@ -14,6 +14,7 @@ import bank as banks
 import numpy as np
 import read
 import torch
+from measuring import growth_of, seconds_of
 from scale_banks import FORMS, SHARDS, TOP, empty, path_of, paths_of, routing_of
 
 from mbc_engine import load_model
@@ -32,7 +33,7 @@ _WEIGHED: Final = 1 << 17
 
 def least_of(work: Callable[[], Any], runs: int = RUNS) -> float:
     """Seconds of a piece of work: the least of its runs, which what else the machine does has least to do with."""
-    return min(read.seconds_of(work)[1] for _ in range(runs))
+    return min(seconds_of(work)[1] for _ in range(runs))
 
 
 def one_bank(name: str, chunks: int, folder: str) -> dict[str, dict[str, float]]:
@@ -91,7 +92,7 @@ def scan(name: str, folder: str, shards: int = 1) -> dict[str, float]:
             return bank.totals().chunks
 
     ask(one)
-    _, grown, _ = read.growth_of(lambda: ask(one))
+    _, grown, _ = growth_of(lambda: ask(one))
     found = {
         "chunks": open_it(),
         "seconds": least_of(lambda: ask(one)),
@@ -103,7 +104,7 @@ def scan(name: str, folder: str, shards: int = 1) -> dict[str, float]:
         "touched": 0.0,
     }
     if forgotten(path):
-        found["cold"] = read.seconds_of(lambda: ask(one))[1]
+        found["cold"] = seconds_of(lambda: ask(one))[1]
         found["touched"] = cached_share(path) * path.stat().st_size
     return found
 
@@ -146,15 +147,15 @@ def write(name: str, chunks: int, folder: str) -> dict[str, float]:
     fresh = made_elsewhere(name, (RUNS + 1) * BATCH_CHUNKS)
     with MemoryBank.open(copy) as bank:
         bank.totals()
-        _, grown, index = read.growth_of(lambda: bank.knows(fresh[0][0]))
+        _, grown, index = growth_of(lambda: bank.knows(fresh[0][0]))
         bank.add(fresh[:BATCH_CHUNKS])  # the index by contents is made here
         batches = [fresh[start : start + BATCH_CHUNKS] for start in range(BATCH_CHUNKS, len(fresh), BATCH_CHUNKS)]
-        commit = min(read.seconds_of(lambda own=own: bank.add(own))[1] for own in batches)
+        commit = min(seconds_of(lambda own=own: bank.add(own))[1] for own in batches)
     copy.unlink()
     half, other = paths_of(folder, name, 2)
     shutil.copy(half, copy)
     with MemoryBank.open(copy) as bank, MemoryBank.open(other, read_only=True) as giver:
-        merging = read.seconds_of(lambda: list(merge(bank, giver)))[1]
+        merging = seconds_of(lambda: list(merge(bank, giver)))[1]
         assert bank.totals().chunks == chunks
     copy.unlink()
     return {"index": index, "index_bytes": grown, "commit": commit, "merge": merging / (chunks // 2)}
@@ -197,5 +198,5 @@ def encode(texts: int) -> dict[str, float]:
     chunks = chunker(told)[:texts]
     assert len(chunks) == texts
     model.memorise(chunks[:4])
-    taken = read.seconds_of(lambda: model.memorise(chunks))[1]
+    taken = seconds_of(lambda: model.memorise(chunks))[1]
     return {"seconds": taken / texts, "tokens": statistics.mean(chunker.token_counts(chunks))}

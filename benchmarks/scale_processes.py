@@ -10,8 +10,8 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any, Final
 
-import read
 import torch
+from measuring import seconds_of
 from scale_banks import FORMS, paths_of, routing_of
 from scale_shards import merged, rank
 from torch import distributed
@@ -43,7 +43,7 @@ def _reduce(number: int, processes: int, folder: str) -> None:
         for _ in range(RUNS):
             own = counts.clone()
             distributed.barrier()
-            seconds.append(read.seconds_of(lambda own=own: distributed.all_reduce(own))[1])
+            seconds.append(seconds_of(lambda own=own: distributed.all_reduce(own))[1])
             assert (own == processes * (processes + 1) // 2).all()
         found[name] = min(seconds)
     if number == 0:
@@ -83,7 +83,7 @@ def scatter_and_gather(name: str, folder: str, shards: int) -> dict[str, float]:
 
 def least_of(processes: Sequence[Connection], question: tuple[Any, ...]) -> float:
     """Seconds of asking them, the least of some runs."""
-    return min(read.seconds_of(lambda: put_together(processes, question))[1] for _ in range(RUNS))
+    return min(seconds_of(lambda: put_together(processes, question))[1] for _ in range(RUNS))
 
 
 def put_together(processes: Sequence[Connection], question: tuple[Any, ...]) -> Ranking:

@@ -16,6 +16,7 @@ import bank as banks
 import numpy as np
 import read
 import torch
+from measuring import seconds_of
 from numpy.typing import NDArray
 from scale_banks import ADDRESS, SHARDS, TOP, paths_of, routing_of
 
@@ -44,7 +45,7 @@ def each_timed(work: Sequence[Callable[[], Made]], times: int = RUNS) -> tuple[l
     """What each piece of work gives, and the least of the seconds it takes, all in one process."""
     found, seconds = [], []
     for piece in work:
-        runs = [read.seconds_of(piece) for _ in range(times)]
+        runs = [seconds_of(piece) for _ in range(times)]
         found.append(runs[-1][0])
         seconds.append(min(taken for _, taken in runs))
     return found, seconds
@@ -143,9 +144,9 @@ def words(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
         memory = BankMemory(whole, book)
         assert whole.header.shape == model.reader().shape
         sample = torch.from_numpy(memory.sample(SEEN_CHUNKS)[:, :ADDRESS, 0].astype(np.int64))
-        focus, focusing = read.seconds_of(lambda: address.focus(sample))
+        focus, focusing = seconds_of(lambda: address.focus(sample))
         parts = model.reader()
-        reading, taken = read.seconds_of(lambda: model.read([QUESTION], memory, top=TOP, reader=parts))
+        reading, taken = seconds_of(lambda: model.read([QUESTION], memory, top=TOP, reader=parts))
         expected = reading.sources[0]
     router = AddressRouting(address.tables(address.questions(states, mask), focus))
     vectors = states[:, :1]  # whose number says how many questions there are
@@ -247,10 +248,10 @@ def hierarchical(chunks: int = GROUP * 64, numbers: Sequence[int] = (1, 4, 64)) 
         for place, own in enumerate(np.split(codes, shards)):
             with small_bank(own) as bank:
                 memory, first = BankMemory(bank, parts.book), place * len(own)
-                found, taken = read.seconds_of(lambda: combined(parts, group_results(parts, memory, first)))  # noqa: B023
+                found, taken = seconds_of(lambda: combined(parts, group_results(parts, memory, first)))  # noqa: B023
             timed.append(taken)
             results.extend(found)
-        last, merge = read.seconds_of(lambda: hierarchy_of(parts, results).last())  # noqa: B023
+        last, merge = seconds_of(lambda: hierarchy_of(parts, results).last())  # noqa: B023
         assert torch.equal(last.modulation, expected.modulation)
         best = [Ranked(own.chunk, own.share, 0) for own in last.shares[0].values()]
         differs = difference(best, [Ranked(own.chunk, own.share, 0) for own in expected.sources[0]])

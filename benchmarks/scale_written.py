@@ -5,7 +5,19 @@ from typing import Any, Final
 
 from keeping import Result
 from scale_constants import QUESTIONS
-from scale_projection import CHUNKS, DAY, NODES, Measured, Network, Node, Wanted, confused, line_through, projected
+from scale_projection import (
+    CHUNKS,
+    DAY,
+    NODES,
+    Measured,
+    Network,
+    Node,
+    Projected,
+    Wanted,
+    confused,
+    line_through,
+    projected,
+)
 from wording import table
 
 from mbc_engine.model.shared_words import LOOKED_AT
@@ -228,25 +240,9 @@ def projections(found: dict[str, Result], measured: dict[str, Measured]) -> Iter
     )
     for name, own in measured.items():
         yield from ["", f"**{TITLES[name][0].upper()}{TITLES[name][1:]} a chunk, routed:**"]
-        rows = []
-        for chunks in CHUNKS:
-            for nodes in NODES:
-                row = projected(own, chunks, nodes, node, network, wanted)
-                rows.append(
-                    [
-                        f"{chunks:.0e}".replace("e+0", "e"),
-                        str(nodes),
-                        size(row.disk),
-                        size(row.lean_disk),
-                        size(row.memory),
-                        span(row.question),
-                        span(row.spread),
-                        span(row.cold),
-                        f"{size(row.network_bytes)}, {span(row.network)}" if nodes > 1 else "",
-                        span(row.ingest),
-                        ", ".join(row.broken) or "nothing",
-                    ]
-                )
+        rows = [
+            projected_row(projected(own, chunks, nodes, node, network, wanted)) for chunks in CHUNKS for nodes in NODES
+        ]
         head = ["chunks", "nodes", "disk", "no sources", "memory", "1 core", "16 cores", "1 core, disk", "network"]
         yield from table([*head, "ingest", "breaks"], rows, words=0)
     flat = found["flat read"]
@@ -275,6 +271,23 @@ def projections(found: dict[str, Result], measured: dict[str, Measured]) -> Iter
     )
 
 
+def projected_row(row: Projected) -> list[str]:
+    """A row of the tables of sizes."""
+    return [
+        f"{row.chunks:.0e}".replace("e+0", "e"),
+        str(row.nodes),
+        size(row.disk),
+        size(row.lean_disk),
+        size(row.memory),
+        span(row.question),
+        span(row.spread),
+        span(row.cold),
+        f"{size(row.network_bytes)}, {span(row.network)}" if row.nodes > 1 else "",
+        span(row.ingest),
+        ", ".join(row.broken) or "nothing",
+    ]
+
+
 def answers(found: dict[str, Result], measured: dict[str, Measured]) -> Iterator[str]:
     """What breaks, and what to do."""
     paper, mini, addresses = found["bank paper"]["scan"], found["bank mini"]["scan"], found["scan addresses"]
@@ -286,8 +299,10 @@ def answers(found: dict[str, Result], measured: dict[str, Measured]) -> Iterator
     rows = [
         [
             "question",
-            f"many questions in one scan: {several[0]} and {several[1]} each of {QUESTIONS}, {single[0]} and "
-            f"{single[1]} alone, a million chunks",
+            (
+                f"many questions in one scan: {several[0]} and {several[1]} each of {QUESTIONS}, {single[0]} and "
+                f"{single[1]} alone, a million chunks"
+            ),
             "there: `mbc ask` with a file of questions",
         ],
         ["", "a bank for each month or subject, and only those asked", "there: `--bank` once or several times"],
@@ -299,8 +314,10 @@ def answers(found: dict[str, Result], measured: dict[str, Measured]) -> Iterator
         ],
         [
             "question and memory, mini",
-            f"addresses apart from words: {apart} and {span(alone)} a million chunks, not "
-            f"{size(MILLION * own.touched)} and {single[1]}",
+            (
+                f"addresses apart from words: {apart} and {span(alone)} a million chunks, not "
+                f"{size(MILLION * own.touched)} and {single[1]}"
+            ),
             "not built: a change of the bank's format",
         ],
         [

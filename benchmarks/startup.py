@@ -20,22 +20,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from measuring import in_a_new_process
+
 DOCUMENTS = 64
 MODEL = "mini"
 
 
-def in_a_new_process(function: Callable[..., None], *arguments: object) -> str:
-    """What a function of this file prints, called in a process of its own."""
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import startup; "
-        f"startup.{function.__name__}(*{arguments!r})"
-    )
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
-
-
-def make_bank(folder: str) -> None:
-    """Memorise generated stories; prints a question about each."""
+def make_bank(folder: str) -> list[str]:
+    """Memorise generated stories; returns a question about each."""
     from mbc_engine import ingest, load_model, open_bank
     from mbc_engine.datasets.newswire import stories
 
@@ -45,7 +37,7 @@ def make_bank(folder: str) -> None:
     model = load_model(MODEL)
     with open_bank(model, Path(folder, "bank.mbc")) as bank:
         list(ingest(model, bank, sorted(Path(folder).glob("*.txt"))))
-    print(json.dumps([story.questions[0][0] for story in told]))
+    return [story.questions[0][0] for story in told]
 
 
 class Stages:
@@ -77,8 +69,8 @@ class Stages:
         return timed
 
 
-def ask_in_stages(began: float, bank: str, questions: list[str]) -> None:
-    """Do what `mbc ask` does; prints the seconds of its parts, those of each later answer, and when it was done."""
+def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[str, float], list[float], float]:
+    """Do what `mbc ask` does; returns the seconds of its parts, those of each later answer, and when it was done."""
     stages, rest = Stages(began), "rest of the model"
     import_module("mbc_cli.app")
     from mbc_cli.engine import load_model, loading
@@ -113,7 +105,7 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> None:
             start = time.perf_counter()
             recall.ask([question])
             later.append(time.perf_counter() - start)
-    print(json.dumps([stages.seconds, later, time.time()]))
+    return stages.seconds, later, time.time()
 
 
 def ask_by_command(bank: Path, question: str) -> float:
@@ -147,13 +139,13 @@ def measure(runs: int = 5, later: int = 20) -> dict[str, Any]:
     commands, stages, answers = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         bank = Path(folder, "bank.mbc")
-        questions = json.loads(in_a_new_process(make_bank, folder))
+        questions = in_a_new_process("startup", "make_bank", folder, one_thread=False)
         ask_by_command(bank, questions[0])  # reads the files into the page cache
         for _ in range(runs):
             commands.append(ask_by_command(bank, questions[0]))
-            printed = in_a_new_process(ask_in_stages, time.time(), str(bank), questions[: 1 + later])
+            asked = (time.time(), str(bank), questions[: 1 + later])
+            seconds, several, done = in_a_new_process("startup", "ask_in_stages", *asked, one_thread=False)
             ended = time.time()
-            seconds, several, done = json.loads(printed)
             stages.append(seconds | {"end of the process": ended - done})
             answers.extend(several)
     return {

@@ -16,6 +16,7 @@ import bank as banks
 import numpy as np
 import read as reads
 import torch
+from measuring import in_a_new_process, seconds_of
 
 from mbc_engine.bank import Banks, MemoryBank, delete
 
@@ -55,7 +56,7 @@ def measure(name: str, mode: str, documents: int, folder: str) -> reads.Result:
         parts = reads.make_parts(name, one.banks[0])
         asks = [reads.MODES[mode](parts, each) for each in (one, two, weighted)]
         most = 101 if mode == "flat" else 21
-        turns = [[reads.seconds_of(ask)[1] for ask in asks] for _ in range(most)][most // 10 :]  # the first warm up
+        turns = [[seconds_of(ask)[1] for ask in asks] for _ in range(most)][most // 10 :]  # the first warm up
         results = [asks[0](), asks[1]()] if mode != "sources" else [torch.zeros(1)] * 2
     medians = [statistics.median(times) for times in zip(*turns, strict=True)]
     return {
@@ -76,9 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     print(f"{args.documents:,} documents, {args.shape}: one bank, two, and two with weights")
     for mode in READS:
-        found = reads.in_a_new_process(
-            "together", "measure", args.shape, mode, args.documents, str(args.folder.resolve())
-        )
+        found = in_a_new_process("together", "measure", args.shape, mode, args.documents, str(args.folder.resolve()))
         print(
             f"  {mode:8} {1000 * found['one']:>9.2f} ms {1000 * found['two']:>9.2f} ms, "
             f"{found['two'] / found['one']:.2f} times {1000 * found['weighted']:>9.2f} ms, "

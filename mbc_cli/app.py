@@ -1,5 +1,6 @@
 """The `mbc` program: its commands, and how they are grouped."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -59,17 +60,23 @@ def _shared(name: str, told: str) -> typer.models.OptionInfo:
     return option
 
 
+_QuietOption = Annotated[bool, _shared("quiet", "Nothing but data and errors.")]
+_VerboseOption = Annotated[
+    bool, _shared("verbose", "Also what was taken from where, times, and warnings of the libraries.")
+]
+_DebugOption = Annotated[bool, _shared("debug", "Show the traceback of an error.")]
+_VersionOption = Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+]
+
+
 @app.callback()
 def _options(
     ctx: typer.Context,
-    quiet: Annotated[bool, _shared("quiet", "Nothing but data and errors.")] = False,
-    verbose: Annotated[
-        bool, _shared("verbose", "Also what was taken from where, times, and warnings of the libraries.")
-    ] = False,
-    debug: Annotated[bool, _shared("debug", "Show the traceback of an error.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
+    quiet: _QuietOption = False,  # noqa: ARG001  # these four are taken by their callbacks
+    verbose: _VerboseOption = False,  # noqa: ARG001
+    debug: _DebugOption = False,  # noqa: ARG001
+    version: _VersionOption = False,  # noqa: ARG001
 ) -> None:
     configure(ctx)
 
@@ -124,4 +131,6 @@ def main() -> None:
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=errors)
+    # Its library would tell the hub about this machine, and ask it what else to look for.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     app()

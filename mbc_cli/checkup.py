@@ -8,24 +8,21 @@ import importlib.util
 import os
 import platform
 import shutil
-import threading
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from mbc_cli.config_file import config_path
+from mbc_cli.config.file import config_path
+from mbc_cli.hub import Hub, hub_from_here
 from mbc_engine import __version__
-from mbc_engine.cores import usable_cores
 from mbc_engine.errors import MBCError
+from mbc_engine.machine import usable_cores
 
 _PACKAGES: Final = (
     *("torch", "transformers", "tokenizers", "peft", "safetensors", "numpy"),
     *("typer", "rich", "textual", "textual-serve", "bitsandbytes"),
 )
-# Seconds; whoever waits for a diagnosis waits no longer.
-PATIENCE: Final = 3.0
 _REINSTALL: Final = "install mbc again"
 
 
@@ -70,23 +67,6 @@ class Devices:
     cuda: list[Accelerator] = field(default_factory=list)
     mps: bool = False
     error: str | None = None
-
-
-@dataclass(frozen=True)
-class Hub:
-    """Where pretrained models come from.
-
-    Attributes:
-        offline: whether the environment forbids to ask it.
-        reachable: whether it answered in a few seconds; None if it was not asked.
-        cache: where downloaded models are.
-        cached: their names.
-    """
-
-    offline: bool
-    reachable: bool | None
-    cache: str
-    cached: list[str]
 
 
 @dataclass(frozen=True)
@@ -150,7 +130,7 @@ def check(bank: Path, runs: Path, model: str, *, may_ask_hub: bool) -> Checkup:
         model: the model that is to work.
         may_ask_hub: False to stay off the network.
     """
-    devices, hub, encoder = _devices(), hub_from_here(may_ask_hub), _encoder()
+    devices, hub, encoder = _devices(), hub_from_here(may_ask=may_ask_hub), _encoder()
     return Checkup(
         versions={"mbc": __version__, "python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
         devices=devices,
@@ -185,47 +165,6 @@ def _devices() -> Devices:
         return Devices(cores, torch.get_num_threads(), cuda, torch.backends.mps.is_available())
     except (ImportError, OSError, RuntimeError) as error:
         return Devices(cores, error=str(error).partition("\n")[0])
-
-
-def hub_from_here(may_ask: bool) -> Hub:
-    """The hub, and what of it is in the cache; asking whether it can be reached takes seconds at most."""
-    try:
-        from huggingface_hub import constants
-    except ImportError:
-        return Hub(offline=True, reachable=None, cache="", cached=[])
-    reachable = None
-    if may_ask and not constants.HF_HUB_OFFLINE:
-        reachable = _within(PATIENCE, lambda: answers(constants.ENDPOINT))
-    names = Path(constants.HF_HUB_CACHE).glob("models--*")
-    return Hub(
-        offline=constants.HF_HUB_OFFLINE,
-        reachable=reachable,
-        cache=constants.HF_HUB_CACHE,
-        cached=sorted(path.name.removeprefix("models--").replace("--", "/") for path in names),
-    )
-
-
-def answers(address: str) -> bool:
-    """Whether anything answers, whatever it says."""
-    from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
-
-    try:
-        urlopen(Request(address, method="HEAD"), timeout=PATIENCE).close()
-    except HTTPError:
-        return True
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def _within(patience: float, ask: Callable[[], bool]) -> bool:
-    """What `ask` says, False if it takes too long: looking up a name knows no time limit of its own."""
-    said: list[bool] = []
-    thread = threading.Thread(target=lambda: said.append(ask()), daemon=True)
-    thread.start()
-    thread.join(patience)
-    return bool(said) and said[0]
 
 
 def _encoder() -> Bundle:
@@ -278,8 +217,8 @@ def _way_to(model: str, hub: Hub) -> str | None:
     """How to get what a model needs; None if all is there, or can be had from the hub."""
     try:
         from mbc_engine.config import parse_config
-        from mbc_engine.model.checkpoint import CONFIG, find_model
         from mbc_engine.model.encoders import BUNDLES, locate
+        from mbc_engine.model_folder import CONFIG, find_model
 
         folder = find_model(model)
         settings = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG)).model

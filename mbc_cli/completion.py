@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from mbc_cli.paths import DEFAULT_MODEL, default_bank, runs_folder
-from mbc_cli.render.text import plain, size
+from mbc_cli.text import plain, size
 from mbc_engine.errors import MBCError
 from mbc_engine.read_modes import READ_MODES
 
@@ -36,7 +36,7 @@ def banks(incomplete: str) -> Found:
 def models(ctx: typer.Context, incomplete: str) -> Found:
     """The models of the package and of the user's data folder by name, and those of runs by their folders."""
     from mbc_engine.model_folder import is_model, own_models, packaged_model
-    from mbc_engine.run_folder import MODEL
+    from mbc_engine.work.run_folder import MODEL
 
     places = (packaged_model(DEFAULT_MODEL).parent, own_models())
     names = {entry.name: "" for place in places for entry in _entries(str(place)) if is_model(Path(entry.path))}
@@ -65,9 +65,9 @@ def presets(incomplete: str) -> Found:
 
 def runs(ctx: typer.Context, incomplete: str) -> Found:
     """Training runs by their names in --runs."""
-    from mbc_engine.run_folder import CONFIG
+    from mbc_engine.work.run_folder import CONFIG
 
-    found = {entry.name: "" for entry in _entries(str(_runs_folder(ctx))) if _holds(entry, CONFIG)}
+    found = {entry.name: "" for entry in _entries(str(_runs_folder(ctx))) if Path(entry.path, CONFIG).is_file()}
     return _beginning(found, incomplete)
 
 
@@ -99,7 +99,7 @@ def evaluations(incomplete: str) -> Found:
 
 def config_keys(ctx: typer.Context, incomplete: str) -> Found:
     """Keys of the config file: those for all commands, and, once a command was begun, its own."""
-    from mbc_cli.config import keys
+    from mbc_cli.config.keys import keys
 
     root = ctx.find_root().command
     assert isinstance(root, TyperGroup)
@@ -115,7 +115,7 @@ def config_keys(ctx: typer.Context, incomplete: str) -> Found:
 
 def config_values(ctx: typer.Context, incomplete: str) -> Found:
     """What the option of the key that stands before takes."""
-    from mbc_cli.config import find_key
+    from mbc_cli.config.keys import find_key
 
     root = ctx.find_root().command
     assert isinstance(root, TyperGroup)
@@ -145,10 +145,6 @@ def _entries(folder: str) -> Iterator["os.DirEntry[str]"]:
             yield from sorted(shown, key=lambda entry: entry.name)
     except OSError:
         return
-
-
-def _holds(entry: "os.DirEntry[str]", *names: str) -> bool:
-    return Path(entry.path, *names).is_file()
 
 
 def _weight(entry: "os.DirEntry[str]") -> str:

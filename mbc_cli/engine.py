@@ -10,8 +10,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from mbc_cli.verbosity import verbosity
-from mbc_engine.cores import usable_cores
 from mbc_engine.errors import ConfigError
+from mbc_engine.machine import usable_cores
 
 if TYPE_CHECKING:
     from mbc_engine.model.mbc import MBC
@@ -72,14 +72,14 @@ def load_model(name: str, device: str | None = None) -> "MBC":
         ConfigError: the device is not there.
     """
     from mbc_cli.render.consoles import detail
-    from mbc_cli.render.text import seconds
+    from mbc_cli.text import seconds
 
     began = time.perf_counter()
     with loading(f"model {name}"):
         import torch
 
-        from mbc_engine.model.checkpoint import find_model
         from mbc_engine.model.checkpoint import load_model as load
+        from mbc_engine.model_folder import find_model
 
         model = load(name, device=prepare_torch(device))
     detail(

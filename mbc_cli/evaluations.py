@@ -2,13 +2,13 @@
 
 import shlex
 from contextlib import suppress
-from datetime import date
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mbc_cli.paths import evaluations_folder
-from mbc_engine.errors import ConfigError, DataError
+from mbc_cli.paths import evaluations_folder, name_in, placed
+from mbc_engine.errors import DataError
 
 if TYPE_CHECKING:
     from mbc_engine.evaluation.folder import ExperimentFolder
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
 def find_evaluation(name: str) -> Path:
     """An evaluation's folder: a bare name lies in the user's data folder, anything with a slash is a path."""
-    is_bare = len(Path(name).parts) == 1 and Path(name).name == name
-    return (evaluations_folder() / name if is_bare else Path(name)).absolute()
+    return placed(name, evaluations_folder())
 
 
 def new_evaluation(stem: str) -> Path:
     """The first folder of today and this stem that is not there yet."""
-    folder, dated = evaluations_folder(), f"{date.today().isoformat()}-{stem}"
+    folder, dated = evaluations_folder(), f"{datetime.now().astimezone().date()}-{stem}"
     names = (dated if number == 1 else f"{dated}-{number}" for number in count(1))
     return next(folder / name for name in names if not (folder / name).exists()).absolute()
 
@@ -44,7 +43,7 @@ def existing_evaluation(name: str) -> "ExperimentFolder":
 
 def name_of(folder: Path) -> str:
     """What --run takes to find an evaluation again, from any working folder."""
-    return folder.name if folder.parent == evaluations_folder().absolute() else str(folder)
+    return name_in(folder, evaluations_folder())
 
 
 def way_on(folder: Path) -> str:
@@ -59,21 +58,6 @@ def evaluation_names() -> list[str]:
     except OSError:
         return []
     return [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
-
-
-def require_one(data: str | None, suite: str | None, run: str | None) -> None:
-    """Make sure that it is said once what to evaluate.
-
-    Raises:
-        ConfigError: it is not, or twice.
-    """
-    if data is not None and suite is not None:
-        raise ConfigError("--data and --suite contradict each other.", hint="A suite names its own data.")
-    if data is None and suite is None and run is None:
-        raise ConfigError(
-            "Evaluate on what?",
-            hint="Give --data SPEC, for example: mbc eval --data newswire:test:64; or --suite small.",
-        )
 
 
 def _known() -> str:

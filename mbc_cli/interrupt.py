@@ -5,8 +5,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
 
-from mbc_engine.launch import is_launched
+from mbc_engine.training.launch import is_launched
+
+# The exit code of what was ended, as a shell tells it of a program that SIGINT ended.
+INTERRUPTED: Final = 130
 
 
 @contextmanager
@@ -28,7 +32,7 @@ def stop_on_interrupt(tell: Callable[[], None]) -> Iterator[threading.Event]:
     """
     stop, awake = threading.Event(), threading.Event()
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             if is_launched():
                 return  # a launcher hands on what the terminal has sent already, and ends what takes too long

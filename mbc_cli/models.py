@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mbc_cli.paths import DEFAULT_MODEL
-from mbc_cli.runs import find_run, read_run
+from mbc_cli.runs import find_run, read_run, run_of
 from mbc_engine.config import Config, ModelSettings, load_preset, parse_config, preset_names
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
 from mbc_engine.model_folder import CONFIG, find_model, is_model, own_models, packaged_model
-from mbc_engine.run_folder import EVENTS, MODEL, runs_in
 from mbc_engine.sharing.inspection import code_shape
+from mbc_engine.work.run_folder import MODEL, runs_in
 
 if TYPE_CHECKING:
     from mbc_engine.model.skeleton import ParameterTable
@@ -156,8 +156,8 @@ def _placed(folder: Path) -> ModelHere:
         return read_model(folder, folder.name, Place.PACKAGE)
     if folder.is_relative_to(own_models().absolute()):
         return read_model(folder, str(folder.relative_to(own_models().absolute())), Place.OWN)
-    if folder.name == MODEL and (folder.parent / EVENTS).is_file():
-        return read_model(folder, folder.parent.name, Place.RUN)
+    if run := run_of(folder):
+        return read_model(folder, run.name, Place.RUN)
     return read_model(folder, folder.name, Place.ELSEWHERE)
 
 
@@ -185,8 +185,8 @@ def _models_in(folder: Path) -> list[Path]:
 
 def _best(folder: Path) -> Validated | None:
     """The best validation of the run whose model it is."""
-    is_of_run = folder.name == MODEL and (folder.parent / EVENTS).is_file()
-    return read_run(folder.parent, has_curves=False).history.best if is_of_run else None
+    run = run_of(folder)
+    return read_run(run, has_curves=False).history.best if run else None
 
 
 def _size(folder: Path) -> int:

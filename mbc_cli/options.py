@@ -68,6 +68,7 @@ DeviceOption = Annotated[
         help="Where the model runs: a torch device, such as cpu or cuda:1.",
     ),
 ]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads to use.")]
 RunsOption = Annotated[
     Path,
     typer.Option(
@@ -107,7 +108,6 @@ ReadOption = Annotated[
         help=_told_reads(),
     ),
 ]
-ReportOption = Annotated[bool, typer.Option("--report", help="Open the report's page in the browser.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.", rich_help_panel=EVERYWHERE)]
 WorkersOption = Annotated[
     int | None,

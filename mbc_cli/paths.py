@@ -6,7 +6,7 @@ from pathlib import Path
 
 import platformdirs
 
-from mbc_cli.config_file import configured
+from mbc_cli.config.file import configured
 from mbc_engine.model_folder import own_runs
 
 DEFAULT_MODEL = "mini"
@@ -35,6 +35,17 @@ def question_history() -> Path:
 def states_cache() -> Path:
     """Where states of frozen encoders are kept between trainings; may be deleted at any time."""
     return platformdirs.user_cache_path("mbc") / "states"
+
+
+def placed(name: str, folder: Path) -> Path:
+    """What is meant by a name: a bare one lies in `folder`, anything with a slash is a path."""
+    is_bare = len(Path(name).parts) == 1 and Path(name).name == name
+    return (folder / name if is_bare else Path(name)).absolute()
+
+
+def name_in(path: Path, folder: Path) -> str:
+    """What finds a path again from any working folder: its name where it lies in `folder`."""
+    return path.name if path.parent == folder.absolute() else str(path)
 
 
 def activity_log(bank: Path) -> Path:

@@ -12,12 +12,14 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from mbc_cli.config import defaults, long_name
-from mbc_cli.config_file import config_path, read_config
-from mbc_cli.verbosity import Verbosity, talking
+from mbc_cli.command_tree import long_name
+from mbc_cli.config.file import config_path, read_config
+from mbc_cli.config.keys import defaults
+from mbc_cli.interrupt import INTERRUPTED
+from mbc_cli.verbosity import Verbosity
 from mbc_engine.errors import BankError, ConfigError, MBCError
 
-USAGE, INTERRUPTED, UNEXPECTED = 2, 130, 1
+USAGE, UNEXPECTED = 2, 1
 _SHARED: Final = ("quiet", "verbose", "debug")
 # What a command takes by default is worth telling where it is not the same everywhere.
 _PLACES: Final = ("--bank", "--model", "--runs")
@@ -88,6 +90,8 @@ class _Works(_TakesShared):
         return parser
 
     def invoke(self, ctx: Any) -> Any:
+        from mbc_cli.render.consoles import talking
+
         chosen = Verbosity(**{name: is_wanted(ctx, name) for name in _SHARED})
         if chosen.quiet and chosen.verbose:
             raise ConfigError("--quiet and --verbose contradict each other.", hint="Leave one of them out.")
@@ -116,9 +120,16 @@ class WorkingGroup(_Works, TyperGroup):
     """Commands under one word that is a command itself, where none of them is named."""
 
     def invoke(self, ctx: Any) -> Any:
-        if ctx._protected_args:  # the command that is named does what a command does
-            return TyperGroup.invoke(self, ctx)
-        return super().invoke(ctx)
+        named = ctx._protected_args  # noqa: SLF001  # nothing public tells it before the group itself is invoked
+        if not named:
+            return super().invoke(ctx)
+        for param in self.params:
+            if is_typed(ctx, param.name):
+                raise ConfigError(
+                    f"{param.opts[0]} is not for {named[0]} here.",
+                    hint=f"Options stand behind `{ctx.command_path} {named[0]}`.",
+                )
+        return TyperGroup.invoke(self, ctx)  # the command that is named does what a command does
 
 
 class Program(Group):
@@ -231,7 +242,7 @@ def _taken(ctx: typer.Context, *origins: str) -> Iterator[tuple[str, Any]]:
 def _told(ctx: typer.Context) -> Iterator[None]:
     """Tell, where much is wanted, what was not typed but taken from elsewhere, and how long all took."""
     from mbc_cli.render.consoles import detail
-    from mbc_cli.render.text import seconds
+    from mbc_cli.text import seconds
 
     began, path = time.perf_counter(), config_path()
     detail(f"config file: {path}{'' if os.path.exists(path) else ' (there is none)'}")  # noqa: PTH110
@@ -251,7 +262,7 @@ def _tell(what: str, *hints: str) -> None:
     from rich.text import Text
 
     from mbc_cli.render.consoles import errors
-    from mbc_cli.render.text import plain
+    from mbc_cli.text import plain
 
     errors.print(Text(plain(what), "red"))
     for hint in hints:

@@ -9,18 +9,19 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.app import app
+from mbc_cli.command_tree import Words, commands_below, long_name
 from mbc_cli.options import EVERYWHERE
 
 BEGIN, END = "<!-- written by python -m mbc_cli.reference -->", "<!-- end of what it writes -->"
 _MARKUP: Final = re.compile(r"\[/?b\]")
-_Command = tuple[str, TyperCommand | TyperGroup]
+_Command = tuple[Words, TyperCommand | TyperGroup]
 
 
 def reference() -> str:
     """All commands: the options they share, then each with its own."""
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
-    commands = list(_commands(root, "mbc"))
+    commands = [found for found in commands_below(root, "mbc") if not found[1].hidden]
     everywhere = [option for option in _options(root) if option.rich_help_panel == EVERYWHERE]
     shared = _shared(commands)
     return "\n".join(
@@ -38,16 +39,6 @@ def renewed(page: str) -> str:
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{reference()}\n{END}{after}"
-
-
-def _commands(group: TyperGroup, words: str) -> Iterator[_Command]:
-    for name, command in group.commands.items():
-        if isinstance(command, TyperCommand) and not command.hidden:
-            yield f"{words} {name}", command
-        if isinstance(command, TyperGroup):
-            if command.invoke_without_command:
-                yield f"{words} {name}", command
-            yield from _commands(command, f"{words} {name}")
 
 
 def _options(command: TyperCommand | TyperGroup) -> list[TyperOption]:
@@ -70,7 +61,7 @@ def _section(command: _Command, shared: list[TyperOption]) -> Iterator[str]:
     own = [option for option in _options(itself) if (option.name, option.help) not in known]
     others = [_long(option) for option in _options(itself) if (option.name, option.help) in known]
     arguments: list[TyperArgument | TyperOption] = [own for own in itself.params if isinstance(own, TyperArgument)]
-    yield from ("", f"## `{' '.join((words, *map(_name, arguments)))}`", "", " ".join(told.replace("\b", "").split()))
+    yield from ("", f"## `{' '.join((*words, *map(_name, arguments)))}`", "", " ".join(told.replace("\b", "").split()))
     if own or arguments:
         yield from ("", *_table([*arguments, *own]))
     if others:
@@ -116,7 +107,7 @@ def _told(param: TyperArgument | TyperOption) -> str:
 
 
 def _long(option: TyperOption) -> str:
-    return max(option.opts, key=len)
+    return f"--{long_name(option)}"
 
 
 def _plain(text: str | None) -> str:

@@ -8,19 +8,16 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mbc_cli.data import read_data
-from mbc_cli.paths import runs_folder
-from mbc_engine.datasets.split import HeldOut, hold_out
+from mbc_cli.paths import name_in, placed, runs_folder
 from mbc_engine.errors import ConfigError
-from mbc_engine.followed_run import FollowedRun
-from mbc_engine.run_folder import CONFIG, EVENTS, Request, is_at_work, make_request
-from mbc_engine.run_history import RunState
+from mbc_engine.work.followed_run import FollowedRun
+from mbc_engine.work.run_folder import CONFIG, EVENTS, MODEL, Request, is_at_work, make_request
+from mbc_engine.work.run_history import RunState
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config
 
 _COMMAND = "command.json"
-_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -73,17 +70,6 @@ class RunCommand:
         except (OSError, ValueError, TypeError) as error:
             raise ConfigError(f"{run / _COMMAND} cannot be read: {error}", hint="Start a new run.") from error
 
-    def examples(self) -> HeldOut:
-        """The questions to train and to validate on.
-
-        Raises:
-            DataError: a file cannot be read.
-        """
-        examples = read_data(self.data)
-        if self.validation is None:
-            return hold_out(examples, _SHARE)
-        return HeldOut(examples, read_data([self.validation]))
-
 
 def config_of(run: Path) -> "Config":
     """The settings of a run.
@@ -101,13 +87,12 @@ def config_of(run: Path) -> "Config":
 
 def find_run(name: str, runs: Path) -> Path:
     """A run's folder: a bare name lies in `runs`, anything with a slash is a path."""
-    is_bare = len(Path(name).parts) == 1 and Path(name).name == name
-    return (runs / name if is_bare else Path(name)).absolute()
+    return placed(name, runs)
 
 
 def name_of(run: Path) -> str:
     """What --run takes to find a run again from any working folder, without --runs."""
-    return run.name if run.parent == runs_folder().absolute() else str(run)
+    return name_in(run, runs_folder())
 
 
 def new_run(preset: str, runs: Path) -> Path:
@@ -171,6 +156,11 @@ def ask(run: FollowedRun, request: Request | None) -> None:
         raise ConfigError(
             f"{run.folder} cannot be written: {error.strerror}.", hint="Ask as the user who trains."
         ) from error
+
+
+def run_of(model: Path) -> Path | None:
+    """The run whose model lies in a folder; None if it is no run's."""
+    return model.parent if model.name == MODEL and (model.parent / EVENTS).is_file() else None
 
 
 def base_of(run: Path) -> str | None:

@@ -29,14 +29,11 @@ def verbosity() -> Verbosity:
 
 
 @contextmanager
-def talking(chosen: Verbosity) -> Iterator[None]:
-    """Inside, this holds, also in other threads; the console of notes obeys."""
-    global _current
-    from mbc_cli.render.consoles import notes
-
-    before, was_quiet = _current, notes.quiet
-    _current, notes.quiet = chosen, chosen.quiet
+def held(chosen: Verbosity) -> Iterator[None]:
+    """Inside, this holds, also in other threads."""
+    global _current  # noqa: PLW0603  # a process does one command
+    before, _current = _current, chosen
     try:
         yield
     finally:
-        _current, notes.quiet = before, was_quiet
+        _current = before

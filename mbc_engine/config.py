@@ -226,6 +226,10 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
 
     A calibration belongs to a model's weights; where the file is the config of a calibrated model, it is left out.
 
+    Args:
+        name: a preset's name, or the path of a file.
+        overrides: settings to change, such as `training.epochs=1`; the value is TOML, or else a string.
+
     Raises:
         ConfigError: there is no such preset, or a value cannot be used.
     """
@@ -255,14 +259,18 @@ def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> 
     try:
         return Config.model_validate(table)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        wrong = (
-            "there is no such setting"
-            if first["type"] == "extra_forbidden"
-            else first["msg"].removeprefix("Value error, ").lower()
-        )
-        raise ConfigError(f"{origin}: {place}: {wrong}.", hint="The presets' TOML files show every setting.") from error
+        raise ConfigError(
+            f"{origin}: {first_fault(error)}.", hint="The presets' TOML files show every setting."
+        ) from error
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first setting that is wrong, by its dotted name, and what is wrong with it."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    is_unknown = first["type"] == "extra_forbidden"
+    wrong = "there is no such setting" if is_unknown else first["msg"].removeprefix("Value error, ").lower()
+    return f"{place}: {wrong}"
 
 
 def _apply(table: dict[str, Any], override: str) -> None:

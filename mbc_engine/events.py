@@ -1,10 +1,13 @@
 """What long work reports: small frozen records that a terminal draws, a dashboard draws and a run folder keeps.
 
-A generator of the engine yields them; `event_log.py` keeps them, so that another process can follow the work.
+A generator of the engine yields them; `work/event_log.py` keeps them, so that another process can follow the work.
 """
 
+from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -336,3 +339,23 @@ class Calibrated(Event):
     uninformed_memory: float
     uninformed_unsure: float
     uninformed_model: float
+
+
+def result_of(work: Generator[Event, None, _T], show: Callable[[Event], object] | None = None) -> _T:
+    """Do work that returns something, such as `evaluate`, to its end.
+
+    Args:
+        work: the work.
+        show: gets each event.
+
+    Returns:
+        What the work returns.
+    """
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+        if show is not None:
+            show(event)

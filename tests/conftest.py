@@ -1,4 +1,9 @@
-"""Tiny models with fixed weights, made from configs in milliseconds: two base LMs, two kinds of encoder."""
+"""Tiny models with fixed weights, made from configs in milliseconds: two base LMs, two kinds of encoder.
+
+What takes torch is imported where it is used: tests of banks and documents need none, and run without it.
+"""
+
+from __future__ import annotations
 
 import os
 
@@ -6,32 +11,25 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: all cores are taken
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
-import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import (
-    BertConfig,
-    BertModel,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-    T5Config,
-    T5Model,
-)
 
 from mbc_engine.config import Config, parse_config
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.model.builder import build, load_pretrained
-from mbc_engine.model.mbc import MBC
 
-torch.set_num_threads(1)
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from mbc_engine.model.mbc import MBC
+
+hypothesis.settings.register_profile("mbc", deadline=None)  # how long an example takes is the machine's affair
+hypothesis.settings.load_profile("mbc")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,6 +75,9 @@ def examples() -> Callable[[int], list[QAExample]]:
 
 
 def _byte_level_tokenizer() -> PreTrainedTokenizerFast:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -91,6 +92,9 @@ def _byte_level_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def _word_tokenizer(special: list[str], template: str, **roles: str) -> PreTrainedTokenizerFast:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
     tokenizer = Tokenizer(models.WordLevel(unk_token=roles["unk_token"]))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -111,6 +115,9 @@ def _save(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFa
 @pytest.fixture(scope="session")
 def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """32 wide, 2 layers, 4 heads of 8, fused projections."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     torch.manual_seed(1)
     tokenizer = _byte_level_tokenizer()
     config = GPT2Config(
@@ -129,6 +136,9 @@ def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """32 wide, 2 layers, 4 query heads over 2 key/value heads of 12: neither 32 nor 32 / 4 fits the prefix."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     torch.manual_seed(2)
     tokenizer = _byte_level_tokenizer()
     config = LlamaConfig(
@@ -150,6 +160,9 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """24 wide, 1 layer; texts between [CLS] and [SEP]."""
+    import torch
+    from transformers import BertConfig, BertModel
+
     torch.manual_seed(3)
     tokenizer = _word_tokenizer(
         ["[PAD]", "[UNK]", "[CLS]", "[SEP]"],
@@ -175,6 +188,9 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """16 wide, 1 encoder and 1 decoder layer; texts end in </s>."""
+    import torch
+    from transformers import T5Config, T5Model
+
     torch.manual_seed(4)
     tokenizer = _word_tokenizer(
         ["<pad>", "</s>", "<unk>"], "$A </s>", pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
@@ -214,6 +230,10 @@ class TinyModels:
 
     def model(self, base: str = "gpt2", encoder: str = "bert", *overrides: str) -> MBC:
         """A tiny model with fixed weights, in evaluation mode."""
+        import torch
+
+        from mbc_engine.model.builder import build, load_pretrained
+
         settings = self.config(base, encoder, *overrides).model
         torch.manual_seed(0)
         return build(settings, load_pretrained(settings)).eval()

@@ -1,1 +1,1 @@
-"""One file a verb. Imports of the engine stand in function bodies: `mbc --help` loads none of it."""
+"""One file or folder a verb, whose options `mbc --help` reads: it imports the engine in function bodies alone."""

@@ -45,7 +45,7 @@ def calibrate(
     with loading(f"model {model}"):
         from mbc_engine.evaluation.calibrate import calibrate as measure
         from mbc_engine.evaluation.calibrate import require_enough, require_writable, settings_of, store
-        from mbc_engine.model.checkpoint import find_model
+        from mbc_engine.model_folder import find_model
 
     require_enough(examples, bank_documents=bank_size, questions=questions)
     folder = find_model(model)

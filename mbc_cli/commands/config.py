@@ -25,7 +25,7 @@ def list_settings(*, json: JsonOption = False) -> None:
       mbc config list
       mbc config list --json
     """
-    from mbc_cli.config_file import config_path, entries, read_config
+    from mbc_cli.config.file import config_path, entries, read_config
     from mbc_cli.render.config import settings_json, show_settings
 
     path = config_path()
@@ -44,7 +44,7 @@ def get(key: KeyArgument, *, json: JsonOption = False) -> None:
       mbc config get model
       mbc config get ask.sources --json
     """
-    from mbc_cli.config_file import config_path, entries, not_set, read_config
+    from mbc_cli.config.file import config_path, entries, not_set, read_config
     from mbc_cli.render.config import show_value, value_json
 
     path = config_path()
@@ -80,8 +80,8 @@ def set_(
       mbc config set ingest.ignore 'drafts/' '*.tmp'
       mbc config set bank-list.json true
     """
-    from mbc_cli.config import checked, find_key
-    from mbc_cli.config_file import config_path, set_value
+    from mbc_cli.config.file import config_path, set_value
+    from mbc_cli.config.keys import checked, find_key
     from mbc_cli.program import commands_of
     from mbc_cli.render.config import setting_json, show_setting
 
@@ -98,7 +98,7 @@ def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
     Examples:
       mbc config unset ask.sources
     """
-    from mbc_cli.config_file import config_path, unset_value
+    from mbc_cli.config.file import config_path, unset_value
     from mbc_cli.render.config import setting_json, show_setting
 
     path = config_path()
@@ -113,8 +113,8 @@ def edit(ctx: typer.Context, *, json: JsonOption = False) -> None:
     Examples:
       mbc config edit
     """
-    from mbc_cli.config import defaults
-    from mbc_cli.config_file import config_path, edited, entries, read_config
+    from mbc_cli.config.file import config_path, edited, entries, read_config
+    from mbc_cli.config.keys import defaults
     from mbc_cli.program import commands_of
     from mbc_cli.render.config import settings_json, show_path
 
@@ -135,7 +135,7 @@ def path(*, json: JsonOption = False) -> None:
     Examples:
       mbc config path
     """
-    from mbc_cli.config_file import config_path
+    from mbc_cli.config.file import config_path
     from mbc_cli.render.config import path_json, show_path
 
     (path_json if json else show_path)(config_path())

@@ -51,7 +51,7 @@ def demo(
         files = _write(told, folder / "stories")
         began = time.perf_counter()
         loaded = load_model(model, device)
-        from mbc_engine.model.checkpoint import open_bank
+        from mbc_engine.model.bank_binding import open_bank
         from mbc_engine.serving.ask import Recall
         from mbc_engine.serving.ingest import ingest
 

@@ -1,6 +1,5 @@
 """`mbc mcp`: a memory as a tool of assistants."""
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mbc_cli.options import BanksOption, DeviceOption, ModelOption, WeightsOption
+from mbc_engine.extras import require_extra
 
 
 def mcp(
@@ -35,10 +35,7 @@ def mcp(
       mbc mcp
       mbc mcp --bank ~/work.mbc --allow ~/notes
     """
-    from mbc_engine.errors import ConfigError
-
-    if importlib.util.find_spec("mcp") is None:
-        raise ConfigError("`mbc mcp` needs the Model Context Protocol's library.", hint="pip install 'mbc[mcp]'")
+    require_extra("mcp", "mcp", asked_by="mbc mcp")
     import anyio
 
     from mbc_cli.mcp.allowed import Allowed

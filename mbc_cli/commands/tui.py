@@ -15,30 +15,36 @@ if TYPE_CHECKING:
     from mbc_cli.tui.places import Places
 
 
+_RunOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|PATH",
+        autocompletion=known_runs,
+        help="Begin with this training run, by its name in --runs or its folder.",
+    ),
+]
+_ViewOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Begin with this view: overview, codes, train, ingest, ask or documents."),
+]
+_WebOption = Annotated[
+    bool, typer.Option("--web", help="Serve it to a browser on this machine instead, and say where.")
+]
+_PortOption = Annotated[
+    int, typer.Option(min=0, max=65535, show_default="a free one", help="Where --web listens, on loopback.")
+]
+
+
 def tui(
     *,
     bank: BankOption,
     model: ModelOption,
     runs: RunsOption,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|PATH",
-            autocompletion=known_runs,
-            help="Begin with this training run, by its name in --runs or its folder.",
-        ),
-    ] = None,
+    run: _RunOption = None,
     device: DeviceOption = None,
-    view: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Begin with this view: overview, codes, train, ingest, ask or documents."),
-    ] = None,
-    web: Annotated[
-        bool, typer.Option("--web", help="Serve it to a browser on this machine instead, and say where.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, show_default="a free one", help="Where --web listens, on loopback.")
-    ] = 0,
+    view: _ViewOption = None,
+    web: _WebOption = False,
+    port: _PortOption = 0,
 ) -> None:
     """Watch and use a memory: its documents, its codes, trainings, ingests, and a place to ask.
 
@@ -64,19 +70,19 @@ def tui(
     view = view or names[0]
     if web:
         _serve(places, view, port)
-    else:
-        _require_terminal()
-        # What is loaded stays, and the events of a long log are no garbage: looking for any among them again and again
-        # took a tenth of opening one.
-        gc.freeze()
-        gc.set_threshold(100_000, 20, 100)
-        dashboard = Dashboard(places, view)
-        if sys.__stdin__ is not None and sys.__stdin__.isatty():
-            dashboard.lookout.put("terminal", TerminalWatch(sys.__stdin__.fileno()))
-        dashboard.run()
-        if dashboard.error is not None:
-            raise dashboard.error
-        _leave(dashboard.return_code or 0)
+        return
+    _require_terminal()
+    # What is loaded stays, and the events of a long log are no garbage: looking for any among them again and again
+    # took a tenth of opening one.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
+    dashboard = Dashboard(places, view)
+    if sys.__stdin__ is not None and sys.__stdin__.isatty():
+        dashboard.lookout.put("terminal", TerminalWatch(sys.__stdin__.fileno()))
+    dashboard.run()
+    if dashboard.error is not None:
+        raise dashboard.error
+    _leave(dashboard.return_code or 0)
 
 
 def _require_terminal() -> None:

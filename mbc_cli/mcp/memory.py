@@ -1,20 +1,19 @@
 """The memory that the tools share: a model, loaded when it is first needed, and its banks. It belongs to one thread."""
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mbc_cli.asker import Asker, Manner
+from mbc_cli.asking.asker import Asker
+from mbc_cli.asking.manner import Manner
 from mbc_engine.bank import Banks, BankSizes, BankTotals
 from mbc_engine.errors import BankError
 
 if TYPE_CHECKING:
     from mbc_engine.documents import Found
     from mbc_engine.events import Event
-    from mbc_engine.model.mbc import MBC
     from mbc_engine.serving.ask import Reply, Source
 
 
@@ -41,48 +40,37 @@ class Memory:
         self, banks: Sequence[Path], model: str, device: str | None, weights: Sequence[float] | None = None
     ) -> None:
         self.banks, self.model, self._device, self._weights = tuple(banks), model, device, weights
-        self._loaded: tuple[MBC, Asker] | None = None
+        self._asker: Asker | None = None
 
     @property
     def has_begun(self) -> bool:
         """Whether all banks are there."""
         return all(bank.exists() for bank in self.banks)
 
-    def load(self) -> "tuple[MBC, Asker]":
-        """The model, and what asks it; a model that cannot be loaded is tried again the next time.
+    def load(self) -> Asker:
+        """What asks with the model; a model that cannot be loaded is tried again the next time.
 
         Raises:
             ModelError: the model cannot be loaded.
             ConfigError: the device is not there.
         """
-        from mbc_cli.engine import load_model
-
-        if self._loaded is None:
-            began = time.perf_counter()
-            model = load_model(self.model, self._device)
-            asker = Asker(model, self.banks, Manner(), self.model, time.perf_counter() - began, weights=self._weights)
-            self._loaded = model, asker
-        return self._loaded
+        if self._asker is None:
+            self._asker = Asker.load(self.banks, self.model, Manner(), self._device, weights=self._weights)
+        return self._asker
 
     def ask(self, question: str, manner: Manner) -> "Reply":
         """Answer a question; see `Asker.ask`."""
-        self._require_banks()
-        _, asker = self.load()
-        asker.manner = manner
-        (reply,) = asker.ask([question])
+        (reply,) = self._ready(manner).ask([question])
         return reply
 
     def search(self, query: str, top: int) -> "Sequence[Source]":
         """The passages that a query leads to; see `Asker.search`."""
-        self._require_banks()
-        _, asker = self.load()
-        asker.manner = Manner()
-        (passages,) = asker.search([query], top)
+        (passages,) = self._ready(Manner()).search([query], top)
         return passages
 
     def ingest(self, found: "Found", stop: threading.Event) -> "Iterator[Event]":
         """Memorise files in the first bank, which is made if need be; see `ingest_found`."""
-        (model, _), path = self.load(), self.banks[0]  # first, since it loads the libraries quietly
+        model, path = self.load().model, self.banks[0]  # first, since it loads the libraries quietly
         from mbc_cli.memorising import noted, opened
         from mbc_engine.serving.ingest import ingest_found
 
@@ -102,8 +90,14 @@ class Memory:
 
     def close(self) -> None:
         """Let go of the banks."""
-        if self._loaded is not None:
-            self._loaded[1].close()
+        if self._asker is not None:
+            self._asker.close()
+
+    def _ready(self, manner: Manner) -> Asker:
+        self._require_banks()
+        asker = self.load()
+        asker.manner = manner
+        return asker
 
     def _require_banks(self) -> None:
         """Tell the beginning of all use apart from a bank that was lost, and before a model is loaded for it."""

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from mbc_cli.mcp.memory import Held
 from mbc_cli.render.answer import first_answer, percent, unread
-from mbc_cli.render.text import counted, plain, size
+from mbc_cli.text import counted, plain, size
 from mbc_engine.bank import origin_name
 from mbc_engine.events import FileSkipped, IngestFinished
 from mbc_engine.serving.file_state import State

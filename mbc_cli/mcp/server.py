@@ -41,7 +41,7 @@ from mbc_cli.mcp.arguments import Arguments, Paths, Query, Question, refusal
 from mbc_cli.mcp.memory import Memory
 from mbc_cli.mcp.results import Answered, Figures, Ingested, Searched, answered, figures, ingested, searched
 from mbc_cli.mcp.tools import INSTRUCTIONS, KINDS, listed
-from mbc_cli.render.text import counted, plain
+from mbc_cli.text import counted, plain
 from mbc_cli.verbosity import verbosity
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError
@@ -138,7 +138,7 @@ class MemoryServer:
             return _failed(refusal(error))
         except MBCError as error:
             return _failed(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # the outermost of a call: the next one is answered all the same
             _trace(error)
             return _failed(_unexpected(error))
         return CallToolResult(
@@ -148,7 +148,7 @@ class MemoryServer:
     async def _result(self, context: _Context, given: Arguments) -> Answered | Searched | Ingested:
         match given:
             case Question():
-                return answered(await self._work(lambda: self._memory.ask(given.question, given.manner)))
+                return answered(await self._work(lambda: self._memory.ask(given.question, given.manner())))
             case Query():
                 return searched(await self._work(lambda: self._memory.search(given.query, given.limit)))
             case Paths():

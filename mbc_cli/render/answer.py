@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from mbc_cli.render.text import counted, near, plain, seconds
-from mbc_engine.answers import Answers
+from mbc_cli.text import counted, near, plain, seconds
 from mbc_engine.bank import origin_name
+from mbc_engine.serving.answers import Answers
 
 if TYPE_CHECKING:
     from mbc_engine.serving.ask import ReadAnswer, Reply, Source

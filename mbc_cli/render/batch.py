@@ -10,7 +10,7 @@ from mbc_cli.render.answer import Showing
 from mbc_cli.render.consoles import out, print_json_lines
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.reply import reply_json, show_reply, warn_of_mini
-from mbc_cli.render.text import counted, plain, seconds
+from mbc_cli.text import counted, plain, seconds
 
 if TYPE_CHECKING:
     from mbc_engine.datasets.questions import Question

@@ -7,7 +7,7 @@ from typing import Any
 
 from mbc_cli.render.consoles import print_facts
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.text import near
+from mbc_cli.text import near
 from mbc_engine.events import Calibrated, Event, QuestionsAnswered
 
 
@@ -54,8 +54,10 @@ class CalibrationView(ProgressView):
                 ),
                 (
                     "told apart",
-                    f"{result.auc:.3f} of all pairs (AUC; 0.5 is chance), {result.held_out:,} held-out questions, "
-                    f"{result.bank_documents:,} documents in the bank",
+                    (
+                        f"{result.auc:.3f} of all pairs (AUC; 0.5 is chance), {result.held_out:,} held-out questions, "
+                        f"{result.bank_documents:,} documents in the bank"
+                    ),
                 ),
                 ("kept in", near(folder / "config.toml") if folder else "nothing (--dry-run)"),
             ]

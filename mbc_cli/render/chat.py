@@ -10,7 +10,7 @@ from mbc_cli.render.answer import source_line
 from mbc_cli.render.bank.facts import holdings
 from mbc_cli.render.consoles import errors, notes, out, print_indented
 from mbc_cli.render.reply import show_state
-from mbc_cli.render.text import near, plain
+from mbc_cli.text import near, plain
 
 if TYPE_CHECKING:
     from mbc_engine.bank import BankTotals

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mbc_cli.render.consoles import notes, out, print_json, print_rows
-from mbc_cli.render.text import near, plain
+from mbc_cli.text import near, plain
 
 
 def show_settings(path: Path, found: Mapping[str, Any]) -> None:

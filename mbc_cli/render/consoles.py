@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
@@ -11,13 +11,24 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mbc_cli.render.text import plain
-from mbc_cli.verbosity import verbosity
+from mbc_cli.text import plain
+from mbc_cli.verbosity import Verbosity, held, verbosity
 
 # No string is ever read as markup: most of them hold text from outside.
 out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
 notes = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
 errors = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def talking(chosen: Verbosity) -> Iterator[None]:
+    """Inside, as much is said as is chosen; the console of notes obeys."""
+    was_quiet, notes.quiet = notes.quiet, chosen.quiet
+    try:
+        with held(chosen):
+            yield
+    finally:
+        notes.quiet = was_quiet
 
 
 def detail(text: str) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 from mbc_cli.render.answer import place_read, unread
 from mbc_cli.render.consoles import notes, out
 from mbc_cli.render.reply import show_source, source_json, warn_of_mini
-from mbc_cli.render.text import counted, near, plain, seconds, size
+from mbc_cli.text import counted, near, plain, seconds, size
 from mbc_engine.events import IngestFinished
 from mbc_engine.metrics import exact_match
 

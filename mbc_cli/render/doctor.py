@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from mbc_cli.checkup import Checkup, Devices, Hub, Place
+from mbc_cli.checkup import Checkup, Devices, Place
+from mbc_cli.hub import Hub
 from mbc_cli.render.consoles import out
-from mbc_cli.render.text import near, plain, size
+from mbc_cli.text import near, plain, size
 
 _FEW = 6
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from mbc_cli.render.consoles import out, print_table
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 if TYPE_CHECKING:
     from mbc_engine.evaluation.report.comparing import Change, ExperimentComparison

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mbc_cli.render.text import counted, plain, size
+from mbc_cli.text import counted, plain, size
 from mbc_engine.experiments.estimates import ASSUMED
 from mbc_engine.experiments.needs import CellNeeds, Machine
 from mbc_engine.experiments.presence import Thing
@@ -60,19 +60,19 @@ def _row(cell: CellNeeds) -> tuple[str, ...]:
     hours = cell.hours
     return (
         plain(cell.cell),
-        _state(cell.data, "here"),
-        _state(cell.models, "here") if cell.models else "?",
+        _state(cell.data),
+        _state(cell.models) if cell.models else "?",
         "?" if cell.memory is None else size(cell.memory),
         "?" if hours is None else f"{hours:,.2g}" if hours < 10 else f"{hours:,.0f}",
         f"{cell.possible} of {counted(len(cell.stages), 'stage')}",
     )
 
 
-def _state(things: Sequence[Thing], here: str) -> str:
+def _state(things: Sequence[Thing]) -> str:
     """In a word, the worst of them."""
     if not all(thing.can_be_had for thing in things):
         return "missing"
-    return here if all(thing.is_here for thing in things) else "from the hub"
+    return "here" if all(thing.is_here for thing in things) else "from the hub"
 
 
 def _reasons(needed: Sequence[CellNeeds]) -> list[str]:

@@ -4,7 +4,7 @@ from functools import singledispatchmethod
 from pathlib import Path
 
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.text import counted, plain, seconds
+from mbc_cli.text import counted, plain, seconds
 from mbc_engine.events import (
     DocumentsAdapted,
     Event,

@@ -10,7 +10,7 @@ from rich.text import Text
 from mbc_cli.models import Counted, ModelHere
 from mbc_cli.render.bank.facts import code_layout
 from mbc_cli.render.consoles import notes, out, print_facts, print_json_lines, print_table
-from mbc_cli.render.text import counted, plain, size
+from mbc_cli.text import counted, plain, size
 from mbc_engine.config import Config, EncoderSettings, ModelSettings, TrainingSettings
 from mbc_engine.model_folder import EMBEDDED, has_reader
 from mbc_engine.sharing.inspection import code_shape

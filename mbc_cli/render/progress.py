@@ -19,7 +19,7 @@ from rich.progress import (
 from rich.text import Text
 
 from mbc_cli.render.consoles import errors, notes, out
-from mbc_cli.render.text import seconds, size
+from mbc_cli.text import seconds, size
 
 # Seconds between two lines where no bar is drawn.
 LINE_EVERY: Final = 30.0

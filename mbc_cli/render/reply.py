@@ -22,7 +22,7 @@ from mbc_cli.render.answer import (
     unread,
 )
 from mbc_cli.render.consoles import notes, out, print_indented
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 if TYPE_CHECKING:
     from mbc_engine.serving.ask import ReadAnswer, Reply, Source

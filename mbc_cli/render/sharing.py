@@ -8,7 +8,7 @@ from mbc_cli.render.bank.facts import code_layout
 from mbc_cli.render.consoles import notes, print_facts
 from mbc_cli.render.models import made_of
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.text import near, plain, size
+from mbc_cli.text import near, plain, size
 from mbc_engine.events import Event
 from mbc_engine.sharing.hub import FilesMoved
 

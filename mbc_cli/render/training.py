@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mbc_cli.render.consoles import notes, out
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.text import counted, plain, seconds
+from mbc_cli.text import counted, plain, seconds
 from mbc_engine.events import (
     Event,
     QuantisationStarted,
@@ -20,7 +20,7 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.launch import is_launched
+from mbc_engine.training.launch import is_launched
 
 
 class TrainView(ProgressView):

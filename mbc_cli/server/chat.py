@@ -3,29 +3,23 @@
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mbc_cli.asker import Manner
-from mbc_cli.patterns import Pattern
+from mbc_cli.asking.fields import LONGEST_QUESTION, QuestionFields, Word
+from mbc_cli.asking.manner import Manner
 from mbc_cli.render.reply import reply_json
-from mbc_cli.selecting import selection
 from mbc_cli.server.errors import Refusal
 from mbc_cli.server.memory import Answered
-from mbc_engine.answers import Answers
 from mbc_engine.documents.encoding import storable
 from mbc_engine.read_modes import parse_read_mode
 
-LONGEST_QUESTION: Final = 8000
 MOST_MESSAGES: Final = 1000
-MOST_SOURCES: Final = 20
 _MOST_TOKENS: Final = 512
-_LONGEST_WORD: Final = 200
 _MOST_READ: Final = 1000
-
-_Word = Annotated[str, Field(min_length=1, max_length=_LONGEST_WORD)]
 
 
 def _one_choice(number: Any) -> Any:
@@ -68,23 +62,12 @@ class StreamOptions(_Given):
     include_usage: bool | None = None
 
 
-class MemoryOptions(_Given):
+class MemoryOptions(QuestionFields):
     """What `mbc ask` has as options."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    answers: Literal["both", "memory", "read"] | None = Field(
-        None, description="Which answers: from memory, read in files, or both; by default both if the model can read."
-    )
-    sources: int = Field(Manner.sources, ge=0, le=MOST_SOURCES, description="How many documents to name.")
-    read: _Word | None = Field(None, description="How to read the memory: flat, routed:N, hierarchical:N.")
-    since: _Word | None = Field(None, description="Only documents from this day on: 2024-05-31, 2024-05 or 2024.")
-    as_of: _Word | None = Field(None, description="Only documents up to this day.")
-    half_life: _Word | None = Field(
-        None, description="Documents count half as much when they are this much older: 30d, 4w, 6m, 1y."
-    )
-    only: list[Pattern] = Field([], max_length=20, description="Only documents whose path fits, as in .gitignore.")
-    exclude: list[Pattern] = Field([], max_length=20, description="No documents whose path fits.")
+    read: Word | None = Field(None, description="How to read the memory: flat, routed:N, hierarchical:N.")
     min_confidence: float | None = Field(
         None, ge=0, le=1, description="Say that an answer from memory is not known below this confidence."
     )
@@ -147,11 +130,9 @@ class ChatRequest(_Given):
         own = self.mbc
         if own.read is not None and (parse_read_mode(own.read).number or 0) > _MOST_READ:
             raise Refusal(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", param="mbc.read")
-        return Manner(
-            answers=None if own.answers is None else Answers(own.answers),
+        return replace(
+            own.manner(),
             read=own.read,
-            selection=selection(own.since, own.as_of, own.half_life, own.only, own.exclude),
-            sources=own.sources,
             max_tokens=min(self.max_completion_tokens or self.max_tokens or Manner.max_tokens, _MOST_TOKENS),
             least=own.min_confidence,
         )

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -19,7 +19,8 @@ from mbc_engine.documents.dates import day_of
 from mbc_engine.documents.encoding import LINE_CHARACTERS, storable
 from mbc_engine.documents.formats.rows import is_row_name
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.work_lock import work_lock
+from mbc_engine.whole_file import PRIVATE_FOLDER, make_private_folder, whole_file
+from mbc_engine.work.lock import work_lock
 
 LONGEST_NAME: Final = 200
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -89,14 +90,14 @@ class DocumentFolder:
         """
         try:
             is_new = not self.path.exists()
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self.path)
             self.path = self.path.resolve()
             if any(not name.startswith(".") and not _is_own(name) for name in self._names()):
                 raise ConfigError(
                     f"{self.path} holds other files than a server's documents.",
                     hint="Name a folder of its own with --documents.",
                 )
-            self.path.chmod(0o700)
+            self.path.chmod(PRIVATE_FOLDER)
             if is_new:
                 _sync(self.path.parent)
             lock = work_lock(self.path / _LOCK)
@@ -150,20 +151,9 @@ class DocumentFolder:
         Raises:
             OSError: it cannot be written; what was there stays.
         """
-        place, partial = self.file(document.id), self.path / f".{document.id}{_PARTIAL}"
         row = {"id": document.name, "date": document.date, "text": document.text}
-        try:
-            with os.fdopen(
-                os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-            ) as file:
-                json.dump(row, file)  # only ASCII, so that nobody has to find out its encoding
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(place)
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+        with whole_file(self.file(document.id), is_private=True) as file:
+            file.write(f"{json.dumps(row)}\n".encode("ascii"))  # so that nobody has to find out its encoding
 
     def remove(self, id: str) -> bool:
         """Take a document away, for good after `sync`; False where there is none.

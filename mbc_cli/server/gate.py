@@ -81,6 +81,19 @@ def token_of(file: Path | None, environment: Mapping[str, str] = os.environ) -> 
     return token
 
 
+def require_token(host: str, token: str | None) -> None:
+    """Make sure that a server which other machines can reach has a token.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    if token is None and not is_loopback(host):
+        raise ConfigError(
+            f"At {host} other machines can ask: that needs a token.",
+            hint=f"Name a file with --token-file, or set {VARIABLE}.",
+        )
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host can be reached from its own machine alone, by what it is called."""
     if host.lower() == "localhost":

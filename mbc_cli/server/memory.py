@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mbc_cli.asker import Asker, Manner
+from mbc_cli.asking.asker import Asker
+from mbc_cli.asking.manner import Manner
 from mbc_cli.render.answer import first_answer, is_withheld, unknown, unread
 from mbc_cli.server.document_folder import DocumentFolder, Text
 from mbc_cli.server.listing import DocumentShape, kept, shape
@@ -15,7 +16,6 @@ from mbc_engine.errors import BankError, ConfigError, MBCError
 
 if TYPE_CHECKING:
     from mbc_cli.server.turns import Doing
-    from mbc_engine.model.mbc import MBC
     from mbc_engine.serving.ask import Reply
 
 # Characters that are memorised between two commits: what a question behind them may have to wait for.
@@ -82,13 +82,12 @@ class Memory:
     """A model, the banks it answers from, and the documents of clients, which go into the first of the banks.
 
     Args:
-        model: the banks' own.
-        asker: asks the banks.
+        asker: asks the banks; its model memorises.
         folder: where documents are kept; open.
     """
 
-    def __init__(self, model: "MBC", asker: Asker, folder: DocumentFolder) -> None:
-        self._model, self.asker, self.folder = model, asker, folder
+    def __init__(self, asker: Asker, folder: DocumentFolder) -> None:
+        self._model, self.asker, self.folder = asker.model, asker, folder
         self._bank: MemoryBank | None = None
         self._behind: set[str] = set()  # ids of what the bank may not have just as the folder does
 
@@ -100,7 +99,7 @@ class Memory:
             ModelMismatch: another model wrote it.
         """
         from mbc_cli.memorising import noted
-        from mbc_engine.model.checkpoint import open_bank
+        from mbc_engine.model.bank_binding import open_bank
         from mbc_engine.serving.ingest import ingest
 
         bank = self._bank = open_bank(self._model, self._path)
@@ -194,7 +193,7 @@ class Memory:
         """Bring what has changed in the folder into the bank; says why documents cannot be read, which stay behind."""
         from mbc_engine.events import FileSkipped
         from mbc_engine.serving.ingest import BATCH_CHUNKS, Run
-        from mbc_engine.serving.reading import read_all
+        from mbc_engine.serving.reading_ahead import read_all
 
         ids = {str(self.folder.file(id)): id for id in sorted(self._behind)}
         there = [Path(source) for source, id in ids.items() if self.folder.holds(id)]
@@ -217,7 +216,7 @@ class Memory:
 
     def _writable(self) -> MemoryBank:
         """The bank that is written. One opened anew may be another, with documents too few or too many."""
-        from mbc_engine.model.checkpoint import open_bank
+        from mbc_engine.model.bank_binding import open_bank
 
         if self._bank is not None and self._bank.is_replaced():
             self._close()

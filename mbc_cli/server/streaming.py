@@ -4,13 +4,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.server.chat import Writing
 from mbc_cli.server.errors import ended, refusal, unexpected
-from mbc_cli.server.memory import Answered
 from mbc_cli.server.turns import Ended
 from mbc_engine.errors import MBCError
+
+if TYPE_CHECKING:
+    from mbc_cli.server.memory import Answered
 
 EVENTS: Final = "text/event-stream"
 
@@ -71,7 +73,7 @@ async def events(
         except (MBCError, Ended) as error:
             yield _event((refusal(error) if isinstance(error, MBCError) else ended()).detail().model_dump())
             return
-        except Exception:
+        except Exception:  # noqa: BLE001  # the outermost of a stream: its status is sent already
             yield _event(unexpected().detail().model_dump())
             return
         if not said:

@@ -1,6 +1,7 @@
 """Whatever goes wrong in a route is told in one shape, and without what was sent."""
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,37 +19,28 @@ _GONE: Final = 499
 # A field of any name may be wrong: in that it is there.
 _LONGEST_PLACE: Final = 200
 
+_REPLIES: Final[dict[type[Exception], Callable[[Any], Response]]] = {
+    Refusal: lambda error: error.response(),
+    MBCError: lambda error: refusal(error).response(),
+    Ended: lambda _: ended().response(),
+    Gone: lambda _: Response(status_code=_GONE),
+    RequestValidationError: lambda error: _invalid(error).response(),
+    HTTPException: lambda error: Refusal(error.status_code, f"{error.detail}.", headers=error.headers).response(),
+    Exception: lambda _: unexpected().response(),
+}
+
 
 def tell_errors(app: FastAPI) -> None:
     """Let every error be told in one shape."""
+    for kind, reply in _REPLIES.items():
+        app.add_exception_handler(kind, _handler(reply))
 
-    @app.exception_handler(Refusal)
-    async def refuse(request: Request, error: Refusal) -> Response:
-        return error.response()
 
-    @app.exception_handler(MBCError)
-    async def tell(request: Request, error: MBCError) -> Response:
-        return refusal(error).response()
+def _handler(reply: Callable[[Any], Response]) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def handle(_: Request, error: Exception) -> Response:
+        return reply(error)
 
-    @app.exception_handler(Ended)
-    async def end(request: Request, error: Ended) -> Response:
-        return ended().response()
-
-    @app.exception_handler(Gone)
-    async def leave(request: Request, error: Gone) -> Response:
-        return Response(status_code=_GONE)
-
-    @app.exception_handler(RequestValidationError)
-    async def explain(request: Request, error: RequestValidationError) -> Response:
-        return _invalid(error).response()
-
-    @app.exception_handler(HTTPException)
-    async def pass_on(request: Request, error: HTTPException) -> Response:
-        return Refusal(error.status_code, f"{error.detail}.", headers=error.headers).response()
-
-    @app.exception_handler(Exception)
-    async def surprise(request: Request, error: Exception) -> Response:
-        return unexpected().response()
+    return handle
 
 
 def _invalid(error: RequestValidationError) -> Refusal:

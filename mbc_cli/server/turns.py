@@ -112,7 +112,7 @@ class Turns:
             with self._doing as do:
                 while turns := self._next():
                     self._take(do, [turn for turn in turns if turn.future.set_running_or_notify_cancel()])
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  # it would end just this thread, and nobody would know
             self._crashed(error)
         finally:
             with self._changed:
@@ -127,7 +127,7 @@ class Turns:
             return
         try:
             results = do([turn.work for turn in turns])
-        except Exception as error:  # the end of these turns' world; the next ones may still be done
+        except Exception as error:  # noqa: BLE001  # carried to who asked; the next turns may still be done
             if not isinstance(error, MBCError):
                 self._crashed(error)
             results = [error] * len(turns)

@@ -1,7 +1,6 @@
 """Requests that wait for the thread that has the model, for as long as their clients do."""
 
 import asyncio
-from concurrent.futures import Future
 from typing import Any
 
 from starlette.requests import Request
@@ -17,7 +16,7 @@ def begun(turns: Turns, work: Work) -> "asyncio.Future[Any]":
         Refusal: too much waits, or no more is done.
     """
     try:
-        future: Future[Any] = turns.submit(work)
+        future = turns.submit(work)
     except QueueFull as error:
         raise overloaded() from error
     except Ended as error:

@@ -29,8 +29,8 @@ from mbc_cli.tui.views.overview import OverviewView
 from mbc_cli.tui.views.train import TrainView
 from mbc_cli.tui.views.view import View
 from mbc_cli.tui.widgets.code_sheet import CodeSheet
-from mbc_engine.ingest_history import IngestHistory
-from mbc_engine.run_history import RunHistory
+from mbc_engine.work.ingest_history import IngestHistory
+from mbc_engine.work.run_history import RunHistory
 
 # The views in the order of their tabs and of the keys 1, 2, 3, ...
 VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestView, AskView, DocumentsView)
@@ -73,7 +73,7 @@ class Dashboard(App[None]):
     def compose(self) -> ComposeResult:
         with TabbedContent(initial=self._first):
             for key, view in enumerate(VIEWS, 1):
-                yield view(key)
+                yield view(key, self.places)
         yield Footer()
 
     def on_mount(self) -> None:

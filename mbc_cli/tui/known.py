@@ -10,8 +10,8 @@ from mbc_engine.bank import BankHeader, BankSizes, BankTotals
 from mbc_engine.bank.counts import Counts
 from mbc_engine.errors import MBCError
 from mbc_engine.events import Validated
-from mbc_engine.ingest_history import IngestHistory, IngestState
-from mbc_engine.run_history import RunHistory, RunState, StepProgress
+from mbc_engine.work.ingest_history import IngestHistory, IngestState
+from mbc_engine.work.run_history import RunHistory, RunState, StepProgress
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from textual.message import Message
 
 from mbc_cli.tui.known import Attached, BankSeen, RunSeen
 from mbc_engine.errors import MBCError
-from mbc_engine.event_log import Followed
+from mbc_engine.work.event_log import Followed
 
 
 @dataclass

@@ -29,7 +29,6 @@ from mbc_engine.bank.origins import Origins
 from mbc_engine.bank.packed import PackedBlock
 from mbc_engine.bank.records import BankHeader
 
-_COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described"
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
 # One chunk in so many is few: from there on, unpacking the whole block is as quick.
@@ -84,7 +83,10 @@ class BlockTable:
         Raises:
             KeyError: there is no such block.
         """
-        row = self._connection.execute(f"SELECT {_COLUMNS} FROM blocks WHERE id = ?", (block,)).fetchone()
+        row = self._connection.execute(
+            "SELECT documents, origins, chunks, crc, keys, digests, lengths, described FROM blocks WHERE id = ?",
+            (block,),
+        ).fetchone()
         if row is None:
             raise KeyError(block)
         return Row(*row)
@@ -191,8 +193,7 @@ class BlockTable:
             self._listed.pop(block, None)
             return
         packed = content.packed(self._header.shape)
-        marks = ", ".join("?" * (1 + len(Row._fields)))
-        self._connection.execute(f"REPLACE INTO blocks (id, {_COLUMNS}) VALUES ({marks})", (block, *content.row()))
+        self._connection.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (block, *content.row()))
         self._connection.execute("REPLACE INTO codes VALUES (?, ?, ?)", (block, checksum(packed), packed))
         self._hold(block, content)
 

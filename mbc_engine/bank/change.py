@@ -34,7 +34,7 @@ class Change:
         Raises:
             ValueError: a document has no chunks, its codes do not fit the bank, or a text of it is not Unicode.
         """
-        digests = short([document.digest for document, _ in items], self._header)
+        digests = self._header.shortened(document.digest for document, _ in items)
         lengths = [len(codes) for _, codes in items]
         if 0 in lengths:
             raise ValueError("a document has at least one chunk")
@@ -77,7 +77,7 @@ class Change:
 
         What was read under the same names before goes last: a content that only changes its name is never without one.
         """
-        digests = short([document.digest for document in documents], self._header)
+        digests = self._header.shortened(document.digest for document in documents)
         known = self._blocks.find_digests(set(digests))
         if self._header.keeps_origins:
             names = {(document.source, document.part): place for place, document in enumerate(documents)}
@@ -164,19 +164,6 @@ class Change:
 
     def _count(self, codes: Codes, sign: int) -> None:
         self.counts += sign * count(codes, self._header.shape)
-
-
-def short(digests: Iterable[str], header: BankHeader) -> list[bytes]:
-    """As much of content hashes, hexadecimal, as a bank keeps.
-
-    Raises:
-        ValueError: one of them is shorter.
-    """
-    width = header.digest_bytes
-    kept = [bytes.fromhex(digest)[:width] for digest in digests]
-    if any(len(digest) < width for digest in kept):
-        raise ValueError(f"a digest has at least {width} bytes")
-    return kept
 
 
 def _origins(items: Sequence[Item], places: Sequence[int]) -> tuple[Origin, ...]:

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import compress, islice
 
-import numpy as np
-
 from mbc_engine.bank.block import Listing
 from mbc_engine.bank.records import origin_name
 from mbc_engine.bank.store import MemoryBank
@@ -82,8 +80,7 @@ def _rows(listing: Listing, found: list[bool]) -> Iterator[FoundDocument]:
         for row in compress(range(len(listing)), found):
             yield FoundDocument("", "", None, lengths[row], sizes[row], digests[row].hex())
         return
-    documents = np.repeat(np.arange(len(listing)), origins.numbers).tolist()
     for source, part, date, row in compress(
-        zip(origins.sources, origins.parts, origins.dates, documents, strict=True), found
+        zip(origins.sources, origins.parts, origins.dates, origins.rows(), strict=True), found
     ):
         yield FoundDocument(source, part, date, lengths[row], sizes[row], digests[row].hex())

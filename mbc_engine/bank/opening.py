@@ -1,6 +1,7 @@
 """Bank files made and opened: what stands at a path becomes a connection to a bank, or is refused and left as it is."""
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from mbc_engine.bank.codebook import StoredCodebook
@@ -16,6 +17,7 @@ from mbc_engine.bank.database import (
 from mbc_engine.bank.records import BankHeader
 from mbc_engine.bank.schema import open_file, require_format, write_schema
 from mbc_engine.errors import BankError
+from mbc_engine.whole_file import PRIVATE_FILE, make_private_folder
 
 
 def make_file(path: Path, header: BankHeader, codebook: StoredCodebook) -> sqlite3.Connection:
@@ -29,12 +31,12 @@ def make_file(path: Path, header: BankHeader, codebook: StoredCodebook) -> sqlit
     if bytes_at(path):
         raise _exists(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
     except OSError as error:
         raise BankError(
             f"The folder {path.parent} cannot be made.", hint="Check the permissions, or name another place."
         ) from error
-    connection = connect(path, create=True)
+    connection = _connected(path)
     with closed_on_error(connection), explained(str(path)):
         # The first transaction is written without WAL, so that the file itself says from then on what it is.
         with transaction(connection, "DEFERRED"):
@@ -69,6 +71,13 @@ def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
         if not read_only:
             use_log(connection)  # stays on; said again in case making the bank was interrupted
     return connection
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """A connection to a new file, which only its owner may read. What SQLite puts beside it gets the same permissions."""
+    with suppress(OSError):  # which SQLite will tell
+        path.touch(PRIVATE_FILE)
+    return connect(path, create=True)
 
 
 def _exists(path: Path) -> BankError:

@@ -7,15 +7,17 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mbc_engine.bank.database import bytes_at, wal_of
 from mbc_engine.bank.exchange import export
-from mbc_engine.bank.format import Codes
 from mbc_engine.bank.merging import copy
-from mbc_engine.bank.records import StoredDocument
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.errors import BankError
+
+if TYPE_CHECKING:
+    from mbc_engine.bank.format import Codes
+    from mbc_engine.bank.records import StoredDocument
 
 _SEARCH: Final = """
 import json, mmap, sys
@@ -88,7 +90,9 @@ def _traces(path: Path, digests: Collection[bytes]) -> int:
     files = [str(file) for file in (path, wal_of(path)) if bytes_at(file)]
     sought = json.dumps([files, [digest.hex() for digest in digests]])
     # Another process: see refuse_foreign for what closing the file would do to this one's.
-    searched = subprocess.run([sys.executable, "-I", "-c", _SEARCH], input=sought, capture_output=True, text=True)
+    searched = subprocess.run(  # noqa: S603 - this Python, and a program that is written above
+        [sys.executable, "-I", "-c", _SEARCH], input=sought, capture_output=True, text=True, check=False
+    )
     if searched.returncode:
         raise BankError(f"{path} cannot be searched.", hint=searched.stderr.strip().rpartition("\n")[2] or None)
     return int(searched.stdout)

@@ -1,5 +1,6 @@
 """What a bank tells about itself and its documents."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -42,6 +43,18 @@ class BankHeader:
     def digest_bytes(self) -> int:
         """Bytes of a content hash that the bank keeps. With 6, one in 560 banks of a million documents confuses two."""
         return 16 if self.keeps_origins else 6
+
+    def shortened(self, digests: Iterable[str]) -> list[bytes]:
+        """As much of content hashes, hexadecimal, as the bank keeps.
+
+        Raises:
+            ValueError: one of them is shorter.
+        """
+        width = self.digest_bytes
+        kept = [bytes.fromhex(digest)[:width] for digest in digests]
+        if any(len(digest) < width for digest in kept):
+            raise ValueError(f"a digest has at least {width} bytes")
+        return kept
 
     def float_bytes(self, chunks: int) -> int:
         """What so many chunks would take as the float32 vectors [T, D] that their codes stand for."""

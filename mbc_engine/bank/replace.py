@@ -34,7 +34,7 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
                 connection.execute(f'DROP TABLE main."{table}"')
             for table, statement in TABLES.items():
                 connection.execute(statement)
-                connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+                connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608 - one of ours
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
         connection.execute("DETACH new")
         # What is replaced is replaced: a disk too full for the smaller file must not make that an error.

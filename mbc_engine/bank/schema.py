@@ -27,7 +27,9 @@ from mbc_engine.errors import BankError
 APPLICATION_ID: Final = int.from_bytes(b"mbc\0", "big")
 FORMAT_VERSION: Final = 2
 
-_HEADER: Final = "model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, created"
+_READ_HEADER: Final = """SELECT
+    model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, created, crc, length(counts)
+    FROM bank"""
 TABLES: Final = {
     "bank": """CREATE TABLE bank (
         model TEXT NOT NULL, amortizer TEXT NOT NULL, codebook TEXT NOT NULL,
@@ -79,10 +81,8 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader, codebook: S
         connection.execute(statement)
     values, shape = _values(header), header.shape
     counts = bytes(8 * shape.levels * shape.positions * shape.num_codes)
-    connection.execute(f"INSERT INTO bank VALUES ({_marks(len(values) + 2)})", (*values, _crc(values), counts))
-    connection.execute(
-        f"INSERT INTO books VALUES ({_marks(3)})", (codebook.width, checksum(codebook.data), codebook.data)
-    )
+    connection.execute("INSERT INTO bank VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, _crc(values), counts))
+    connection.execute("INSERT INTO books VALUES (?, ?, ?)", (codebook.width, checksum(codebook.data), codebook.data))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
@@ -118,7 +118,7 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
     Raises:
         BankError: it makes no sense.
     """
-    row: Any = connection.execute(f"SELECT {_HEADER}, crc, length(counts) FROM bank").fetchone()
+    row: Any = connection.execute(_READ_HEADER).fetchone()
     with decoded(name):
         *values, crc, counts = row
         if crc != _crc(values):
@@ -151,7 +151,3 @@ def _values(header: BankHeader) -> tuple[str | int, ...]:
 def _crc(values: Sequence[str | int]) -> int:
     """CRC-32 of the header as a JSON array without spaces."""
     return checksum(json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def _marks(number: int) -> str:
-    return ", ".join("?" * number)

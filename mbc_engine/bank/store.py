@@ -4,78 +4,41 @@ Every change is one transaction, so a process killed at any moment leaves the ba
 other processes go on beside one writer.
 """
 
-import os
 import sqlite3
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from operator import index
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Listing
-from mbc_engine.bank.blocks import BlockTable
-from mbc_engine.bank.change import Change, short
-from mbc_engine.bank.codebook import Books, StoredCodebook
-from mbc_engine.bank.counts import Counts
-from mbc_engine.bank.database import (
-    bytes_at,
-    closed_on_error,
-    damaged,
-    decoded,
-    explained,
-    identity,
-    patience,
-    transaction,
-    wal_of,
-)
-from mbc_engine.bank.format import Codes, CodeShape
+from mbc_engine.bank.change import Change
+from mbc_engine.bank.codebook import StoredCodebook
+from mbc_engine.bank.database import bytes_at, closed_on_error, explained, patience, transaction
+from mbc_engine.bank.format import CodeShape
 from mbc_engine.bank.opening import make_file, make_in_memory, open_current
-from mbc_engine.bank.packed import CodeTables, PackedBlock, Worths
-from mbc_engine.bank.records import (
-    BankHeader,
-    BankSizes,
-    BankTotals,
-    DocumentRecord,
-    ModelSignature,
-    Origin,
-    StoredChunk,
-    StoredDocument,
-)
-from mbc_engine.bank.schema import now, read_header
-from mbc_engine.bank.selection import Selection
-from mbc_engine.errors import BankError, ModelMismatch
+from mbc_engine.bank.records import BankHeader, DocumentRecord, ModelSignature
+from mbc_engine.bank.schema import now
+from mbc_engine.bank.stored import StoredBank
+from mbc_engine.errors import BankError
 
 
-class MemoryBank:
+class MemoryBank(StoredBank):
     """The codes of every document (paper, section 3.2), with where they came from and how often each code occurs.
 
     A document is a content: read from several places, it is stored once, and stays until the last of these origins is
-    removed. Chunks have a stored order, that of `codes`, which any change may alter. A bank may pass from thread to
-    thread but serves one at a time. Use it as a context manager, or `close` it.
+    removed. A bank may pass from thread to thread but serves one at a time. Use it as a context manager, or `close` it.
     """
-
-    path: Path | None
-    header: BankHeader
-    is_weighted: Final = False  # without a selection, each of its documents counts once
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
         """Not for callers: use `create`, `open`, `open_or_create` or `in_memory`."""
-        self.path = path
-        self._connection = connection
+        super().__init__(connection, path)
         with closed_on_error(connection), explained(self.name):
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")  # what was removed leaves no byte
-            self.header = read_header(connection, self.name)
-            self._identity = identity(path) if path else None
-            self._blocks = BlockTable(connection, self.header, self.name)
-            self._version: int | None = None
-            self._changing: Change | None = None
+        self._changing: Change | None = None
 
     @classmethod
     def create(
@@ -145,8 +108,10 @@ class MemoryBank:
             if bytes_at(path):  # otherwise the making of it was interrupted, which opening has undone
                 raise
             return create()
-        with closed_on_error(bank._connection):
+        with ExitStack() as stack:
+            stack.enter_context(bank)
             bank.require(signature)
+            stack.pop_all()  # it stays open
         return bank
 
     @classmethod
@@ -161,32 +126,6 @@ class MemoryBank:
         """An empty bank that goes when it is closed."""
         header = BankHeader(signature, shape, books.shape[-1], keeps_origins, now())
         return cls(make_in_memory(header, StoredCodebook.of(books)), None)
-
-    @property
-    def name(self) -> str:
-        """The path, or what stands for it in messages."""
-        return str(self.path) if self.path else "The bank in memory"
-
-    def is_file(self, path: Path) -> bool:
-        """Whether this is the bank's file, or one that SQLite keeps beside it."""
-        if self.path is None:
-            return False
-        own = os.path.realpath(self.path)
-        return os.path.realpath(path) in (own, f"{own}-wal", f"{own}-shm", f"{own}-journal")
-
-    def require(self, signature: ModelSignature) -> None:
-        """Make sure that this model wrote the bank.
-
-        Raises:
-            ModelMismatch: another one did.
-        """
-        own = self.header.signature
-        if own != signature:
-            raise ModelMismatch(
-                f"{self.name} was written by model {own.name} ({own.fingerprint}), "
-                f"not {signature.name} ({signature.fingerprint}).",
-                hint="Name its model with --model, another bank with --bank, or rebuild it with `mbc bank reencode`.",
-            )
 
     def add(self, items: Sequence[tuple[DocumentRecord, NDArray[np.integer[Any]]]]) -> None:
         """Add documents with their codes [chunks, tokens, levels]; all or, on any error, none.
@@ -230,7 +169,7 @@ class MemoryBank:
             BankError: the bank cannot be written.
         """
         with self._change() as change:
-            return change.remove_documents(set(short(digests, self.header)))
+            return change.remove_documents(set(self.header.shortened(digests)))
 
     def compact(self) -> None:
         """Fill the blocks that removals left half empty, and give the file's unused pages back to the disk.
@@ -256,211 +195,6 @@ class MemoryBank:
         with explained(self.name), patience(self._connection, 0.5):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def knows(self, document: DocumentRecord) -> bool:
-        """Whether adding the document would change nothing but its date."""
-        (digest,) = short([document.digest], self.header)
-        with self.snapshot():
-            if not self.header.keeps_origins:
-                return bool(self._blocks.find_digests([digest]))
-            name = document.source, document.part
-            return any(self._blocks.digest_at(at) == digest for at in self._blocks.find_origins([name]).values())
-
-    def parts_of(self, source: str) -> set[str]:
-        """The parts of a source that the bank holds; "" is the whole of it."""
-        with self.snapshot():
-            return set(self._blocks.find_source(source))
-
-    def lookup(
-        self, names: Collection[tuple[str, str]], digests: Collection[str] = ()
-    ) -> list[tuple[StoredDocument, Codes]]:
-        """The documents with these origins, given as source and part, or these digests, each once, with their codes."""
-        rows: defaultdict[int, set[int]] = defaultdict(set)
-        with self.snapshot():
-            by_digest = self._blocks.find_digests(set(short(digests, self.header)))
-            for place in (*self._blocks.find_origins(names).values(), *by_digest.values()):
-                rows[place.block].add(place.row)
-            return [item for block in sorted(rows) for item in self._blocks.get(block).items(sorted(rows[block]))]
-
-    def document(self, source: str, part: str = "") -> tuple[StoredDocument, Codes] | None:
-        """What was read from a part of a source, with its codes."""
-        return next(iter(self.lookup([(source, part)])), None)
-
-    def documents_like(self, digest: str) -> list[tuple[StoredDocument, Codes]]:
-        """The documents whose digest begins so, or begins what is given, with their codes."""
-        return [(found, codes) for found, codes in self.items() if digest.startswith(found.digest[: len(digest)])]
-
-    def documents(self) -> Iterator[StoredDocument]:
-        """All documents in stored order. The bank may be changed meanwhile, as in pruning."""
-        return (document for listing in self.listings() for document in listing.documents())
-
-    def listings(self) -> Iterator[Listing]:
-        """All documents in stored order, some thousand at a time, column by column; codes are not read.
-
-        The bank may be changed meanwhile.
-        """
-        with self.snapshot():
-            blocks = self._blocks.numbers()
-        for block in blocks:
-            with self.snapshot():
-                listing = self._blocks.listing(block)
-            if listing is not None:
-                yield listing
-
-    def origins(self) -> Iterator[Origin]:
-        """All origins, in no certain order; quicker than `documents`. The bank may be changed meanwhile."""
-        return (origin for listing in self.listings() for several in listing.origins for origin in several)
-
-    def items(self) -> Iterator[tuple[StoredDocument, Codes]]:
-        """All documents in stored order with their codes. The bank may be changed meanwhile."""
-        with self.snapshot():
-            blocks = self._blocks.numbers()
-        for block in blocks:
-            with self.snapshot():
-                content = self._blocks.find(block)
-            if content is None:
-                continue
-            documents = list(content.documents())
-            yield from zip(documents, np.split(content.codes, np.cumsum(content.lengths)[:-1]), strict=True)
-
-    def totals(self) -> BankTotals:
-        """How much the bank holds; takes no longer for a large bank than for a small one."""
-        query = "SELECT coalesce(sum(documents), 0), coalesce(sum(origins), 0), coalesce(sum(chunks), 0) FROM blocks"
-        row = self._row(query)
-        with decoded(self.name):
-            return BankTotals(*map(index, row))
-
-    def sizes(self) -> BankSizes:
-        """What the bank weighs, in bytes."""
-        if self.path is None:
-            file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
-        else:
-            file = bytes_at(self.path) + bytes_at(wal_of(self.path))
-        return BankSizes(
-            codes=self._row("SELECT coalesce(sum(length(data)), 0) FROM codes")[0],
-            codebook=self._row("SELECT length(data) FROM books")[0],
-            file=file,
-        )
-
-    def counts(self) -> Counts:
-        """How often each code occurs, [levels, positions, num_codes]; one read, whatever the bank's size."""
-        shape = self.header.shape
-        with self.snapshot():
-            row = self._row("SELECT counts FROM bank")
-        with decoded(self.name):
-            return np.frombuffer(row[0], "<i8").astype(np.int64).reshape(shape.levels, shape.positions, shape.num_codes)
-
-    def version(self) -> tuple[int, int]:
-        """What is equal for as long as nobody has written to the bank, this process or another; takes microseconds.
-
-        Ask before reading, and it is time to read again when the next one differs. See `is_replaced` too.
-        """
-        return int(self._row("PRAGMA data_version")[0]), self._connection.total_changes
-
-    def is_replaced(self) -> bool:
-        """Whether another file, or none, stands at the path by now: what is read here is the old one until reopened.
-
-        Raises:
-            BankError: the path cannot be looked at.
-        """
-        return self.path is not None and identity(self.path) != self._identity
-
-    @property
-    def codebook_width(self) -> int:
-        """Bytes of a number of the stored codebook: 2 in half precision, else 4."""
-        return int(self._row("SELECT width FROM books")[0])
-
-    def books(self) -> Books:
-        """The codebook, [levels, positions, num_codes, dim] float32."""
-        with self.snapshot():
-            row = self._row("SELECT data, width FROM books")
-        with decoded(self.name):
-            return StoredCodebook(*row).books(self.header.shape, self.header.dim)
-
-    def codes(self) -> Iterator[Codes]:
-        """All codes, as `blocks` has them."""
-        return (codes for codes, _ in self.blocks())
-
-    def blocks(self) -> Iterator[tuple[Codes, NDArray[np.int64]]]:
-        """All codes in stored order, some thousand chunks [chunks, tokens, levels] at a time, with documents' lengths.
-
-        The bank as it was at the first is read to the end, whatever other processes write; this `MemoryBank` must not
-        write meanwhile.
-        """
-        for block in self._packed():
-            with decoded(self.name):
-                yield block.codes(), block.lengths
-
-    def sums(self, worths: Worths) -> Iterator[tuple[Worths, NDArray[np.int64]]]:
-        """What the codes of chunks are worth together, some thousand chunks in stored order at a time, as `blocks`.
-
-        Args:
-            worths: what each code is worth to some questions, [questions, tokens, levels, num_codes].
-
-        Yields:
-            sums [questions, chunks], and the chunks of each document they belong to, [documents].
-        """
-        tables = CodeTables(self.header.shape, worths)
-        for block in self._packed():
-            with decoded(self.name):
-                yield block.sums(tables), block.lengths
-
-    def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
-        """Logarithms of how much each chunk counts, as `Selection.log_weights`, block by block as `sums` has them.
-
-        Raises:
-            BankError: the bank keeps no origins, and has nothing to select by.
-        """
-        if not self.header.keeps_origins:
-            raise BankError(
-                f"{self.name} was made without sources: it knows no names or dates.",
-                hint="Ask all of it, or make a bank with them.",
-            )
-        with self.snapshot():
-            numbers = self._blocks.numbers()
-            for number, lengths in zip(numbers, self._blocks.all_lengths(), strict=True):
-                yield np.repeat(selection.log_weights(self._blocks.origins(number)), lengths)
-
-    def codes_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> Codes:
-        """The codes of some chunks, by their index in stored order: [len(chunks), tokens, levels].
-
-        Indices hold for the bank as it is: use one `snapshot` for all that belongs together.
-
-        Raises:
-            IndexError: there is no such chunk.
-        """
-        shape = self.header.shape
-        result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
-        with self.snapshot():
-            for block, places, within in self._located(chunks):
-                result[places] = self._blocks.codes_at(block, within)
-        return result
-
-    def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:
-        """Where chunks came from, by their index in stored order; otherwise as `codes_at`."""
-        result: dict[int, StoredChunk] = {}
-        with self.snapshot():
-            for block, places, within in self._located(chunks):
-                content = self._blocks.listing(block)
-                if content is None:
-                    raise damaged(self.name)
-                ends = np.cumsum(content.lengths)
-                rows = np.searchsorted(ends, within, side="right")
-                ordinals = within - (ends[rows] - np.array(content.lengths)[rows])
-                for place, row, ordinal in zip(places.tolist(), rows.tolist(), ordinals.tolist(), strict=True):
-                    result[place] = StoredChunk(content.document(row), ordinal, self.name)
-        return [result[place] for place in range(len(result))]
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Inside, every read sees the bank as it was at the first one; this `MemoryBank` must not write meanwhile."""
-        with explained(self.name):
-            if self._connection.in_transaction:
-                yield
-                return
-            with transaction(self._connection, "DEFERRED"):
-                self._refresh()
-                yield
-
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Inside, all changes are one: on any error none of them stays.
@@ -470,18 +204,6 @@ class MemoryBank:
         """
         with self._change():
             yield
-
-    def close(self) -> None:
-        """Close the file. The last to close it merges the log of changes into it."""
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     @contextmanager
     def _change(self) -> Iterator[Change]:
@@ -504,39 +226,3 @@ class MemoryBank:
                 raise
             finally:
                 self._changing = None
-
-    def _refresh(self) -> None:
-        """Forget what another process has changed since."""
-        version = self._row("PRAGMA data_version")[0]
-        if version == self._version:
-            return
-        self._blocks.forget()
-        if read_header(self._connection, self.name) != self.header:
-            raise BankError(f"{self.name} has become another bank.", hint="Open it again.")
-        self._version = version
-
-    def _row(self, query: str) -> Any:
-        with explained(self.name):
-            row = self._connection.execute(query).fetchone()
-        if row is None:
-            raise damaged(self.name)
-        return row
-
-    def _packed(self) -> Iterator[PackedBlock]:
-        with self.snapshot():
-            yield from self._blocks.all_packed()
-
-    def _located(
-        self, chunks: Sequence[int] | NDArray[np.integer[Any]]
-    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-        """Each block that holds some of the chunks, the places of these in `chunks`, and their indices in the block."""
-        wanted = np.asarray(chunks, np.int64)
-        extents = self._blocks.extents()
-        ends = np.cumsum(extents[:, 1])
-        total = int(ends[-1]) if len(ends) else 0
-        if wanted.size and (wanted.min() < 0 or wanted.max() >= total):
-            raise IndexError(f"chunk indices must be in [0, {total}), not in [{wanted.min()}, {wanted.max()}]")
-        rows = np.searchsorted(ends, wanted, side="right")
-        for row in np.unique(rows).tolist():
-            places = np.flatnonzero(rows == row)
-            yield int(extents[row, 0]), places, wanted[places] - (ends[row] - extents[row, 1])

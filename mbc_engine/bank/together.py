@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank.database import identity
 from mbc_engine.bank.format import Codes
+from mbc_engine.bank.numbering import Indices, located
 from mbc_engine.bank.packed import Worths
 from mbc_engine.bank.records import BankHeader, BankSizes, BankTotals, ModelSignature, StoredChunk
 from mbc_engine.bank.selection import Selection
@@ -196,17 +197,11 @@ class Banks:
 
     def _located(
         self, chunks: Sequence[int] | NDArray[np.integer[Any]]
-    ) -> Iterator[tuple[MemoryBank, NDArray[np.int64], NDArray[np.int64]]]:
+    ) -> Iterator[tuple[MemoryBank, Indices, Indices]]:
         """Each bank that holds some of the chunks, the places of these in `chunks`, and their indices in the bank."""
-        wanted = np.asarray(chunks, np.int64)
         sizes = np.array([bank.totals().chunks for bank in self.banks], np.int64)
-        ends = np.cumsum(sizes)
-        if wanted.size and (wanted.min() < 0 or wanted.max() >= ends[-1]):
-            raise IndexError(f"chunk indices must be in [0, {ends[-1]}), not in [{wanted.min()}, {wanted.max()}]")
-        rows = np.searchsorted(ends, wanted, side="right")
-        for row in np.unique(rows).tolist():
-            places = np.flatnonzero(rows == row)
-            yield self.banks[row], places, wanted[places] - (ends[row] - sizes[row])
+        for bank, places, within in located(chunks, sizes):
+            yield self.banks[bank], places, within
 
 
 def _require_weights(banks: int, weights: Sequence[float] | None) -> None:

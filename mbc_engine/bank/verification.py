@@ -3,10 +3,9 @@
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mbc_engine.bank.block import Block, checksum, keys_of, read_block, read_keys
 from mbc_engine.bank.blocks import BlockTable
@@ -16,6 +15,9 @@ from mbc_engine.bank.database import NONSENSE, transaction
 from mbc_engine.bank.records import BankHeader
 from mbc_engine.bank.schema import opened, read_header, require_format
 from mbc_engine.events import BankVerified, BlocksVerified, DamageFound, Event
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _MOST_OF_STRUCTURE: Final = 20
 

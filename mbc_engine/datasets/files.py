@@ -6,13 +6,13 @@ file are one entry of `NAMED`. `[FROM:TO]` behind any of them is a part of its d
 """
 
 import csv
-import gzip
 import json
 import lzma
 import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
 from typing import TextIO
@@ -20,12 +20,12 @@ from typing import TextIO
 from mbc_engine.datasets import archivalqa, newswire, squad, streamingqa
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.layout import BadRow, Layout, Row
+from mbc_engine.documents.byte_stream import OPENERS, split_suffixes
 from mbc_engine.documents.unreadable import UnreadableFile, described, reason
 from mbc_engine.errors import DataError
 
 _NEWSWIRE = "newswire"
 _PART = re.compile(r"(?P<whole>.+)\[(?P<start>\d*):(?P<end>\d*)\]", re.DOTALL)
-_OPENERS: Mapping[str, Callable[..., TextIO]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 _DAMAGE = (ValueError, lzma.LZMAError, zlib.error, EOFError)
 # By default 131,072, less than a long article; and one limit for the whole process.
 _CELL_CHARACTERS = 16 << 20
@@ -138,14 +138,14 @@ def _from_file(path: Path) -> list[QAExample]:
         raise DataError(f"{path} {reason(error)}.", hint=_WANTED) from error
     if not is_file:
         raise DataError(f"There is no file {path}.", hint=_WANTED)
-    packed = path.suffix.lower() if path.suffix.lower() in _OPENERS else ""
-    kind = (path.with_suffix("") if packed else path).suffix.lower()
+    kind, compression = split_suffixes(path.name)
     if kind not in READERS:
         raise DataError(f"{path} is no {' or '.join(READERS)} file.", hint="Packed ones end in .gz or .xz.")
     try:
-        # A byte order mark, which spreadsheets write, is no part of the first column's name.
-        with _OPENERS[packed](path, "rt", encoding="utf-8-sig", newline="") as file:
-            examples = list(_examples(READERS[kind](file)))
+        with path.open("rb") as file, OPENERS[compression](file) as unpacked:
+            # A byte order mark, which spreadsheets write, is no part of the first column's name.
+            text = TextIOWrapper(unpacked, encoding="utf-8-sig", newline="")
+            examples = list(_examples(READERS[kind](text)))
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8.", hint="Save it as UTF-8.") from error
     except BadRow as error:

@@ -129,21 +129,21 @@ def _options(tokens: Sequence[str], at: int, lists: Mapping[str, Sequence[str]])
     options: list[Template] = []
     parts: list[_Part] = []
     while at < len(tokens) and tokens[at] != "]":
-        token = tokens[at]
-        if token == "|":
-            options.append(Template(tuple(parts)))
-            parts = []
-        elif token == "[":
-            inner, at = _options(tokens, at + 1, lists)
-            if at == len(tokens):
-                raise ValueError(f"A bracket is never closed in the template {''.join(tokens)!r}.")
-            parts.append(_Either(inner))
-        elif token[0] == "{":
-            parts.append(_Fact(token[1:-1]))
-        elif token[0] == "<":
-            parts.append(_draw(token[1:-1], lists))
-        else:
-            parts.append(_Literal(token))
+        match tokens[at]:
+            case "|":
+                options.append(Template(tuple(parts)))
+                parts = []
+            case "[":
+                inner, at = _options(tokens, at + 1, lists)
+                if at == len(tokens):
+                    raise ValueError(f"A bracket is never closed in the template {''.join(tokens)!r}.")
+                parts.append(_Either(inner))
+            case token if token.startswith("{"):
+                parts.append(_Fact(token[1:-1]))
+            case token if token.startswith("<"):
+                parts.append(_draw(token[1:-1], lists))
+            case token:
+                parts.append(_Literal(token))
         at += 1
     return (*options, Template(tuple(parts))), at
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from mbc_engine.documents.byte_stream import OPENERS, open_bytes
+from mbc_engine.documents.byte_stream import open_bytes, split_suffixes
 from mbc_engine.documents.encoding import LINE_CHARACTERS, lines, storable
 from mbc_engine.documents.unreadable import UnreadableFile, reason
 from mbc_engine.errors import DataError
@@ -39,9 +39,7 @@ def load_questions(path: Path) -> list[Question]:
     Raises:
         DataError: it cannot be read, a line of it is not what it should be, or it holds none.
     """
-    suffix = path.suffix.lower()
-    compression = suffix if suffix in OPENERS else ""
-    kind = path.with_suffix("").suffix.lower() if compression else suffix
+    kind, compression = split_suffixes(path.name)
     if kind not in _IS_JSON:
         raise DataError(f"{path} is not a .jsonl or .txt file.", hint="Packed ones end in .gz or .xz.")
     parser, questions = _Parser(str(path), _IS_JSON[kind]), []

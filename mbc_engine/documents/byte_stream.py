@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,12 +23,18 @@ def _plain(file: io.BufferedReader) -> io.BufferedReader:
     return file
 
 
-OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedIOBase]] = {
+OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedReader | gzip.GzipFile | lzma.LZMAFile]] = {
     "": _plain,
     ".gz": gzip.open,
     ".xz": lzma.open,
 }
 """What decompresses an open file, by the suffix its compression adds."""
+
+
+def split_suffixes(name: str) -> tuple[str, str]:
+    """The suffix of a file's name that tells what is in it, and that of its compression, one of `OPENERS`; small."""
+    stem, suffix = os.path.splitext(name.lower())
+    return (os.path.splitext(stem)[1], suffix) if suffix and suffix in OPENERS else (suffix, "")
 
 
 class _UntilItFails(io.RawIOBase):

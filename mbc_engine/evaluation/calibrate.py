@@ -15,12 +15,12 @@ from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.spacing import evenly_spaced
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.events import Calibrated, Event, QuestionsAnswered
-from mbc_engine.model.checkpoint import CONFIG
 from mbc_engine.model.confidence import ORIGINS, fit, judge
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.memory import Memory
 from mbc_engine.model.reads import Reader
 from mbc_engine.model.scoring import memorise_documents
+from mbc_engine.model_folder import CONFIG
 from mbc_engine.whole_file import whole_file
 
 Gains = NDArray[np.float64]

@@ -1,6 +1,5 @@
 """What ran an evaluation: versions, machine, seed, date. Figures without it are hard to come by again."""
 
-import os
 import platform
 import sys
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 import mbc_engine
-from mbc_engine.cores import usable_cores
 from mbc_engine.documents.encoding import storable
+from mbc_engine.machine import memory, processor, usable_cores
 
 _PACKAGES: Final = ("torch", "transformers", "peft", "tokenizers", "accelerate", "bitsandbytes", "numpy", "spacy")
 _ROOT: Final = Path(mbc_engine.__file__).parents[1]
@@ -69,9 +68,9 @@ def environment(seed: int, device: str = "cpu", command: str = "") -> Environmen
         python=platform.python_version(),
         packages=_versions(),
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
-        cpu=_processor(),
+        cpu=processor(),
         cores=usable_cores(),
-        memory=_memory(),
+        memory=memory(),
         threads=torch.get_num_threads() if torch else None,
         device=device,
         gpu=_gpu(device),
@@ -110,22 +109,6 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(names), platform.processor() or platform.machine())
-
-
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # Windows, and systems that do not tell
-        return None
 
 
 def _gpu(device: str) -> str | None:

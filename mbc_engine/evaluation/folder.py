@@ -26,11 +26,11 @@ from mbc_engine.evaluation.online import Outcome
 from mbc_engine.evaluation.predictions import read_predictions, write_predictions
 from mbc_engine.evaluation.record import Record, again
 from mbc_engine.evaluation.results import CodeUsage, Online, Prediction, RateSweep, Retention, Scaling
-from mbc_engine.run_folder import LOCK
 from mbc_engine.whole_file import whole_file
-from mbc_engine.work_lock import is_held, work_lock
+from mbc_engine.work.lock import is_held, work_lock
+from mbc_engine.work.run_folder import LOCK
 
-CODE_USAGE: Final = "code-usage"
+_CODE_USAGE: Final = "code-usage"
 _RESULTS: Final = "results"
 _PREPARED: Final = "prepared"
 
@@ -90,7 +90,7 @@ class CellFolder:
         self.path, self.name = path, path.name
         self.prepared_folder = path / _PREPARED
         self.questions = Record(path / "questions.json", _DIGEST)
-        self.code_usage = Record(path / _RESULTS / f"{CODE_USAGE}.json", _CODES)
+        self.code_usage = Record(path / _RESULTS / f"{_CODE_USAGE}.json", _CODES)
 
     def require_same_questions(self, digest: str) -> None:
         """Note by which questions everything in the cell is made, or make sure that they are still the same.
@@ -121,7 +121,7 @@ class CellFolder:
 
     def has(self, method: str, kind: str) -> bool:
         """Whether a stage is done: `rate` or a protocol, of a method; `code-usage` is of none."""
-        return self.code_usage.is_there if kind == CODE_USAGE else self.method(method).kinds[kind].is_there
+        return self.code_usage.is_there if kind == _CODE_USAGE else self.method(method).kinds[kind].is_there
 
     def is_prepared(self, name: str) -> bool:
         """Whether something is prepared completely."""

@@ -11,9 +11,9 @@ from mbc_engine.datasets.example import QAExample
 from mbc_engine.documents.encoding import storable
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.results import Figure, Prediction, QuestionScores
+from mbc_engine.evaluation.statistics import interval
 from mbc_engine.methods.method import Reply
 from mbc_engine.metrics import Golds, compare
-from mbc_engine.statistics import interval
 from mbc_engine.whole_file import whole_file
 
 _SOURCES: Final = 5

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mbc_engine.config import Config, load_preset, parse_config
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.files import load_examples, own_validation
 from mbc_engine.datasets.spacing import evenly_spaced
@@ -12,6 +13,7 @@ from mbc_engine.datasets.split import hold_out
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.stream import Stream, stream
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
+from mbc_engine.model_folder import CONFIG, find_model
 
 _HELD_BACK = 0.1
 
@@ -27,6 +29,19 @@ class Cell:
     def name(self) -> str:
         """Its folder's name."""
         return f"{self.base.name}-{self.dataset.name}"
+
+    def config(self, changes: Sequence[str] = ()) -> Config:
+        """What MBC is trained by here, or was, with further `section.key=value` changes.
+
+        Raises:
+            ConfigError: it cannot be used.
+            ModelError: there is no such model.
+        """
+        base = self.base
+        if base.model is None:
+            return load_preset(base.preset or "", [*base.changes, *changes])
+        path = find_model(base.model) / CONFIG
+        return parse_config(path.read_text(encoding="utf-8"), str(path), list(changes))
 
 
 @dataclass(frozen=True)

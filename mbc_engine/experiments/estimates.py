@@ -205,8 +205,8 @@ class Estimates:
 
         kind, base = METHODS[method], self._sizes.base
         if kind.weights is None:
-            own = self._sizes.table.bytes if kind.name == "mac" or "mbc" in kind.needs else _SINGLE * base.parameters
-            return own
+            remembers = kind.name == "mac" or "mbc" in kind.needs
+            return self._sizes.table.bytes if remembers else _SINGLE * base.parameters
         window = self._settings.document_window
         return self._tuned() + base.activations(1, window, in_half=False) + base.logits(1, window)
 

@@ -5,19 +5,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from mbc_engine.config import Config, load_preset, parse_config
+from mbc_engine.config import Config
 from mbc_engine.datasets import newswire
 from mbc_engine.experiments.cells import Cell, CellData, read_data
 from mbc_engine.experiments.settings import ExperimentSettings
+from mbc_engine.experiments.variants import without_reset
 from mbc_engine.methods.blind_reads import alike_up_to
 from mbc_engine.methods.optimisers import Optimiser
 from mbc_engine.model.base import BaseLM, load_base
 from mbc_engine.model.checkpoint import load_model
 from mbc_engine.model.mbc import MBC
-from mbc_engine.model_folder import CONFIG, find_model
 from mbc_engine.read_modes import parse_read_mode
-from mbc_engine.run_folder import MODEL
-from mbc_engine.variants import without_reset
+from mbc_engine.work.run_folder import MODEL
 
 
 class Materials:
@@ -27,14 +26,15 @@ class Materials:
         cell: which.
         settings: of the experiment.
         folder: where what is prepared lies, each in a folder of its name.
+        cache: where states of frozen encoders are kept.
         device: where models run.
 
     Attributes:
         rates: the learning rates of fine-tuning methods, once they are chosen.
     """
 
-    def __init__(self, cell: Cell, settings: ExperimentSettings, folder: Path, device: str) -> None:
-        self.cell, self.settings, self.device = cell, settings, device
+    def __init__(self, cell: Cell, settings: ExperimentSettings, folder: Path, cache: Path, device: str) -> None:
+        self.cell, self.settings, self.cache, self.device = cell, settings, cache, device
         self._folder = folder
         self.rates: dict[str, float] = {}
         # Models are large: of those with a memory, one at a time is held.
@@ -72,15 +72,11 @@ class Materials:
             ConfigError: it cannot be used.
             ModelError: there is no such model.
         """
-        base = self.cell.base
-        if base.model is not None:
-            path = find_model(base.model) / CONFIG
-            return parse_config(path.read_text(), str(path))
-        return self._preset([])
+        return self.cell.config(self._seeded if self.cell.base.model is None else [])
 
     def usage_config(self, *, resets: bool) -> Config:
         """What MBC is trained by to see its codes' usage, with dead codes reset or not."""
-        config = self._preset(self.settings.code_usage_changes)
+        config = self.cell.config([*self.settings.code_usage_changes, *self._seeded])
         return config if resets else without_reset(config)
 
     def prepared(self, name: str) -> Path:
@@ -133,9 +129,9 @@ class Materials:
         size = min(self.settings.bank_documents or len(documents), len(documents))
         return max(sum(chunks[start : start + size]) for start in range(0, len(chunks) - size + 1, size))
 
-    def _preset(self, changes: list[str]) -> Config:
-        own = self.cell.base
-        return load_preset(own.preset or "", [*own.changes, *changes, f"training.seed={self.seed}"])
+    @property
+    def _seeded(self) -> list[str]:
+        return [f"training.seed={self.seed}"]
 
 
 def _news_but(known: Sequence[str]) -> list[str]:

@@ -3,14 +3,12 @@
 Whatever is missing is a finding, not an error. A new thing that can be missing is one entry more in `CellNeeds`.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from mbc_engine.config import Config, load_preset, parse_config
-from mbc_engine.cores import usable_cores
+from mbc_engine.config import Config
 from mbc_engine.datasets.files import file_of, is_of_hub, load_examples
 from mbc_engine.errors import MBCError
 from mbc_engine.experiments.cells import Cell, cells
@@ -19,7 +17,7 @@ from mbc_engine.experiments.presence import Thing, presence_of_model, presence_o
 from mbc_engine.experiments.published import questions as published_questions
 from mbc_engine.experiments.settings import DatasetSettings, ExperimentSettings
 from mbc_engine.experiments.stages import Stage, stages
-from mbc_engine.model_folder import CONFIG, find_model
+from mbc_engine.machine import memory, usable_cores
 
 # Operations a second that are kept up, not those of a data sheet: of a core, and of a large graphics card.
 _CORE: Final = 4e10
@@ -29,6 +27,8 @@ _HOUR: Final = 3600
 PATIENCE: Final = 100.0
 # The share of memory that a stage may be estimated to take; what it really takes may be more.
 _ROOM: Final = 0.9
+# Bytes that are taken for granted where the system does not tell.
+_UNTOLD: Final = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -101,14 +101,10 @@ def this_machine(device: str, *, has_hub: bool) -> Machine:
     if device.startswith("cuda"):
         import torch
 
-        _, memory = torch.cuda.mem_get_info(device)
-        return Machine(device, torch.cuda.get_device_name(device), memory, _CARD, has_hub)
+        _, own = torch.cuda.mem_get_info(device)
+        return Machine(device, torch.cuda.get_device_name(device), own, _CARD, has_hub)
     cores = usable_cores()
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # Windows, and systems that do not tell
-        memory = 1 << 62
-    return Machine(device, f"{cores} cores", memory, cores * _CORE, has_hub)
+    return Machine(device, f"{cores} cores", memory() or _UNTOLD, cores * _CORE, has_hub)
 
 
 def needs(settings: ExperimentSettings, machine: Machine, *, most_hours: float = PATIENCE) -> Iterator[CellNeeds]:
@@ -140,10 +136,10 @@ def _cell_needs(cell: Cell, settings: ExperimentSettings, machine: Machine, most
     unknown = None
     found: list[tuple[Stage, Estimate | None]] = [(stage, None) for stage in stages(cell, settings)]
     try:
-        config = _config(cell)
+        config = cell.config()
         models = tuple(presence_of_model(name, has_hub=machine.has_hub) for name in _pretrained(config))
         missing = missing or next((thing for thing in models if not thing.can_be_had), None)
-        usage = _config(cell, settings.code_usage_changes)
+        usage = cell.config(settings.code_usage_changes)
         estimates = Estimates(
             _sizes(config), _counts(cell.dataset, settings), settings, cell.base.optimiser, usage.training.epochs
         )
@@ -179,14 +175,6 @@ def _judged(
 def _sources(dataset: DatasetSettings) -> list[str]:
     own = [*dataset.train, *dataset.questions_train, *([dataset.validation] if dataset.validation else [])]
     return list(dict.fromkeys([*own, dataset.test]))
-
-
-def _config(cell: Cell, changes: Sequence[str] = ()) -> Config:
-    base = cell.base
-    if base.model is None:
-        return load_preset(base.preset or "", [*base.changes, *changes])
-    path = find_model(base.model) / CONFIG
-    return parse_config(path.read_text(encoding="utf-8"), str(path), list(changes))
 
 
 def _pretrained(config: Config) -> list[str]:

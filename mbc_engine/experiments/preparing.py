@@ -5,46 +5,44 @@ Every preparation goes on where it was interrupted.
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 from mbc_engine.config import Config
 from mbc_engine.events import Event
 from mbc_engine.experiments.materials import Materials
-from mbc_engine.methods.camels.meta_training import meta_train
+from mbc_engine.experiments.variants import mac_of
+from mbc_engine.methods.camels.meta_training import MetaSettings, meta_train
 from mbc_engine.methods.question_training import train_on_questions
-from mbc_engine.run_folder import EVENTS, SNAPSHOT
 from mbc_engine.training.trainer import train
-from mbc_engine.variants import mac_of
+from mbc_engine.work.run_folder import EVENTS, SNAPSHOT
 
-Preparation = Callable[[Materials, Path, threading.Event], Iterator[Event]]
+Preparation = Callable[[Materials, threading.Event], Iterator[Event]]
 
 
-def prepare(name: str, materials: Materials, *, cache: Path, stop: threading.Event) -> Iterator[Event]:
+def prepare(name: str, materials: Materials, *, stop: threading.Event) -> Iterator[Event]:
     """Train something; see `PREPARATIONS`.
 
     Args:
         name: what.
         materials: of the cell.
-        cache: where states of frozen encoders are kept.
         stop: set it to end soon, with what is needed to go on.
 
     Raises:
         MBCError: it cannot be trained here.
     """
-    yield from PREPARATIONS[name](materials, cache, stop)
+    yield from PREPARATIONS[name](materials, stop)
 
 
 def _memory(name: str, config_of: Callable[[Materials], Config]) -> Preparation:
     """A training of MBC, or of what settings make of it."""
 
-    def work(materials: Materials, cache: Path, stop: threading.Event) -> Iterator[Event]:
+    def work(materials: Materials, stop: threading.Event) -> Iterator[Event]:
         run, data = materials.prepared(name), materials.data
         yield from train(
             config_of(materials),
             data.train,
             data.validation,
             run,
-            cache=cache,
+            cache=materials.cache,
             resume=(run / EVENTS).exists() or (run / SNAPSHOT).exists(),
             device=materials.device,
             stop=stop,
@@ -53,11 +51,11 @@ def _memory(name: str, config_of: Callable[[Materials], Config]) -> Preparation:
     return work
 
 
-def _questions(materials: Materials, cache: Path, stop: threading.Event) -> Iterator[Event]:
+def _questions(materials: Materials, stop: threading.Event) -> Iterator[Event]:
     return _trained_base(materials, "questions", stop, reads=False)
 
 
-def _reader(materials: Materials, cache: Path, stop: threading.Event) -> Iterator[Event]:
+def _reader(materials: Materials, stop: threading.Event) -> Iterator[Event]:
     return _trained_base(materials, "reader", stop, reads=True)
 
 
@@ -79,13 +77,10 @@ def _trained_base(materials: Materials, name: str, stop: threading.Event, *, rea
     )
 
 
-def _camels(materials: Materials, cache: Path, stop: threading.Event) -> Iterator[Event]:
+def _camels(materials: Materials, stop: threading.Event) -> Iterator[Event]:
     settings = materials.settings
     own = settings.camels
-    yield from meta_train(
-        materials.base("questions"),
-        materials.data.train,
-        materials.prepared("camels"),
+    asked = MetaSettings(
         steps=own.steps,
         inner_documents=own.inner_documents,
         inner_batches=own.inner_batches,
@@ -94,8 +89,9 @@ def _camels(materials: Materials, cache: Path, stop: threading.Event) -> Iterato
         locality=own.locality,
         window=settings.document_window,
         seed=settings.seed,
-        stop=stop,
     )
+    base, folder = materials.base("questions"), materials.prepared("camels")
+    yield from meta_train(base, materials.data.train, folder, asked, stop=stop)
 
 
 PREPARATIONS: Mapping[str, Preparation] = {

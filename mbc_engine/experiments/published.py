@@ -10,34 +10,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from mbc_engine.evaluation.report.known import PublishedScores, PublishedStep, PublishedUsage
+
 MEGABYTE = 1024**2
 # Section 4.2: documents that a model is adapted to before it is asked.
 ADAPTED_DOCUMENTS = 1665
-
-
-@dataclass(frozen=True)
-class PublishedScores:
-    """A cell of table 1, in percent."""
-
-    exact_match: float
-    f1: float
-
-
-@dataclass(frozen=True)
-class PublishedStep:
-    """A cell of table 3: bytes of the bank after `documents`, and F1 of the first 200 in percent of what it was."""
-
-    documents: int
-    bank_bytes: int
-    retention: float
-
-
-@dataclass(frozen=True)
-class PublishedUsage:
-    """Perplexity of code usage (section 4.4.4): a range, or from where on; and where it falls to without reset."""
-
-    with_reset: tuple[float, ...]
-    without_reset: float
 
 
 @dataclass(frozen=True)

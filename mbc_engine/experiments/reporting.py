@@ -10,7 +10,7 @@ from mbc_engine.evaluation.report.writing import read_report, write_report
 from mbc_engine.experiments import published
 from mbc_engine.experiments.cells import cells
 from mbc_engine.experiments.roster import METHODS, MethodKind, controls_of
-from mbc_engine.experiments.stages import PREPARE, stages
+from mbc_engine.experiments.stages import stages
 from mbc_engine.experiments.suites import settings_in
 
 
@@ -62,5 +62,5 @@ def _planned(folder: ExperimentFolder) -> list[tuple[str, str]]:
         (cell.name, stage.name)
         for cell in cells(settings)
         for stage in stages(cell, settings)
-        if stage.kind != PREPARE and not stage.is_done(folder.cell(cell.name))
+        if stage.kind != "prepare" and not stage.is_done(folder.cell(cell.name))
     ]

@@ -88,13 +88,13 @@ def _wrong(materials: "Materials") -> Method:
     )
 
 
-def _uniform(materials: "Materials") -> "TokenWeights":
+def _uniform(_materials: "Materials") -> "TokenWeights":
     from mbc_engine.methods.token_weights import uniform
 
     return uniform
 
 
-def _salient_spans(materials: "Materials") -> "TokenWeights":
+def _salient_spans(_materials: "Materials") -> "TokenWeights":
     from mbc_engine.methods.salient_spans import SalientSpans
 
     return SalientSpans()

@@ -9,12 +9,11 @@ import torch
 
 from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.environment import environment
-from mbc_engine.evaluation.folder import CODE_USAGE, CellFolder, ExperimentFolder
+from mbc_engine.evaluation.folder import CellFolder, ExperimentFolder, MethodFolder
 from mbc_engine.evaluation.online import online
 from mbc_engine.evaluation.results import RateSweep
 from mbc_engine.evaluation.retention import retention
 from mbc_engine.evaluation.scaling import scaling
-from mbc_engine.event_log import EventLog
 from mbc_engine.events import (
     DocumentsAdapted,
     Event,
@@ -33,10 +32,11 @@ from mbc_engine.experiments.preparing import prepare
 from mbc_engine.experiments.reporting import write_report_of
 from mbc_engine.experiments.roster import METHODS, MethodKind
 from mbc_engine.experiments.settings import ExperimentSettings
-from mbc_engine.experiments.stages import PREPARE, RATE, Stage, stages
+from mbc_engine.experiments.stages import Stage, stages
 from mbc_engine.experiments.suites import parsed
 from mbc_engine.experiments.usage import code_usage
 from mbc_engine.methods.rate_sweep import sweep
+from mbc_engine.work.event_log import EventLog
 
 # What a training run logs in its own folder is not logged a second time.
 _LOGGED = (
@@ -130,7 +130,7 @@ class _Experiment:
     def _cell(self, cell: Cell) -> Iterator[Event]:
         """All stages of a cell."""
         folder = self._folder.cell(cell.name)
-        materials = Materials(cell, self._settings, folder.prepared_folder, self._device)
+        materials = Materials(cell, self._settings, folder.prepared_folder, self._cache, self._device)
         missing: set[str] = set()
         for stage in stages(cell, self._settings):
             self._number += 1
@@ -168,7 +168,7 @@ class _Experiment:
             work = self._work(stage, materials, folder)
             for event in work:
                 yield event
-                if self._stop.is_set() and stage.kind != PREPARE:
+                if self._stop.is_set() and stage.kind != "prepare":
                     work.close()
         except torch.OutOfMemoryError:
             return f"the memory of {self._device} is too small"
@@ -179,30 +179,36 @@ class _Experiment:
         return None
 
     def _work(self, stage: Stage, materials: Materials, folder: CellFolder) -> Generator[Event, None, None]:
-        settings, name = self._settings, stage.subject
         folder.require_same_questions(materials.data.digest())
-        if stage.kind == PREPARE:
-            for event in prepare(name, materials, cache=self._cache, stop=self._stop):
-                yield event
-                if isinstance(event, TrainStopped):  # asked for in the training's own folder
-                    self._stop.set()
-            if not self._stop.is_set():
-                folder.keep_prepared(name)
-            return
-        if stage.kind == CODE_USAGE:
-            runs = materials.prepared("reset"), materials.prepared("no-reset")
-            folder.code_usage.write(code_usage(*runs, materials.usage_config(resets=True).model.codebook.codes))
-            return
-        kept = folder.method(name)
-        if stage.kind == RATE:
-            kept.rate.write((yield from _swept(METHODS[name], materials)))
-            return
-        sweep_result = kept.rate.read()
-        if sweep_result is not None:
-            materials.rates[name] = sweep_result.best
-        method = METHODS[name].make(materials)
-        stream, golds = materials.data.test, settings.golds
         match stage.kind:
+            case "prepare":
+                yield from self._prepared(stage.subject, materials, folder)
+            case "code-usage":
+                runs = materials.prepared("reset"), materials.prepared("no-reset")
+                folder.code_usage.write(code_usage(*runs, materials.usage_config(resets=True).model.codebook.codes))
+            case "rate":
+                folder.method(stage.subject).rate.write((yield from _swept(METHODS[stage.subject], materials)))
+            case protocol:
+                yield from self._asked(protocol, stage.subject, materials, folder.method(stage.subject))
+
+    def _prepared(self, name: str, materials: Materials, folder: CellFolder) -> Generator[Event, None, None]:
+        for event in prepare(name, materials, stop=self._stop):
+            yield event
+            if isinstance(event, TrainStopped):  # asked for in the training's own folder
+                self._stop.set()
+        if not self._stop.is_set():
+            folder.keep_prepared(name)
+
+    def _asked(
+        self, protocol: str, name: str, materials: Materials, kept: MethodFolder
+    ) -> Generator[Event, None, None]:
+        """A method goes through a protocol, at the learning rate that was found best for it."""
+        settings, stream, golds = self._settings, materials.data.test, self._settings.golds
+        rates = kept.rate.read()
+        if rates is not None:
+            materials.rates[name] = rates.best
+        method = METHODS[name].make(materials)
+        match protocol:
             case "online":
                 outcome = yield from online(
                     method, stream, bank_documents=settings.bank_documents, golds=golds, seed=settings.seed

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
-from mbc_engine.evaluation.folder import CODE_USAGE, CellFolder
+from mbc_engine.evaluation.folder import CellFolder
 from mbc_engine.experiments.cells import Cell
 from mbc_engine.experiments.roster import METHODS
-from mbc_engine.experiments.settings import ExperimentSettings
+from mbc_engine.experiments.settings import ExperimentSettings, Protocol
 
-RATE = "rate"
-PREPARE = "prepare"
+StageKind = Literal["prepare", "rate"] | Protocol
 
 
 @dataclass(frozen=True)
@@ -17,25 +17,25 @@ class Stage:
     """A piece of work whose result is kept as a whole.
 
     Attributes:
-        kind: `prepare`, `rate`, or a protocol.
+        kind: what is done: to prepare something, to choose a learning rate, or a protocol.
         subject: what is prepared, or the method that goes through a protocol.
         needs: names of earlier stages without which it cannot be done.
     """
 
-    kind: str
+    kind: StageKind
     subject: str
     needs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """As events tell it."""
-        if self.kind == PREPARE:
-            return f"{PREPARE} {self.subject}"
+        if self.kind == "prepare":
+            return _preparing(self.subject)
         return f"{self.subject} {self.kind}".strip()
 
     def is_done(self, folder: CellFolder) -> bool:
         """Whether its result is kept."""
-        if self.kind == PREPARE:
+        if self.kind == "prepare":
             return folder.is_prepared(self.subject)
         return folder.has(self.subject, self.kind)
 
@@ -47,21 +47,21 @@ def stages(cell: Cell, settings: ExperimentSettings) -> Iterator[Stage]:
     wanted = dict.fromkeys(need for kind in kinds for need in kind.needs)
     prepared = [need for need in wanted if trains and not (need == "mbc" and cell.base.model)]
     for need in prepared:
-        yield Stage(PREPARE, need, _prepares("questions") if need == "camels" else ())
+        yield Stage("prepare", need, (_preparing("questions"),) if need == "camels" else ())
     for kind in kinds:
-        needs = tuple(f"{PREPARE} {need}" for need in kind.needs if need in prepared)
+        needs = tuple(_preparing(need) for need in kind.needs if need in prepared)
         if kind.weights is not None:
-            rate = Stage(RATE, kind.name, needs)
+            rate = Stage("rate", kind.name, needs)
             yield rate
             needs = (*needs, rate.name)
         for protocol in settings.protocols:
-            if protocol == "online" or (kind.goes_through_more and protocol != CODE_USAGE):
+            if protocol == "online" or (kind.goes_through_more and protocol != "code-usage"):
                 yield Stage(protocol, kind.name, needs)
-    if CODE_USAGE in settings.protocols:
-        yield Stage(PREPARE, "reset")
-        yield Stage(PREPARE, "no-reset")
-        yield Stage(CODE_USAGE, "", (*_prepares("reset"), *_prepares("no-reset")))
+    if "code-usage" in settings.protocols:
+        yield Stage("prepare", "reset")
+        yield Stage("prepare", "no-reset")
+        yield Stage("code-usage", "", (_preparing("reset"), _preparing("no-reset")))
 
 
-def _prepares(name: str) -> tuple[str, ...]:
-    return (f"{PREPARE} {name}",)
+def _preparing(name: str) -> str:
+    return f"prepare {name}"

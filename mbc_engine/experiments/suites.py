@@ -12,13 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mbc_engine.config import load_preset
+from mbc_engine.config import first_fault, load_preset
 from mbc_engine.datasets.files import absolute
 from mbc_engine.errors import ConfigError
 from mbc_engine.evaluation.folder import ExperimentFolder
 from mbc_engine.experiments.cells import cells
 from mbc_engine.experiments.roster import METHODS
-from mbc_engine.experiments.settings import DatasetSettings, ExperimentSettings
+from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
 
 _SUITES = files("mbc_engine.experiments") / "suites"
 
@@ -85,11 +85,7 @@ def parsed(table: dict[str, Any], origin: str) -> ExperimentSettings:
     try:
         return ExperimentSettings.model_validate(table)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        is_unknown = first["type"] == "extra_forbidden"
-        wrong = "there is no such setting" if is_unknown else first["msg"].lower()
-        raise ConfigError(f"{origin}: {place}: {wrong}.", hint="docs/evaluation.md shows every setting.") from error
+        raise ConfigError(f"{origin}: {first_fault(error)}.", hint="docs/evaluation.md shows every setting.") from error
 
 
 def require_usable(settings: ExperimentSettings, origin: str | None = None) -> None:
@@ -111,6 +107,17 @@ def require_usable(settings: ExperimentSettings, origin: str | None = None) -> N
 
 def _faults(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
     """What is wrong, and the way out."""
+    yield from _faults_of_names(settings)
+    for base in settings.bases:
+        yield from _faults_of_base(base, settings)
+    if not any(METHODS[name].goes_through_more for name in settings.methods):
+        for protocol in {"retention", "scaling"}.intersection(settings.protocols):
+            yield f"no method has anything to show in {protocol}", "Add one that takes in documents, as mbc."
+    for dataset in settings.datasets:
+        yield from _lacks_training_data(settings, dataset)
+
+
+def _faults_of_names(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
     for name in settings.methods:
         if name not in METHODS:
             yield f"there is no method {name!r}", f"Methods: {', '.join(METHODS)}."
@@ -132,16 +139,13 @@ def _faults(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
     for name, count in folders.items():
         if count > 1:
             yield f"{count} cells would lie in the folder {name}", "Name bases and datasets so that no two are alike."
-    for base in settings.bases:
-        if (base.preset is None) == (base.model is None):
-            yield f"the base {base.name!r} has to have either a preset or a model", "Leave one of them out."
-        if base.model is not None and "code-usage" in settings.protocols:
-            yield f"code-usage trains a preset, but {base.title} is a model", "Give a preset in its place."
-    if not any(METHODS[name].goes_through_more for name in settings.methods):
-        for protocol in {"retention", "scaling"}.intersection(settings.protocols):
-            yield f"no method has anything to show in {protocol}", "Add one that takes in documents, as mbc."
-    for dataset in settings.datasets:
-        yield from _lacks_training_data(settings, dataset)
+
+
+def _faults_of_base(base: BaseSettings, settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
+    if (base.preset is None) == (base.model is None):
+        yield f"the base {base.name!r} has to have either a preset or a model", "Leave one of them out."
+    if base.model is not None and "code-usage" in settings.protocols:
+        yield f"code-usage trains a preset, but {base.title} is a model", "Give a preset in its place."
 
 
 def _lacks_training_data(settings: ExperimentSettings, dataset: DatasetSettings) -> Iterator[tuple[str, str]]:

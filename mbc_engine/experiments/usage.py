@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Final
 
 from mbc_engine.evaluation.results import CodeUsage, Curve
-from mbc_engine.event_log import read_events
 from mbc_engine.events import TrainStep
-from mbc_engine.run_folder import EVENTS
+from mbc_engine.work.event_log import read_events
+from mbc_engine.work.run_folder import EVENTS
 
 # Enough for a plot.
 _POINTS: Final = 200

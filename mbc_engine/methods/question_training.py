@@ -97,13 +97,19 @@ def train_on_questions(
     }
     settings = json.dumps(told, indent=1)
     with tuning_folder(folder):
-        if (folder / _FINISHED).exists():
-            require_same(folder, (folder / _FINISHED).read_text(), settings, otherwise=_ANOTHER)
-            (folder / _SNAPSHOT).unlink(missing_ok=True)  # of a kill just before it was deleted
-            return
-        training = _QuestionTraining(base, examples, validation, folder, settings, reads, batch_size)
-        training.begin(optimiser, learning_rate)
-        yield from training.events(epochs, seed, snapshot_seconds, stop or threading.Event())
+        if not _is_finished(folder, settings):
+            training = _QuestionTraining(base, examples, validation, folder, settings, reads, batch_size)
+            training.begin(optimiser, learning_rate)
+            yield from training.events(epochs, seed, snapshot_seconds, stop or threading.Event())
+
+
+def _is_finished(folder: Path, settings: str) -> bool:
+    """Whether a folder holds the finished model of this training; raises ConfigError if it is another's."""
+    if not (folder / _FINISHED).exists():
+        return False
+    require_same(folder, (folder / _FINISHED).read_text(), settings, otherwise=_ANOTHER)
+    (folder / _SNAPSHOT).unlink(missing_ok=True)  # of a kill just before it was deleted
+    return True
 
 
 class _QuestionTraining:

@@ -13,7 +13,8 @@ from typing import Any, Final
 from torch import Tensor
 
 from mbc_engine.documents.sentences import split_sentences
-from mbc_engine.methods.token_weights import TokenisedText, over_characters
+from mbc_engine.methods.token_weights import over_characters
+from mbc_engine.model.tokenised_text import TokenisedText
 
 Span = tuple[int, int]
 
@@ -105,12 +106,10 @@ def _names(text: str) -> Iterator[Span]:
         if _is_shouted([word[0] for word in words]):
             continue
         for run in _runs(text, words):
-            # Inside a sentence "May" is the month; "the" belongs to no name.
-            while run and _is_ordinary(run[0][0]) and (run[0][0] != "May" or run[0] is words[0]):
-                run = run[1:]
-            opens = bool(run) and run[0] is words[0]
-            if run and not (opens and len(run) == 1 and not _is_name_by_itself(run[0][0], known)):
-                yield run[0].start(), run[-1].end()
+            name = _from_first_name(run, words[0])
+            opens = bool(name) and name[0] is words[0]
+            if name and not (opens and len(name) == 1 and not _is_name_by_itself(name[0][0], known)):
+                yield name[0].start(), name[-1].end()
 
 
 def _runs(text: str, words: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
@@ -123,6 +122,12 @@ def _runs(text: str, words: list[re.Match[str]]) -> Iterator[list[re.Match[str]]
         run.append(word)
     if run:
         yield run
+
+
+def _from_first_name(run: list[re.Match[str]], opening: re.Match[str]) -> list[re.Match[str]]:
+    """A run without the ordinary words before its first name; inside a sentence "May" is the month."""
+    names = (n for n, word in enumerate(run) if not _is_ordinary(word[0]) or (word[0] == "May" and word is not opening))
+    return run[next(names, len(run)) :]
 
 
 def _belongs(earlier: re.Match[str], gap: str) -> bool:

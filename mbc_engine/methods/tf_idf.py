@@ -9,7 +9,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from mbc_engine.methods.token_weights import TokenisedText, over_characters
+from mbc_engine.methods.token_weights import over_characters
+from mbc_engine.model.tokenised_text import TokenisedText
 
 _WORD: Final = re.compile(r"\w+")
 

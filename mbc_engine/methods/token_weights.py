@@ -8,8 +8,6 @@ from torch import Tensor
 
 from mbc_engine.model.tokenised_text import TokenisedText
 
-__all__ = ["TokenWeights", "TokenisedText", "over_characters", "uniform"]
-
 
 class TokenWeights(Protocol):
     """Weights of the loss on tokens."""

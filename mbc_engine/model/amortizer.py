@@ -171,13 +171,6 @@ class EncoderAmortizer(EncoderOnly):
         return torch.einsum("bte,ted->btd", x, self.head_weight) + self.head_bias
 
 
-def word_embeddings(model: PreTrainedModel) -> nn.Embedding:
-    """What a pretrained model's ids are looked up in."""
-    found = model.get_input_embeddings()
-    assert isinstance(found, nn.Embedding)
-    return found
-
-
 def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
     """Unit sentence vectors, the mean of the token states: [B, S, E], [B, S] -> [B, E]."""
     weights = mask.unsqueeze(-1).to(states.dtype)

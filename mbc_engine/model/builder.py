@@ -9,15 +9,16 @@ from mbc_engine.config import CodebookSettings, EncoderSettings, ModelSettings, 
 from mbc_engine.errors import ModelError
 from mbc_engine.model.address import Address
 from mbc_engine.model.aggregator import Aggregator
-from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, T5Amortizer, word_embeddings
+from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, T5Amortizer
 from mbc_engine.model.base import BaseLM, load_base
 from mbc_engine.model.centring import Centring
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.encoders import Encoder, load_encoder
 from mbc_engine.model.kv_lora import add_kv_lora, kv_lora_config
-from mbc_engine.model.mbc import MBC, TextEncoder
+from mbc_engine.model.mbc import MBC
 from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.router import Router
+from mbc_engine.model.text_encoder import TextEncoder
 from mbc_engine.model.word_codebook import WordCodebook
 from mbc_engine.model.word_encoder import WordAmortizer, WordEncoder
 from mbc_engine.model.word_mbc import WordMBC
@@ -137,7 +138,8 @@ def _word_encoder(encoder: Encoder, own: EncoderSettings, words: WordSettings, d
 
 
 def _word_codebook(pretrained: Pretrained, words: WordSettings, own: CodebookSettings) -> WordCodebook:
-    vocabulary = word_embeddings(pretrained.base.model)
+    vocabulary = pretrained.base.model.get_input_embeddings()
+    assert isinstance(vocabulary, nn.Embedding)
     if vocabulary.num_embeddings > own.codes**2:
         raise ModelError(
             f"Two codes of {own.codes} do not tell the {vocabulary.num_embeddings:,} word pieces of the base LM apart.",

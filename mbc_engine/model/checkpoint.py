@@ -1,33 +1,26 @@
 """A model as a folder: `config.toml`, `model.safetensors` (everything trained) and, with KV-LoRA, `adapter/` (peft).
 
 Frozen pretrained parts are referred to by name, not stored. No pickle is read or written. A `reader/` beside them
-(`span_reader.py`) is trained apart: no bank is bound to it.
+(`span_reader_folder.py`) is trained apart: no bank is bound to it.
 """
 
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from peft import LoraConfig
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mbc_engine.bank import MemoryBank, ModelSignature, fingerprint, upgrade
 from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.model.builder import assemble, load_pretrained
-from mbc_engine.model.code_memory import shape_of
-from mbc_engine.model.digest import state_digest
 from mbc_engine.model.kv_lora import adapter_state, add_kv_lora, load_adapter, save_adapter
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.sharding import laid_out_like, whole_state
+from mbc_engine.model.tensor_file import shapes_of
 from mbc_engine.model.weights import unpacked_state
-from mbc_engine.model_folder import ADAPTER as ADAPTER
-from mbc_engine.model_folder import CONFIG as CONFIG
-from mbc_engine.model_folder import WEIGHTS as WEIGHTS
-from mbc_engine.model_folder import find_model as find_model
+from mbc_engine.model_folder import ADAPTER, CONFIG, WEIGHTS, find_model
 
 
 def trained_state(model: MBC) -> dict[str, Tensor]:
@@ -42,63 +35,6 @@ def trained_state(model: MBC) -> dict[str, Tensor]:
         for name, value in unpacked_state(model).items()
         if not name.startswith("base.") and (name in trained or name not in every)
     }
-
-
-def fingerprints(model: MBC) -> tuple[str, str]:
-    """SHA-256 prefixes of the document side, frozen parts included, and of the codebook; a bank is bound to both.
-
-    Packed weights count by what they were made from, so that a bank goes from one kind of processor to another.
-    """
-    packed_from = model.documents.packed_from
-    details = [str(model.settings.documents.window), *([] if packed_from is None else [packed_from])]
-    return (
-        state_digest(unpacked_state(model.documents) | model.coding_state(), *details)[:16],
-        fingerprint(_books(model)),
-    )
-
-
-def open_bank(model: MBC, path: Path, *, keeps_origins: bool = True, half: bool = False) -> MemoryBank:
-    """The bank at `path` for this model to write to; made when it is not there yet.
-
-    Args:
-        model: the bank's own.
-        path: the file.
-        keeps_origins: False makes a bank that knows its documents by a short content hash only.
-        half: a new bank keeps the codebook in half precision even where that rounds it.
-
-    Raises:
-        ModelMismatch: another model wrote it.
-        ModelError: the model makes no codes.
-        BankError: it cannot be opened or made.
-    """
-    shape = shape_of(model.require_codebook())
-    return MemoryBank.open_or_create(
-        path, signature(model), shape, _books(model), keeps_origins=keeps_origins, half=half
-    )
-
-
-def upgrade_bank(model: MBC, path: Path) -> bool:
-    """Bring a bank of an earlier format to the present one; False if it has that already.
-
-    Raises:
-        ModelMismatch: another model wrote it.
-        BankError: it cannot be read or written; the old one stays as it was.
-    """
-    return upgrade(path, signature(model), _books(model))
-
-
-def signature(model: MBC) -> ModelSignature:
-    """What a bank remembers of the model that wrote it.
-
-    Raises:
-        ModelError: the model makes no codes.
-    """
-    amortizer, codebook = fingerprints(model)
-    return ModelSignature(model.name, amortizer, codebook)
-
-
-def _books(model: MBC) -> NDArray[np.float32]:
-    return model.require_codebook().books.detach().float().cpu().numpy()
 
 
 def save_model(
@@ -132,7 +68,7 @@ def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> No
         ModelError: names or shapes differ from the model's.
     """
     own = trained_state(model)
-    if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in state.items()}:
+    if shapes_of(own) != shapes_of(state):
         raise ModelError(f"{origin} does not hold the weights its config describes.", hint="Get the model again.")
     with torch.no_grad():
         for name, value in own.items():

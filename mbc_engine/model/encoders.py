@@ -14,7 +14,7 @@ from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 from mbc_engine.config import EncoderWeights
 from mbc_engine.errors import ModelError
 from mbc_engine.model.digest import state_digest
-from mbc_engine.model.pretrained import open_pretrained, told_of
+from mbc_engine.model.pretrained import local_place, open_pretrained, told_of
 from mbc_engine.model.weights import PACKED
 
 
@@ -83,13 +83,7 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
 
 def locate(name: str) -> str:
     """A folder, or the hub id itself when neither the cache nor a bundle has it."""
-    if Path(name).is_dir() or cached_file(
-        name,
-        "config.json",
-        local_files_only=True,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    ):
+    if local_place(name):
         return name
     bundle = BUNDLES.get(name)
     if bundle is None:

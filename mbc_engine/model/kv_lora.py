@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from mbc_engine.errors import ModelMismatch
 from mbc_engine.model.families import family_of
+from mbc_engine.model.tensor_file import shapes_of
 
 WEIGHTS = "adapter_model.safetensors"
 
@@ -70,7 +71,8 @@ def add_kv_lora(base: PreTrainedModel, config: LoraConfig) -> None:
     family = family_of(base.config)
     if family.fused:
         layers = (layer for name, layer in base.named_modules() if name.endswith(family.projections))
-        config._register_custom_module({type(layer): FusedKeyValueLora for layer in layers})
+        own: dict[type[nn.Module], type[nn.Module]] = {type(layer): FusedKeyValueLora for layer in layers}
+        config._register_custom_module(own)  # noqa: SLF001 - peft has no other way
     base.requires_grad_(False)
     inject_adapter_in_model(config, base)
     for parameter in base.parameters():
@@ -98,8 +100,7 @@ def load_adapter(base: PreTrainedModel, folder: Path) -> None:
         ModelMismatch: its weights do not fit the base LM one to one.
     """
     state = load_file(folder / WEIGHTS)
-    expected = get_peft_model_state_dict(base, adapter_name="default")
-    if {name: value.shape for name, value in state.items()} != {name: v.shape for name, v in expected.items()}:
+    if shapes_of(state) != shapes_of(adapter_state(base)):
         raise ModelMismatch(
             f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
             hint="Its weights belong to another architecture; train again or get the base LM it was trained with.",

@@ -1,36 +1,31 @@
 """The whole model: memorise documents as codes, answer questions from them (paper, section 3 and algorithm 2)."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
 from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
 
 from mbc_engine.config import ModelSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.model.aggregator import Aggregator
-from mbc_engine.model.amortizer import Amortizer, mean_pooled
 from mbc_engine.model.base import BaseLM
-from mbc_engine.model.chunker import Chunker
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Memory
 from mbc_engine.model.one_by_one import one_by_one
-from mbc_engine.model.padded_batches import padded_batches
 from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reader, Reading, read
 from mbc_engine.model.router import Router
+from mbc_engine.model.text_encoder import TextEncoder
 from mbc_engine.model.word_codebook import WordCodebook
 
-# About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.
-_CPU_CHARACTERS = 4096
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -39,66 +34,6 @@ class Answer:
 
     text: str
     sources: tuple[Ranked, ...]
-
-
-class TextEncoder(nn.Module):
-    """An amortizer with its tokenizer: texts -> T vectors each.
-
-    Args:
-        amortizer: g_amort or g_input.
-        tokenizer: of the amortizer's encoder.
-        window: longest text in tokens, special tokens included.
-        packed_from: what packed weights of the encoder were made from; None if it has none.
-    """
-
-    def __init__(
-        self, amortizer: Amortizer, tokenizer: PreTrainedTokenizerBase, window: int, packed_from: str | None = None
-    ) -> None:
-        super().__init__()
-        self.amortizer = amortizer
-        self.tokenizer = tokenizer
-        self.window = window
-        self.packed_from = packed_from
-
-    @property
-    def is_frozen(self) -> bool:
-        """Whether the pretrained encoder stays as it is."""
-        return not any(parameter.requires_grad for parameter in self.amortizer.pretrained.parameters())
-
-    def tokenize(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Ids and mask [B, S], padded to the longest text; a text longer than the window is cut."""
-        device = next(self.amortizer.parameters()).device
-        batch = self.tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self.window, return_tensors="pt"
-        ).to(device)
-        return batch["input_ids"], batch["attention_mask"]
-
-    @cached_property
-    def chunker(self) -> Chunker:
-        """What cuts texts to the window."""
-        capacity = self.window - self.tokenizer.num_special_tokens_to_add()
-        return Chunker(self.tokenizer.backend_tokenizer, capacity)
-
-    def forward(self, texts: Sequence[str]) -> Tensor:
-        """Phi of texts, [B, T, D]."""
-        vectors: Tensor = self.amortizer(*self.tokenize(texts))
-        return vectors
-
-    def batches(self, texts: Sequence[str], size: int) -> Iterator[list[int]]:
-        """Indices of texts to encode together, at most `size`; on a CPU fewer where they are long."""
-        device = next(self.amortizer.parameters()).device
-        longest = _CPU_CHARACTERS if device.type == "cpu" else math.inf
-        return padded_batches(list(map(len, texts)), size=size, longest=longest)
-
-    @torch.no_grad()
-    def sentence_vectors(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
-        """Unit vectors of sentences, the mean of the encoder's token states: [B, E]."""
-        encoder = self.amortizer.pretrained
-        vectors = torch.empty(len(texts), encoder.config.hidden_size, dtype=encoder.dtype, device=encoder.device)
-        for chosen in self.batches(texts, batch_size):
-            ids, mask = self.tokenize([texts[index] for index in chosen])
-            vectors[chosen] = mean_pooled(self.amortizer.contextualise(ids, mask), mask)
-        return vectors
 
 
 class MBC(nn.Module):

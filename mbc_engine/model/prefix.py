@@ -56,7 +56,8 @@ class _FixedLayer(DynamicLayer):
         super().update(keys, values)
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-        assert self.keys is not None and self.values is not None
+        assert self.keys is not None
+        assert self.values is not None
         return torch.cat([self.keys, key_states], dim=-2), torch.cat([self.values, value_states], dim=-2)
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, StrictDataclassError
 from safetensors import SafetensorError
 from torch import nn
@@ -69,6 +71,18 @@ def open_pretrained(
     tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
     settle(model, rest, name)
     return Opened(model, tokenizer)
+
+
+def local_place(name: str) -> Path | None:
+    """The folder of a pretrained model's files, its own or in the hub cache; no hub is asked for anything."""
+    if Path(name).is_dir():
+        return Path(name)
+    try:
+        # Not transformers' `cached_file`: even of the cache alone, it asks the hub who may be asking.
+        cached = try_to_load_from_cache(name, "config.json")
+    except ValueError:  # no name that a hub could know
+        return None
+    return Path(cached).parent if isinstance(cached, str) else None
 
 
 @contextmanager

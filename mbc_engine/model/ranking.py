@@ -1,6 +1,8 @@
 """The best documents of a bank that goes by, and their shares of all of it; memory does not grow with the bank."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +34,8 @@ class Ranking:
     """
 
     def __init__(self, questions: int, top: int) -> None:
-        self._best = [_Best(top) for _ in range(questions)]
+        self._top = top
+        self._best = [_NOTHING] * questions
         self._chunks = 0
 
     def add(self, masses: NDArray[np.float32], lengths: NDArray[np.int64] | None = None) -> None:
@@ -42,82 +45,99 @@ class Ranking:
             masses: logarithms of what each chunk weighs, on any one scale, [questions, chunks].
             lengths: chunks of each document, whole documents only; None if each has one.
         """
-        for best, own in zip(self._best, masses, strict=True):
-            if own.size:
-                best.add(own, lengths, self._chunks)
-        self._chunks += masses.shape[1]
+        further = [
+            _best_of(own, lengths, self._top, least=best.last if len(best.masses) == self._top else -np.inf)
+            for best, own in zip(self._best, masses, strict=True)
+        ]
+        self._append(further, masses.shape[1])
 
     def extend(self, other: "Ranking") -> None:
         """Take the chunks that come next from a ranking of them with the same `top`, made elsewhere: of another shard.
 
         What comes out is what adding these chunks here would have given, shares included.
         """
-        for own, further in zip(self._best, other._best, strict=True):
-            own.extend(further, self._chunks)
-        self._chunks += other._chunks
+        self._append(other._best, other._chunks)  # noqa: SLF001 - one of its own kind
+
+    def _append(self, further: Sequence["_Best"], chunks: int) -> None:
+        """Take the best documents of so many chunks that come next."""
+        self._best = [
+            _joined(best, own, self._top, self._chunks) for best, own in zip(self._best, further, strict=True)
+        ]
+        self._chunks += chunks
 
     def result(self) -> list[list[Ranked]]:
         """The best documents of each question, best first."""
-        return [best.result() for best in self._best]
+        return [best.ranked() for best in self._best]
 
 
+@dataclass(frozen=True)
 class _Best:
-    """The best documents of one question."""
+    """The best documents of some chunks for one question.
 
-    def __init__(self, top: int) -> None:
-        self._top = top
-        self._total = -np.inf
-        self._masses = np.empty(0)
-        self._chunks = np.empty(0, np.int64)
-        self._dropped = 0  # documents that were not kept and weigh as much as the last that was
+    Attributes:
+        masses: logarithms of what they weigh, descending, [n].
+        chunks: the index of the best chunk of each, [n].
+        total: the logarithm of what all chunks weigh.
+        left_out: how many documents are not among them that weigh as much as the last.
+    """
 
-    def add(self, own: NDArray[np.float32], lengths: NDArray[np.int64] | None, first: int) -> None:
-        peak = float(own.max())
-        if peak == -np.inf:
-            return
-        self._total = np.logaddexp(self._total, peak + np.log(np.exp(own - peak).sum(dtype=np.float64)))
-        masses, starts = own, np.arange(len(own))
-        if lengths is not None and len(lengths) < len(own):
-            starts = np.cumsum(lengths) - lengths
-            masses = _log_sums(own, starts, lengths)
-        is_full = len(self._masses) == self._top
-        last = self._masses[-1] if is_full else -np.inf
-        better = np.flatnonzero((masses >= last) & (masses > -np.inf))
-        if not better.size:
-            return
-        every = np.concatenate([self._masses, masses[better]])
-        order = np.argsort(-every, kind="stable")
-        kept, left = order[: self._top], every[order[self._top :]]
-        if left.size:
-            new_last = every[kept[-1]]
-            still = self._dropped if is_full and new_last == last else 0
-            self._dropped = still + int((left == new_last).sum())
-        numbers = np.where(kept < len(self._chunks), kept, 0)
-        chunks = np.append(self._chunks, 0)[numbers]
-        for place in np.flatnonzero(kept >= len(self._chunks)).tolist():
-            row = better[kept[place] - len(self._chunks)]
-            start = int(starts[row])
-            end = int(starts[row + 1]) if row + 1 < len(starts) else len(own)
-            chunks[place] = first + start + int(own[start:end].argmax())
-        self._masses, self._chunks = every[kept], chunks
+    masses: NDArray[np.floating[Any]]
+    chunks: NDArray[np.int64]
+    total: float
+    left_out: int = 0
 
-    def extend(self, other: "_Best", first: int) -> None:
-        self._total = np.logaddexp(self._total, other._total)
-        every = np.concatenate([self._masses, other._masses])
-        order = np.argsort(-every, kind="stable")
-        kept, left = order[: self._top], every[order[self._top :]]
-        last = every[kept[-1:]]
-        # What either left out weighs as much as its own last, which may be the last of both.
-        dropped = sum(best._dropped for best in (self, other) if (best._masses[-1:] == last).any())
-        self._dropped = dropped + int((left == last).sum())
-        self._masses, self._chunks = every[kept], np.concatenate([self._chunks, first + other._chunks])[kept]
+    @property
+    def last(self) -> float:
+        """What the last one weighs; nothing if there is none."""
+        return float(self.masses[-1]) if len(self.masses) else -np.inf
 
-    def result(self) -> list[Ranked]:
-        shares = np.exp(self._masses - self._total).clip(max=1.0)
-        ties = (self._masses[:, None] == self._masses).sum(-1) - 1
-        if len(self._masses) == self._top:
-            ties += np.where(self._masses == self._masses[-1], self._dropped, 0)
-        return list(map(Ranked, self._chunks.tolist(), shares.tolist(), ties.tolist()))
+    def ranked(self) -> list[Ranked]:
+        shares = np.exp(self.masses - self.total).clip(max=1.0)
+        ties = (self.masses[:, None] == self.masses).sum(-1) - 1 + self.left_out * (self.masses == self.last)
+        return list(map(Ranked, self.chunks.tolist(), shares.tolist(), ties.tolist()))
+
+
+_NOTHING: Final = _Best(np.empty(0), np.empty(0, np.int64), -np.inf)
+
+
+def _best_of(own: NDArray[np.float32], lengths: NDArray[np.int64] | None, top: int, *, least: float) -> _Best:
+    """The best documents of a block of chunks, [chunks]; of no use are those that weigh less than `least`."""
+    peak = float(own.max(initial=-np.inf))
+    if peak == -np.inf:
+        return _NOTHING
+    total = float(peak + np.log(np.exp(own - peak).sum(dtype=np.float64)))
+    masses, starts = own, np.arange(len(own))
+    if lengths is not None and len(lengths) < len(own):
+        starts = np.cumsum(lengths) - lengths
+        masses = _log_sums(own, starts, lengths)
+    better = np.flatnonzero((masses >= least) & (masses > -np.inf))
+    if not better.size:  # as in most blocks of a long scan
+        return _Best(_NOTHING.masses, _NOTHING.chunks, total)
+    kept, left_out = _first(masses[better], top)
+    rows = better[kept]
+    ends = np.append(starts, len(own))[rows + 1]
+    spans = zip(starts[rows].tolist(), ends.tolist(), strict=True)
+    chunks = [start + int(own[start:end].argmax()) for start, end in spans]
+    return _Best(masses[rows], np.array(chunks, np.int64), total, left_out)
+
+
+def _joined(best: _Best, further: _Best, top: int, first: int) -> _Best:
+    """The best documents of two stretches of chunks, the second from index `first` on."""
+    total = float(np.logaddexp(best.total, further.total))
+    if not len(further.masses):
+        return _Best(best.masses, best.chunks, total, best.left_out)
+    every = np.concatenate([best.masses, further.masses])
+    kept, left_out = _first(every, top)
+    # What either left out weighs as much as its own last, which may be the last of both.
+    left_out += sum(part.left_out for part in (best, further) if part.last == every[kept[-1]])
+    return _Best(every[kept], np.concatenate([best.chunks, first + further.chunks])[kept], total, left_out)
+
+
+def _first(masses: NDArray[np.floating[Any]], top: int) -> tuple[NDArray[np.int64], int]:
+    """Indices of the `top` greatest, descending, of equal ones the first; and how many more equal the last of them."""
+    order = np.argsort(-masses, kind="stable")
+    kept, left = order[:top], order[top:]
+    return kept, int((masses[left] == masses[kept[-1:]]).sum())
 
 
 def _log_sums(own: NDArray[np.float32], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -122,7 +122,7 @@ class Reading:
 Read = Callable[[Reader, Tensor, Memory, int, int | None], Reading]
 
 
-def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, number: int | None) -> Reading:
+def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, _: int | None = None) -> Reading:
     """The paper's read: attention over the whole memory.
 
     A document's share is the attention to its rows, the mean over heads, blocks and the question's vectors; so is a
@@ -174,7 +174,7 @@ def read_hierarchical(reader: Reader, question: Tensor, memory: Memory, top: int
 
 def _read_group(reader: Reader, question: Tensor, group: Group, top: int) -> Result:
     """The flat read of a group."""
-    reading = read_flat(reader, question, group.memory, top, None)
+    reading = read_flat(reader, question, group.memory, top)
     shares = [
         {int(group.documents[own.chunk]): Share(int(group.chunks[own.chunk]), own.share, own.share) for own in ranked}
         for ranked in reading.sources

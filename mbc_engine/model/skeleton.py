@@ -9,11 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Final
 
 import torch
-from huggingface_hub import try_to_load_from_cache
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -25,7 +23,7 @@ from mbc_engine.model.builder import Pretrained, build, shares_encoder
 from mbc_engine.model.encoders import Encoder
 from mbc_engine.model.families import family_of
 from mbc_engine.model.mbc import MBC
-from mbc_engine.model.pretrained import told_of
+from mbc_engine.model.pretrained import local_place, told_of
 from mbc_engine.model.weights import base_dtype
 from mbc_engine.model_folder import EMBEDDED, packaged_model
 
@@ -138,7 +136,7 @@ def config_of(name: str) -> PretrainedConfig:
     Raises:
         ModelError: it is in none of them.
     """
-    place = packaged_model(name.removeprefix(EMBEDDED)) if name.startswith(EMBEDDED) else _place_of(name)
+    place = packaged_model(name.removeprefix(EMBEDDED)) if name.startswith(EMBEDDED) else local_place(name)
     if place is not None:
         with told_of(f"The config of {name}", "Get it again."):
             found: PretrainedConfig = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
@@ -149,17 +147,6 @@ def config_of(name: str) -> PretrainedConfig:
         f"How large {name} is, is not known here: it is no folder, and not in the local hub cache.",
         hint=f"From the hub: hf download {name} config.json",
     )
-
-
-def _place_of(name: str) -> Path | None:
-    """The folder of a pretrained model's files, its own or in the hub cache; no hub is asked for anything."""
-    if Path(name).is_dir():
-        return Path(name)
-    try:
-        cached = try_to_load_from_cache(name, "config.json")
-    except ValueError:  # no name that a hub could know
-        return None
-    return Path(cached).parent if isinstance(cached, str) else None
 
 
 @cache

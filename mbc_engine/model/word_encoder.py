@@ -8,8 +8,8 @@ from transformers import PreTrainedModel
 
 from mbc_engine.errors import ModelError
 from mbc_engine.model.amortizer import EncoderOnly
-from mbc_engine.model.mbc import TextEncoder
 from mbc_engine.model.salience import Salience, chosen
+from mbc_engine.model.text_encoder import TextEncoder
 from mbc_engine.model.word_codebook import WordCodebook
 from mbc_engine.model.word_pieces import PieceAligner
 

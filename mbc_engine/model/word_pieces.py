@@ -80,9 +80,8 @@ def _aligned(
     """Of each piece with a character that a token has too: its number, the first and last such token, and its span."""
     covering = [(place, start, end) for place, (start, end) in enumerate(tokens) if start < end]
     found, at = [], 0
-    for number, (start, end) in zip(ids, offsets, strict=True):
-        while start < end and text[start].isspace():
-            start += 1
+    for number, (first, end) in zip(ids, offsets, strict=True):
+        start = next((place for place in range(first, end) if not text[place].isspace()), end)
         while at < len(covering) and covering[at][2] <= start:
             at += 1
         last = at

@@ -5,24 +5,24 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mbc_engine.answers import Answers
 from mbc_engine.bank import BankSizes, BankTotals, ReadableBank, Selection
+from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import NothingToRead
-from mbc_engine.model.checkpoint import signature
+from mbc_engine.model.bank_binding import signature
 from mbc_engine.model.code_map import CodeMap
 from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.confidence import Judgement, judge
 from mbc_engine.model.mbc import MBC
-from mbc_engine.model.reads import Rankings
+from mbc_engine.model.reads import Rankings, Reading
+from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.read_answer import (
+    Evidence,
     ReadAnswer,
     SpanFinder,
-    choose_answers,
+    find_answers,
     own_reader,
-    read_passages,
     say_answers,
     usual_answers,
-    with_sentences,
 )
 from mbc_engine.serving.sources import Source, find_sources
 
@@ -83,6 +83,11 @@ class Reply:
     sizes: BankSizes
     codes: CodeMap | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def best(self) -> str | None:
+        """The answer to take if one is wanted: what was read, or else what is remembered."""
+        return self.answer if self.read is None else self.read.text
+
 
 class Recall:
     """A model and a bank, or several as `Banks`, ready to be asked. Each call reads the bank as it is then.
@@ -136,64 +141,25 @@ class Recall:
         """
         model, began = self._model, time.perf_counter()
         answers = answers or usual_answers(self._reader)
-        reader = self._reader if answers.are_read else None
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
-            memory = self._memory(selection)
-            if not len(memory):
-                raise self._nothing_to_read(totals)
-            top = max(1, sources, CHUNKS_READ if reader else 0)
-            reading = model.read(questions, memory, read_mode=read_mode, top=top, reader=self._parts)
+            reading = self._read(questions, read_mode, selection, max(1, sources, self._fewest(answers)))
             texts: list[str] = []
             if answers.are_recalled:
                 texts = model.say(reading, questions, max_new_tokens=max_new_tokens, beams=beams, said=said)
             answered = time.perf_counter()
             gains = model.memory_gains(reading, questions, texts) if texts else []
             judged = time.perf_counter()
-            shown: Rankings = [own[:sources] for own in reading.sources] if sources else [[] for _ in questions]
-            to_read: Rankings = [[] for _ in questions]
-            if answers.are_read:
-                to_read = [own[:CHUNKS_READ] for own in reading.chunks] if reader else reading.sources
-            found: list[tuple[Source, ...]] = [()] * len(questions)
-            if any(shown) or any(to_read):
-                together = [[*own, *more] for own, more in zip(shown, to_read, strict=True)]
-                by_vectors = 0 if reader else sources
-                found = find_sources(self._bank, model.documents, questions, together, shown=by_vectors)
+            found = self._look_up(questions, reading, answers, sources)
             codes = reading.codes if with_codes else None
             looked_up = time.perf_counter()
-        read: Sequence[ReadAnswer | None] = [None] * len(questions)
-        named = [several[: len(own)] for several, own in zip(found, shown, strict=True)]
-        best = [several[len(own) :] for several, own in zip(found, shown, strict=True)]
-        passages = [sum(bool(source.passage) for source in own) for own in best]
-        if not any(passages) and not answers.are_recalled:
-            raise _no_file()
-        if reader:
-            spans = read_passages(reader, questions, found)
-            read = choose_answers(reader, best, [own[len(first) :] for own, first in zip(spans, named, strict=True)])
-            named = [with_sentences(first, own[: len(first)]) for own, first in zip(spans, named, strict=True)]
-        elif any(passages):
-            read = say_answers(model, reading, questions, best, max_new_tokens=max_new_tokens, beams=beams)
-        done = time.perf_counter()
-        spent_reading = done - looked_up if any(passages) else 0.0
-        timings = Timings(answered - began, judged - answered, looked_up - judged, spent_reading)
-        settings = model.settings.confidence if read_mode in (None, model.settings.read) else None
-        return [
-            Reply(
-                question=question,
-                answers=answers,
-                answer=texts[index] if texts else None,
-                read=read[index],
-                passages=passages[index],
-                gain=gains[index] if gains else None,
-                judgement=judge(settings, gains[index]) if settings and gains else None,
-                sources=named[index],
-                timings=timings,
-                totals=totals,
-                sizes=sizes,
-                codes=None if codes is None else codes[index],
-            )
-            for index, question in enumerate(questions)
-        ]
+        found = self._read_files(questions, reading, answers, found, max_new_tokens=max_new_tokens, beams=beams)
+        done = time.perf_counter() if any(own.passages for own in found) else looked_up
+        timings = Timings(answered - began, judged - answered, looked_up - judged, done - looked_up)
+        batch = _Batch(answers, timings, totals, sizes, self._confidence(read_mode))
+        none = [None] * len(questions)
+        each = zip(questions, texts or none, gains or none, found, none if codes is None else codes, strict=True)
+        return [batch.reply(*own) for own in each]
 
     def search(
         self,
@@ -219,13 +185,20 @@ class Recall:
             NothingToRead: there is nothing to read.
             MBCError: the read does not fit the model.
         """
-        model = self._model
         with self._bank.snapshot():
-            memory = self._memory(selection)
-            if not len(memory):
-                raise self._nothing_to_read(self._bank.totals())
-            reading = model.read(queries, memory, read_mode=read_mode, top=top, reader=self._parts)
-            return find_sources(self._bank, model.documents, queries, reading.chunks, shown=0)
+            reading = self._read(queries, read_mode, selection, top)
+            return find_sources(self._bank, self._model.documents, queries, reading.chunks, shown=0)
+
+    def _fewest(self, answers: Answers) -> int:
+        """How many chunks at least are to be found for each question."""
+        return CHUNKS_READ if answers.are_read and self._reader else 0
+
+    def _read(self, questions: Sequence[str], read_mode: str | None, selection: Selection | None, top: int) -> Reading:
+        """What questions take from the memory; raises NothingToRead."""
+        memory = self._memory(selection)
+        if not len(memory):
+            raise _nothing_to_read(self._bank)
+        return self._model.read(questions, memory, read_mode=read_mode, top=top, reader=self._parts)
 
     def _memory(self, selection: Selection | None) -> BankMemory:
         """What is read; all of an unchanged bank is the same memory again, of which more is known by then."""
@@ -237,13 +210,84 @@ class Recall:
             self._whole = version, BankMemory(self._bank, codebook)
         return self._whole[1]
 
-    def _nothing_to_read(self, totals: BankTotals) -> NothingToRead:
-        if totals.chunks:
-            return NothingToRead(
-                f"No document of {self._bank.name} fits what was asked for.",
-                hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
-            )
-        return NothingToRead(f"{self._bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
+    def _look_up(self, questions: Sequence[str], reading: Reading, answers: Answers, sources: int) -> list[Evidence]:
+        """The sources to be named for each question, and those to be read, all in one go."""
+        named: Rankings = [own[:sources] for own in reading.sources] if sources else [[] for _ in questions]
+        to_read: Rankings = [[] for _ in questions]
+        shown = sources
+        if answers.are_read and self._reader:
+            to_read = [own[:CHUNKS_READ] for own in reading.chunks]
+            shown = 0  # the reader finds the sentences
+        elif answers.are_read:
+            to_read = reading.sources
+        if not any(named) and not any(to_read):
+            return [Evidence((), ())] * len(questions)
+        together = [[*own, *more] for own, more in zip(named, to_read, strict=True)]
+        found = find_sources(self._bank, self._model.documents, questions, together, shown=shown)
+        return [Evidence(several[: len(own)], several[len(own) :]) for several, own in zip(found, named, strict=True)]
+
+    def _read_files(
+        self,
+        questions: Sequence[str],
+        reading: Reading,
+        answers: Answers,
+        found: list[Evidence],
+        *,
+        max_new_tokens: int,
+        beams: int,
+    ) -> list[Evidence]:
+        """With the answers that stand in the passages, where these are to be read."""
+        if not answers.are_recalled and not any(own.passages for own in found):
+            raise _no_file()
+        if not answers.are_read:
+            return found
+        if self._reader:
+            return find_answers(self._reader, questions, found)
+        return say_answers(self._model, reading, questions, found, max_new_tokens=max_new_tokens, beams=beams)
+
+    def _confidence(self, read_mode: str | None) -> ConfidenceSettings | None:
+        """What gains are judged by; None if the model is not calibrated for this read."""
+        settings = self._model.settings
+        return settings.confidence if read_mode in (None, settings.read) else None
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What the replies to questions that were asked together have in common."""
+
+    answers: Answers
+    timings: Timings
+    totals: BankTotals
+    sizes: BankSizes
+    confidence: ConfidenceSettings | None
+
+    def reply(
+        self, question: str, text: str | None, gain: float | None, found: Evidence, codes: CodeMap | None
+    ) -> Reply:
+        """The reply to one of them."""
+        return Reply(
+            question=question,
+            answers=self.answers,
+            answer=text,
+            read=found.answer,
+            passages=found.passages,
+            gain=gain,
+            judgement=judge(self.confidence, gain) if self.confidence and gain is not None else None,
+            sources=found.named,
+            timings=self.timings,
+            totals=self.totals,
+            sizes=self.sizes,
+            codes=codes,
+        )
+
+
+def _nothing_to_read(bank: ReadableBank) -> NothingToRead:
+    if bank.totals().chunks:
+        return NothingToRead(
+            f"No document of {bank.name} fits what was asked for.",
+            hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
+        )
+    return NothingToRead(f"{bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
 
 
 def _no_file() -> NothingToRead:

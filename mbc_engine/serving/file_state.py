@@ -1,14 +1,16 @@
 """Whether files are still what was memorised of them."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mbc_engine.bank import Origin
 from mbc_engine.documents import Document, Skipped, read_document, read_file
 from mbc_engine.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import Found, Skipped, find_files, read_stream
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.model.checkpoint import signature
+from mbc_engine.model.bank_binding import signature
 from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked, read_all
+from mbc_engine.serving.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked
+from mbc_engine.serving.reading_ahead import read_all
 
 # Chunks between two commits: what a kill may lose, and what is sorted by length to encode.
 BATCH_CHUNKS = 128
@@ -78,6 +79,12 @@ def ingest_stream(
     model: MBC, bank: MemoryBank, stream: BinaryIO, *, stop: threading.Event | None = None
 ) -> Iterator[Event]:
     """Memorise a text from a stream, such as standard input; events as of `ingest`.
+
+    Args:
+        model: the bank's own model.
+        bank: where the codes go. The text's source is `stdin:` and how its digest begins.
+        stream: plain text as bytes, for example `io.BytesIO(text.encode())`.
+        stop: as in `ingest`.
 
     Raises:
         BankError: the bank cannot be written.

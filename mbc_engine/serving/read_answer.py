@@ -10,12 +10,13 @@ from typing import Protocol
 
 import torch
 
-from mbc_engine.answers import Answers
 from mbc_engine.documents import split_sentences
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.reads import Reading
-from mbc_engine.model.span_reader import Span, SpanReader, best_span, load_span_reader
+from mbc_engine.model.span_reader import Span, SpanReader, best_span
+from mbc_engine.model.span_reader_folder import load_span_reader
 from mbc_engine.model_folder import READER, has_reader
+from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.sources import Source
 
 
@@ -34,6 +35,26 @@ class ReadAnswer:
     path: str | None
     part: str
     sentence: str | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a question leads to in files.
+
+    Attributes:
+        named: the sources that are told with its answers.
+        to_read: those whose passages are read for an answer.
+        answer: what was read in them; None before that, and if nothing there answers.
+    """
+
+    named: tuple[Source, ...]
+    to_read: tuple[Source, ...]
+    answer: ReadAnswer | None = None
+
+    @property
+    def passages(self) -> int:
+        """How many passages there are to be read."""
+        return sum(bool(source.passage) for source in self.to_read)
 
 
 class SpanFinder(Protocol):
@@ -93,6 +114,18 @@ def usual_answers(reader: SpanFinder | None) -> Answers:
     return Answers.BOTH if reader else Answers.MEMORY
 
 
+def find_answers(reader: SpanFinder, questions: Sequence[str], found: Sequence[Evidence]) -> list[Evidence]:
+    """With the answers that a reader finds, and in the named sources the sentences that its spans stand in."""
+    spans = read_passages(reader, questions, [own.named + own.to_read for own in found])
+    in_named = [several[: len(own.named)] for several, own in zip(spans, found, strict=True)]
+    in_read = [several[len(own.named) :] for several, own in zip(spans, found, strict=True)]
+    answers = choose_answers(reader, [own.to_read for own in found], in_read)
+    return [
+        replace(own, named=with_sentences(own.named, several), answer=answer)
+        for own, several, answer in zip(found, in_named, answers, strict=True)
+    ]
+
+
 def read_passages(
     reader: SpanFinder, questions: Sequence[str], sources: Sequence[Sequence[Source]]
 ) -> list[list[Span | None]]:
@@ -132,19 +165,19 @@ def say_answers(
     model: MBC,
     reading: Reading,
     questions: Sequence[str],
-    sources: Sequence[Sequence[Source]],
+    found: Sequence[Evidence],
     *,
     max_new_tokens: int,
     beams: int,
-) -> list[ReadAnswer | None]:
-    """What the base LM says with the passages of each question's sources in its prompt; None where none is there."""
-    passages = ["\n".join(source.passage for source in own if source.passage) for own in sources]
+) -> list[Evidence]:
+    """With what the base LM says with the passages in its prompt; no answer where there are none."""
+    passages = ["\n".join(source.passage for source in own.to_read if source.passage) for own in found]
     if not any(passages):
-        return [None] * len(questions)
+        return list(found)
     texts = model.say(reading, questions, passages=passages, max_new_tokens=max_new_tokens, beams=beams)
     return [
-        ReadAnswer(text, None, "", None) if passage and text else None
-        for text, passage in zip(texts, passages, strict=True)
+        replace(own, answer=ReadAnswer(text, None, "", None) if passage and text else None)
+        for own, text, passage in zip(found, texts, passages, strict=True)
     ]
 
 

@@ -1,28 +1,17 @@
-"""Files into chunks, ready to be encoded: in this process, or in others while the model is at work."""
+"""What becomes of a file on its way into a bank: chunks ready to be encoded, or why there are none."""
 
-import multiprocessing
 import os
-import signal
-import threading
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank import DocumentRecord, MemoryBank, Record
+from mbc_engine.bank import DocumentRecord, Record
 from mbc_engine.documents import Document, Skipped, read_file, shown
-from mbc_engine.errors import MBCError
 from mbc_engine.model.chunker import Chunker
-
-# Chunks read ahead: enough for the model's next batches while it is busy with one.
-_AHEAD: Final = 1024
 
 
 class Known(Protocol):
@@ -107,185 +96,3 @@ def bytes_at(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def read_all(
-    paths: Sequence[Path], bank: MemoryBank, chunker: Chunker, *, workers: int = 0
-) -> Generator[Item, None, None]:
-    """What becomes of many files. Other processes read them if there are to be `workers` and the bank is a file."""
-    if not workers or bank.path is None:
-        for path in paths:
-            yield from read_chunks(path, bank, chunker)
-        return
-    with Workers(paths, bank.path, chunker, min(workers, len(paths))) as items:
-        yield from items
-
-
-class Workers:
-    """Processes that read files ahead of whoever iterates. Leaving the block ends them.
-
-    A thread a process hands it one file after another and takes what it sends. A process that dies, of a file that
-    takes all memory or brings a parser down, is replaced, and the file counts as skipped.
-
-    Args:
-        paths: the files.
-        bank: the bank file, which the processes look into for what is unchanged.
-        chunker: cuts the texts.
-        number: how many processes, at least 1.
-
-    Raises:
-        MBCError: from the iteration, if the processes cannot start or the bank cannot be read.
-    """
-
-    def __init__(self, paths: Sequence[Path], bank: Path, chunker: Chunker, number: int) -> None:
-        self._waiting = iter(paths)
-        self._taking = threading.Lock()
-        self._task = bank, chunker
-        self._items = _Ahead()
-        self._is_closed = threading.Event()
-        self._processes: list[multiprocessing.process.BaseProcess] = []
-        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(number)]
-
-    def __enter__(self) -> Iterator[Item]:
-        for thread in self._threads:
-            thread.start()
-        return self._taken()
-
-    def __exit__(self, *exception: object) -> None:
-        self._is_closed.set()
-        self._items.close()
-        for process in self._processes:
-            process.kill()
-        for thread in self._threads:
-            thread.join()
-        for process in self._processes:
-            process.join()
-
-    def _taken(self) -> Iterator[Item]:
-        running = len(self._threads)
-        while running:
-            item = self._items.take()
-            if item is None:
-                running -= 1
-            elif isinstance(item, BaseException):
-                raise item
-            else:
-                yield item
-
-    def _serve(self) -> None:
-        try:
-            connection = self._start()
-            while not self._is_closed.is_set() and (path := self._next()) is not None:
-                try:
-                    connection.send(path)
-                    while (item := _received(connection)) is not None:
-                        self._items.put(item)
-                except (EOFError, ConnectionError):
-                    if not self._is_closed.is_set():
-                        self._items.put(Skipped(shown(path), "ended the process that read it"))
-                        self._items.put(FileRead(bytes_at(path), frozenset()))
-                        connection = self._start()
-            connection.close()
-        except BaseException as error:
-            self._items.put(error)
-        finally:
-            self._items.put(None)
-
-    def _next(self) -> Path | None:
-        with self._taking:
-            return next(self._waiting, None)
-
-    def _start(self) -> Connection:
-        # Not forked: a fork of a process in which torch has threads may wait for ever for a lock of theirs.
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _interrupts_held():
-            process.start()
-        theirs.close()
-        self._processes.append(process)
-        try:
-            ours.send(self._task)  # not among the arguments: writing these to a process that is dead waits for ever
-            _received(ours)
-        except (EOFError, ConnectionError) as error:
-            raise MBCError(
-                "The processes that read files cannot start.",
-                hint='Use none (--workers 0); a script has to begin its work below `if __name__ == "__main__":`.',
-            ) from error
-        return ours
-
-
-class _Ahead:
-    """What was read ahead of its use. Who puts waits while there is enough."""
-
-    def __init__(self) -> None:
-        self._items: deque[Item | BaseException | None] = deque()
-        self._weight = 0
-        self._is_closed = False
-        self._changed = threading.Condition()
-
-    def put(self, item: Item | BaseException | None) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._weight < _AHEAD or self._is_closed)
-            self._items.append(item)
-            self._weight += _weight(item)
-            self._changed.notify_all()
-
-    def take(self) -> Item | BaseException | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._items)
-            item = self._items.popleft()
-            self._weight -= _weight(item)
-            self._changed.notify_all()
-            return item
-
-    def close(self) -> None:
-        """Let nobody wait any more."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-
-
-def _weight(item: Item | BaseException | None) -> int:
-    return len(item.chunks) if isinstance(item, Chunked) else 1
-
-
-def _received(connection: Connection) -> Item | None:
-    """The next thing a process sends; raises what it could not do."""
-    item: Item | BaseException | None = connection.recv()
-    if isinstance(item, BaseException):
-        raise item
-    return item
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """A process started inside begins with Ctrl-C blocked: it goes to all processes of a terminal, and would end one
-    that does not ignore it yet."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # its own start, with that of the first process, would unblock it
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _work(connection: Connection) -> None:
-    """A process's life: files in, what becomes of them out, until the other end goes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(EOFError, ConnectionError):
-        try:
-            path, chunker = connection.recv()
-            with MemoryBank.open(path, read_only=True) as bank:
-                connection.send(None)  # ready
-                while True:
-                    for item in read_chunks(connection.recv(), bank, chunker):
-                        connection.send(item)
-                    connection.send(None)
-        except (EOFError, ConnectionError):
-            raise
-        except Exception as error:  # the end of this process's world: the other one says it
-            connection.send(error)

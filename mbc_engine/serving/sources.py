@@ -8,8 +8,8 @@ from torch import Tensor
 
 from mbc_engine.bank import ReadableBank, StoredDocument
 from mbc_engine.documents import split_sentences
-from mbc_engine.model.mbc import TextEncoder
 from mbc_engine.model.ranking import Ranked
+from mbc_engine.model.text_encoder import TextEncoder
 from mbc_engine.serving.file_state import Files, State
 
 _FEWEST_WORDS: Final = 4

@@ -35,9 +35,19 @@ def watch(
     Each ingest gives its own events, `IngestFinished` last; only the first is done by `workers`. A path that goes is
     waited for. While another process writes to the bank, changes wait.
 
+    Args:
+        model: the bank's own model.
+        bank: where the codes go.
+        paths: files and folders.
+        ignore: as in `ingest`.
+        prune: as in `ingest`, each time that something has gone.
+        workers: as in `ingest`.
+        stop: set it to end.
+
     Raises:
         DataError: a path does not exist when it begins, or cannot be watched.
-        BankError, ModelMismatch: as `ingest`.
+        BankError: as `ingest`.
+        ModelMismatch: as `ingest`.
     """
     require_paths(paths, ignore)
     # A named file is watched by its folder: saving often puts another file in its place.

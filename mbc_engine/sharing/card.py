@@ -12,8 +12,8 @@ from typing import Final
 from mbc_engine.config import ConfidenceSettings, EncoderSettings
 from mbc_engine.events import Validated
 from mbc_engine.model_folder import EMBEDDED
-from mbc_engine.run_history import RunHistory, RunState
 from mbc_engine.sharing.inspection import SharedModel
+from mbc_engine.work.run_history import RunHistory, RunState
 
 # Stands in every card made here. A card without it is somebody's own, and is left alone.
 MARK: Final = "<!-- Written by mbc models push. Without this line, the card is yours and stays as it is. -->"
@@ -129,11 +129,11 @@ def _frozen(model: SharedModel) -> str:
 
 def _training(model: SharedModel, training: Training | None, author: str) -> str:
     settings = model.config.training
-    chosen = [
-        ("Settings", f"{settings.epochs} epochs, batches of {settings.batch_size} questions, "
-                     f"learning rate {settings.learning_rate:g}, {settings.precision}"),
-        ("Seed", str(settings.seed)),
-    ]  # fmt: skip
+    learned = (
+        f"{settings.epochs} epochs, batches of {settings.batch_size} questions, "
+        f"learning rate {settings.learning_rate:g}, {settings.precision}"
+    )
+    chosen = [("Settings", learned), ("Seed", str(settings.seed))]
     started = training.history.started if training else None
     if training is None or started is None:
         return (
@@ -203,13 +203,9 @@ def _code(text: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _bytes(bits: int) -> str:

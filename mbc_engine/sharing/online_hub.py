@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from socket import gaierror
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 from huggingface_hub.errors import (
@@ -114,7 +114,7 @@ def _meter(moved: Moved) -> Any:
         def __init__(self, *_: Any, initial: int = 0, **__: Any) -> None:
             self._done = initial
 
-        def __enter__(self) -> "Meter":
+        def __enter__(self) -> Self:
             return self
 
         def __exit__(self, *_: object) -> None:
@@ -145,7 +145,9 @@ def _told(repository: str, revision: str | None = None) -> Iterator[None]:
         raise _in_words(error, repository, revision) from error
 
 
-def _in_words(error: Exception, repository: str, revision: str | None) -> ModelError:
+def _in_words(  # noqa: PLR0911 - a table: one answer to each kind of error
+    error: Exception, repository: str, revision: str | None
+) -> ModelError:
     match error:
         case GatedRepoError():
             return ModelError(

@@ -18,7 +18,7 @@ from mbc_engine.sharing.contents import is_hub_id, require_repository
 from mbc_engine.sharing.hub import FilesMoved, Hub, HubFile, Listing
 from mbc_engine.sharing.inspection import SharedModel, inspect
 from mbc_engine.sharing.placing import put_in_place, restore
-from mbc_engine.work_lock import work_lock
+from mbc_engine.work.lock import work_lock
 
 # Hidden, so that what is not whole is no model to anybody.
 _INCOMING: Final = ".incoming"

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.errors import DataError
 from mbc_engine.metrics import shortest
 
 
@@ -23,16 +22,6 @@ class Batch:
     examples: list[int]
     documents: list[int]
     own: list[int]
-
-
-def require_examples(examples: Sequence[QAExample]) -> None:
-    """Make sure that there is something to train on.
-
-    Raises:
-        DataError: there is not.
-    """
-    if not examples:
-        raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
 
 
 class TrainingSet:

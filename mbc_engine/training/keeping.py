@@ -12,8 +12,8 @@ from mbc_engine.config import Config
 from mbc_engine.errors import ConfigError
 from mbc_engine.model.checkpoint import save_model
 from mbc_engine.model.mbc import MBC
-from mbc_engine.run_folder import LOCK, MODEL, clear_request
-from mbc_engine.work_lock import work_lock
+from mbc_engine.work.lock import work_lock
+from mbc_engine.work.run_folder import LOCK, MODEL, clear_request
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from accelerate.utils import (
 from torch import Tensor, distributed, nn
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.launch import is_launched
+from mbc_engine.training.launch import is_launched
 
 # One process may compute the states of a large dataset, or write a checkpoint, while the others wait.
 _PATIENCE: Final = timedelta(days=1)

@@ -5,8 +5,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.run_folder import Request, request_in
 from mbc_engine.training.processes import Processes
+from mbc_engine.work.run_folder import Request, request_in
 
 
 class Coming(IntEnum):

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from mbc_engine.events import StatesCached
 from mbc_engine.model.digest import state_digest
-from mbc_engine.model.mbc import TextEncoder
+from mbc_engine.model.text_encoder import TextEncoder
+from mbc_engine.whole_file import make_private_folder
 
 
 class TextStates(Protocol):
@@ -67,7 +68,7 @@ class CachedStates:
 
     def fill(self) -> Iterator[StatesCached]:
         """Compute the missing states."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._path.parent)
         row_bytes = 2 * self._width
         # A second training on the same texts waits for the first to have computed them.
         with FileLock(self._path.with_suffix(".lock")), self._path.open("ab") as file:
@@ -100,3 +101,8 @@ class CachedStates:
         ids, mask = self._encoder.tokenize([self._texts[index] for index in batch])
         states = self._encoder.amortizer.contextualise(ids, mask)
         file.write(states[mask.bool()].half().cpu().numpy().tobytes())
+
+
+def text_states(encoder: TextEncoder, texts: Sequence[str], cache: Path) -> TextStates:
+    """Cached in a folder for a frozen encoder, computed in each step for one that trains."""
+    return CachedStates(encoder, texts, cache) if encoder.is_frozen else LiveStates(encoder, texts)

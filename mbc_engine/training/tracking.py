@@ -1,6 +1,7 @@
 """A training's figures for TensorBoard, Weights & Biases and other trackers, by way of accelerate."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,9 +32,14 @@ def require_trackers(names: Sequence[str]) -> None:
             )
 
 
-def start_trackers(accelerator: Accelerator, config: Config, run: Path) -> None:
-    """Begin to track a run under its folder's name, with its settings."""
+@contextmanager
+def tracked(accelerator: Accelerator, config: Config, run: Path) -> Iterator[None]:
+    """Inside, a run is tracked under its folder's name, with its settings."""
     accelerator.init_trackers(run.name, config=_flat(config.model_dump()), init_kwargs={"wandb": {"dir": str(run)}})
+    try:
+        yield
+    finally:
+        accelerator.end_training()
 
 
 def track(accelerator: Accelerator, event: Event) -> None:

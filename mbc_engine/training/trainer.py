@@ -3,23 +3,22 @@
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 
-from mbc_engine.config import Config, TrainingSettings, parse_config
+from mbc_engine.config import Config
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.spacing import evenly_spaced
-from mbc_engine.errors import ConfigError
-from mbc_engine.event_log import EventLog
 from mbc_engine.events import (
     CheckpointSaved,
     CodesReset,
     Event,
     QuantisationStarted,
+    StatesCached,
     TrainFinished,
     TrainPaused,
     TrainResumed,
@@ -27,27 +26,32 @@ from mbc_engine.events import (
     TrainStopped,
     Validated,
 )
-from mbc_engine.metrics import Scores
 from mbc_engine.model.answer_chunks import within_window
 from mbc_engine.model.builder import build, load_pretrained, trainable_parameters
 from mbc_engine.model.checkpoint import load_into
 from mbc_engine.model.compiling import compile_parts
 from mbc_engine.model.gradient_checkpointing import checkpoint_layers
-from mbc_engine.model.mbc import TextEncoder
-from mbc_engine.model.scoring import ask_all, score
-from mbc_engine.run_folder import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED
-from mbc_engine.training.clipping import clip_gradients
-from mbc_engine.training.data import Batch, TrainingSet, require_examples
+from mbc_engine.training.data import Batch, TrainingSet
 from mbc_engine.training.keeping import at_work, keep_model, recover_model
-from mbc_engine.training.objective import Losses, Objective
+from mbc_engine.training.objective import Objective
+from mbc_engine.training.optimising import adam, learning_rate, optimiser_step
 from mbc_engine.training.processes import Made, Processes, processes_on
 from mbc_engine.training.report import report
+from mbc_engine.training.requirements import (
+    require_examples,
+    require_learned_vectors,
+    require_live_encoders,
+    require_no_run,
+)
 from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
 from mbc_engine.training.steering import Coming, Steering
-from mbc_engine.training.texts import CachedStates, LiveStates, TextStates
-from mbc_engine.training.tracking import require_trackers, start_trackers, track
+from mbc_engine.training.texts import CachedStates, text_states
+from mbc_engine.training.tracking import require_trackers, track, tracked
 from mbc_engine.training.usage_report import UsageReport
+from mbc_engine.training.validation import validate
 from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca
+from mbc_engine.work.event_log import EventLog
+from mbc_engine.work.run_folder import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED
 
 # How long the end of a pause may go unnoticed.
 _PAUSE_SECONDS: Final = 0.2
@@ -93,49 +97,23 @@ def train(
     """
     require_trackers(trackers)
     require_learned_vectors(config, start)
-    if not resume and ((run / EVENTS).exists() or (run / SNAPSHOT).exists()):  # before any process can write there
-        raise ConfigError(f"{run} holds a run already.", hint="Go on with --resume, or choose another --run.")
+    if not resume:
+        require_no_run(run)  # before any process can write there
     processes = processes_on(device, trackers=trackers, folder=run / TRACKED)
+    training = _Training(config, examples, validation, run, cache, start, processes, stop)
     accelerator = processes.accelerator
     if not processes.is_main:
-        for _ in _Training(config, examples, validation, run, cache, start, processes, stop).events(None):
+        for _ in training.events(None):
             pass
         accelerator.end_training()
         return
-    training = _Training(config, examples, validation, run, cache, start, processes, stop)
     with at_work(run):
         (run / CONFIG).write_text(config.to_toml())
-        start_trackers(accelerator, config, run)
-        log = EventLog(run / EVENTS)
-        try:
+        with tracked(accelerator, config, run), closing(EventLog(run / EVENTS)) as log:
             for event in training.events(log):
                 log.append(event)
                 track(accelerator, event)
                 yield event
-        finally:
-            log.close()
-            accelerator.end_training()
-
-
-def require_learned_vectors(config: Config, start: Path | None) -> None:
-    """Make sure that neither the settings nor the model to start from is of the kind that remembers words.
-
-    Args:
-        config: the settings.
-        start: a model folder; None for none.
-
-    Raises:
-        ConfigError: one of them is; a training from questions alone does not make such models.
-    """
-    models = {"The model to train": config.model}
-    if start is not None:
-        models[f"The model in {start}"] = parse_config((start / CONFIG).read_text(), str(start / CONFIG)).model
-    for what, settings in models.items():
-        if settings.words is not None:
-            raise ConfigError(
-                f"{what} remembers words; such a model is made by recipes/mini.",
-                hint="Train a model of learned vectors, with one of the presets: mbc train --list-presets",
-            )
 
 
 class _Training:
@@ -156,7 +134,7 @@ class _Training:
         self.processes, self.steering = processes, Steering(processes, run, stop or threading.Event())
         require_examples(examples)
         if processes.shards:
-            _require_live_encoders(config)
+            require_live_encoders(config)
         self.validation = evenly_spaced(validation, self.settings.validation_questions)
         self.began = time.monotonic()
         torch.manual_seed(self.settings.seed)
@@ -174,23 +152,17 @@ class _Training:
         self.data = TrainingSet(within_window(examples, self.model.documents.chunker))
         if self.model.is_warming_up:
             require_enough(self.model.require_learned_codebook(), len(self.data.documents))
-        self.documents = _states(self.model.documents, self.data.documents, cache)
-        self.questions = _states(self.model.questions, self.data.questions, cache)
+        self.documents = text_states(self.model.documents, self.data.documents, cache)
+        self.questions = text_states(self.model.questions, self.data.questions, cache)
         self.objective = Objective(self.model, self.data, self.documents, self.questions, self.settings, processes)
-        self.optimizer = processes.prepare(self.objective, self._adam(), self.model.learned_codebook)
+        self.optimizer = processes.prepare(
+            self.objective, adam(self.model, self.settings.learning_rate), self.model.learned_codebook
+        )
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
         self.progress = Progress(0, -1.0, self.model.is_quantising, 0, 0.0)
         self.usage = UsageReport(run)
         self.fresh_start = start is None
-
-    def _adam(self) -> torch.optim.Optimizer:
-        """Adam for whatever trains; the codebook is a group of its own, since it is never held in parts."""
-        codebook = self.model.learned_codebook
-        books = None if codebook is None else codebook.books
-        others = [value for value in self.model.parameters() if value.requires_grad and value is not books]
-        groups = [{"params": others}, *([] if books is None else [{"params": [books]}])]
-        return torch.optim.Adam(groups, lr=self.settings.learning_rate)
 
     def events(self, log: EventLog | None) -> Iterator[Event]:
         """Everything that happens, until the last epoch or a stop; `log` is the main process's, which alone writes."""
@@ -205,46 +177,52 @@ class _Training:
         if self.steering.coming() is Coming.STOP:
             yield self._stopped()
             return
-        for texts in (self.documents, self.questions):
-            for _ in texts.fill() if isinstance(texts, CachedStates) and log is None else ():
+        if log is None:
+            for _ in self._states():
                 pass  # on another machine they may still have to be computed
         if self.settings.pca_start and self.fresh_start and not is_resumed:
-            torch.manual_seed(self.settings.seed)
-            start_from_pca(self.model, self.documents, len(self.data.documents))
-            for side in (self.model.documents, self.model.questions):
-                self.processes.agree_on(side.amortizer)
-            self._centre()
-        yield TrainStarted(
-            self.progress.step,
-            self.total_steps,
-            len(self.data),
-            len(self.data.documents),
-            trainable_parameters(self.model),
-        )
+            self._start_from_pca()
+        sizes = len(self.data), len(self.data.documents), trainable_parameters(self.model)
+        yield TrainStarted(self.progress.step, self.total_steps, *sizes)
         self.saved = time.monotonic()
         for epoch in range(self.progress.step // self.steps_per_epoch, self.settings.epochs):
-            skip = self.progress.step - epoch * self.steps_per_epoch
-            order = self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip)
-            for batch in order:
-                yield from self._step(epoch, batch)
-                self._show_usage()
-                if self.progress.step == (epoch + 1) * self.steps_per_epoch:
-                    break  # An epoch's last snapshot comes after its validation, which a resumed run would skip.
-                if (yield from self._rests(log)):
-                    return
-            yield from self._validate(epoch)
-            if (yield from self._rests(log, is_due=True)):
+            if (yield from self._epoch(epoch, log)):
                 return
         self._show_usage(at_once=True)
         yield TrainFinished(self.progress.step, round(self._seconds(), 1), str(self.run / MODEL))
 
-    def _filled_states(self) -> Iterator[Event]:
-        """Compute the states of frozen encoders, as long as nothing else is asked for."""
+    def _states(self) -> Iterator[StatesCached]:
+        """Compute the states of frozen encoders that are not on the disk."""
         for texts in (self.documents, self.questions):
-            for event in texts.fill() if isinstance(texts, CachedStates) else ():
-                yield event
-                if self.steering.asked() is Coming.STOP:
-                    return
+            if isinstance(texts, CachedStates):
+                yield from texts.fill()
+
+    def _filled_states(self) -> Iterator[Event]:
+        """The same, as long as nothing else is asked for."""
+        for event in self._states():
+            yield event
+            if self.steering.asked() is Coming.STOP:
+                return
+
+    def _start_from_pca(self) -> None:
+        torch.manual_seed(self.settings.seed)
+        start_from_pca(self.model, self.documents, len(self.data.documents))
+        for side in (self.model.documents, self.model.questions):
+            self.processes.agree_on(side.amortizer)
+        self._centre()
+
+    def _epoch(self, epoch: int, log: EventLog | None) -> Generator[Event, None, bool]:
+        """What is left of an epoch; True ends the training."""
+        skip = self.progress.step - epoch * self.steps_per_epoch
+        for batch in self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip):
+            yield from self._step(epoch, batch)
+            self._show_usage()
+            if self.progress.step == (epoch + 1) * self.steps_per_epoch:
+                break  # An epoch's last snapshot comes after its validation, which a resumed run would skip.
+            if (yield from self._rests(log)):
+                return True
+        yield from self._validate(epoch)
+        return (yield from self._rests(log, is_due=True))
 
     def _rests(self, log: EventLog | None, *, is_due: bool = False) -> Generator[Event, None, bool]:
         """A snapshot, if one is due or something is asked for, and what is asked for; True ends the training."""
@@ -284,41 +262,22 @@ class _Training:
             self.usage.show(self.model, self.progress.step, at_once=at_once)
 
     def _step(self, epoch: int, batch: Batch) -> Iterator[Event]:
-        """One optimiser step of `accumulate` forward passes."""
-        settings, model, step, processes = self.settings, self.model, self.progress.step, self.processes
+        """The beginning of quantisation, if it is due, and a step."""
+        model, step, processes = self.model, self.progress.step, self.processes
         self._seed()
-        if model.is_warming_up and step >= int(self.total_steps * settings.quantise_from):
+        if model.is_warming_up and step >= int(self.total_steps * self.settings.quantise_from):
             self._centre()
             fitted_to = self._calmly(fit_codebook, model, self.documents, len(self.data.documents))
             processes.agree_on(model.require_learned_codebook())
             yield QuantisationStarted(step, fitted_to)
         began = time.monotonic()
-        rate = learning_rate(step, self.total_steps, settings)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        model.train()
-        chance = self._seed(processes.rank)
-        parts: list[tuple[Losses, int]] = []
-        resets, passes = 0, list(_parts(batch.examples, settings.accumulate))
-        for number, part in enumerate(passes, 1):
-            with nullcontext() if number == len(passes) else processes.without_exchange():
-                with self._autocast():
-                    losses = processes.inside(self.objective, self.data.batch(part), chance)
-                if losses.codes is not None and losses.residuals is not None:
-                    codebook = model.require_learned_codebook()
-                    codebook.update_usage(losses.codes)
-                    resets += codebook.reset_dead(losses.residuals, chance) if settings.reset_codes else 0
-                # Gradients become the mean over the processes, whose losses add up.
-                processes.accelerator.backward(losses.total * (processes.count * len(part) / len(batch.examples)))
-            parts.append((losses, len(part)))
-        clip_gradients(model.parameters(), settings.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        rate = learning_rate(step, self.total_steps, self.settings)
+        stepped = optimiser_step(self.objective, self.optimizer, batch, self._seed(processes.rank), rate=rate)
         self.progress = replace(self.progress, step=step + 1)
-        if resets:
-            yield CodesReset(step, resets)
         speed = len(batch.examples) / (time.monotonic() - began)
-        yield report(parts, processes, step=step + 1, epoch=epoch, model=model, rate=rate, speed=speed)
+        if stepped.resets:
+            yield CodesReset(step, stepped.resets)
+        yield report(stepped.parts, processes, step=step + 1, epoch=epoch, model=model, rate=rate, speed=speed)
 
     def _validate(self, epoch: int) -> Iterator[Event]:
         """EM and F1 on the validation questions; the best model so far becomes `run/model`, none in a warm start."""
@@ -327,12 +286,7 @@ class _Training:
             if not self.model.is_warming_up:
                 keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
             return
-        self.model.eval()
-        share = self.processes.share(len(self.validation))
-        # Stand-ins are asked too: with parameters in parts, all processes have to take the same steps.
-        asked = [self.validation[place] for place in share.places]
-        outcomes = self._calmly(lambda: list(ask_all(self.model, self.validation, asked=asked)))
-        scores = self._pooled(score(outcomes[: share.own]))
+        scores = validate(self.model, self.validation, self.processes)
         is_best = not self.model.is_warming_up and scores.f1 > self.progress.best_f1
         if is_best:
             self.progress = replace(self.progress, best_f1=scores.f1)
@@ -348,15 +302,6 @@ class _Training:
             round(scores.first_source, 3),
             is_best,
         )
-
-    def _pooled(self, scores: Scores) -> Scores:
-        """The scores of all processes' questions from those of this one's."""
-        if self.processes.count == 1:
-            return scores
-        names = [name for name in vars(scores) if name != "questions"]
-        sums = [getattr(scores, name) * scores.questions for name in names]
-        questions, *pooled = self.processes.summed([scores.questions, *sums])
-        return Scores(int(questions), **{name: value / questions for name, value in zip(names, pooled, strict=True)})
 
     def _seed(self, rank: int = 0) -> torch.Generator:
         """Make what follows draw the same random numbers whenever this step is done.
@@ -398,35 +343,3 @@ class _Training:
 
     def _seconds(self) -> float:
         return self.progress.seconds + time.monotonic() - self.began
-
-    def _autocast(self) -> AbstractContextManager[None]:
-        return torch.autocast(self.processes.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16")
-
-
-def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
-    """Linear warm-up over the first share of the steps, then constant (paper, section 4.3.1)."""
-    warmup = max(1, round(total * settings.warmup))
-    return settings.learning_rate * min(1.0, (step + 1) / warmup)
-
-
-def _require_live_encoders(config: Config) -> None:
-    """Make sure that nothing is computed beside the steps that all processes take together, as FSDP wants it.
-
-    Raises:
-        ConfigError: states of a frozen encoder would be, or their principal components.
-    """
-    if config.model.documents.frozen or config.model.questions.frozen or config.training.pca_start:
-        raise ConfigError(
-            "Frozen encoders and training.pca_start do not go with FSDP.",
-            hint="Launch without FSDP, or train the encoders.",
-        )
-
-
-def _states(encoder: TextEncoder, texts: list[str], cache: Path) -> TextStates:
-    """Cached for a frozen encoder, computed in each step for one that trains."""
-    return CachedStates(encoder, texts, cache) if encoder.is_frozen else LiveStates(encoder, texts)
-
-
-def _parts(examples: list[int], count: int) -> list[list[int]]:
-    size = -(-len(examples) // count)
-    return [examples[start : start + size] for start in range(0, len(examples), size)]

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from mbc_engine.model.mbc import MBC
-from mbc_engine.run_folder import write_usage
 from mbc_engine.slow_down import SlowDown
+from mbc_engine.work.run_folder import write_usage
 
 _EVERY: Final = 1.0
 # Of the time, at most. Writing waits for the disk, and how long that takes depends on the disk.

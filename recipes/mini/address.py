@@ -8,7 +8,6 @@ articles of SQuAD's training set are held out: the settings were chosen on their
 Runs unchanged on a GPU (`--device cuda`).
 """
 
-import argparse
 import json
 import lzma
 import random
@@ -19,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from encoder import ENCODER
+from options import begin, stage_parser
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
@@ -27,7 +28,6 @@ from mbc_engine.model.address import Address
 from mbc_engine.model.amortizer import mean_pooled
 from mbc_engine.model.encoders import Encoder, load_encoder
 
-ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 QA_SETS = ("squad_train_part", "archivalqa_like", "squadshifts_reddit", "squadshifts_amazon")
 HELD_OUT = (
     "2008_Sichuan_earthquake",
@@ -50,10 +50,10 @@ class Asked:
     about: list[int]
 
 
-def asked(data: Path, name: str, wanted: Callable[[str], bool] = lambda title: True) -> Asked:
-    """A QA set's paragraphs, each once, and questions; of the titles that are wanted."""
+def asked(data: Path, name: str, wanted: Callable[[str], bool] | None = None) -> Asked:
+    """A QA set's paragraphs, each once, and questions; of all titles or those that are wanted."""
     with lzma.open(data / "qa" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
-        rows = [row for row in map(json.loads, file) if wanted(row["title"])]
+        rows = [row for row in map(json.loads, file) if wanted is None or wanted(row["title"])]
     places = {text: place for place, text in enumerate(dict.fromkeys(row["text"] for row in rows))}
     return Asked(list(places), [row["question"].strip() for row in rows], [places[row["text"]] for row in rows])
 
@@ -152,21 +152,13 @@ def fit_scale(address: Address, documents: Tensor, questions: Tensor, about: Ten
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
     parser.add_argument(
         "--parts", type=int, default=4, help=f"of Wikipedia, {ARTICLES_IN_PART} articles each; up to 11"
     )
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--iterations", type=int, default=20, help="of k-means")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    args.out.mkdir(parents=True, exist_ok=True)
+    args = begin(parser)
     vectors = Vectors(args.out, args.device)
 
     long = [article for article in articles(args.data, 0, 1, 2) if len(article) > 4000]

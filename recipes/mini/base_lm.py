@@ -1,4 +1,4 @@
-"""Stage 2 of `mini`: the base LM, a small GPT-2 pretrained on the corpus of stage 1.
+"""Stage 1 of `mini`, continued: the base LM, a small GPT-2 pretrained on what `corpus.py` wrote.
 
     python recipes/mini/base_lm.py --corpus build/mini --out build/mini/base
 
@@ -7,28 +7,20 @@ when run again. Runs unchanged on a GPU (`--device cuda`).
 """
 
 import argparse
-import json
-import math
 import shutil
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from corpus import END
+from options import begin, stage_parser
 from tokenizers import Tokenizer
 from torch.nn import functional
+from training import Checkpoint, warm_cosine
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-END = "<|endoftext|>"
-
-
-def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
-    """Linear warm-up, then half a cosine down to a tenth of the peak."""
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    progress = (step - warmup) / max(1, steps - warmup)
-    return peak * (0.1 + 0.45 * (1 + math.cos(math.pi * progress)))
+POSITIONS = 512
 
 
 def batch(tokens: np.ndarray, step: int, seed: int, size: int, window: int) -> torch.Tensor:
@@ -49,69 +41,15 @@ def next_token_loss(model: GPT2LMHeadModel, ids: torch.Tensor, rows: int = 512) 
     return torch.stack(losses).sum() / len(targets)
 
 
-class Checkpoint:
-    """Weights, Adam moments and the step in one safetensors file, replaced atomically."""
-
-    def __init__(self, path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        self.path, self.model, self.optimizer = path, model, optimizer
-
-    def save(self, step: int) -> None:
-        tensors = {f"model.{name}": value for name, value in self.model.named_parameters()}
-        for index, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
-        partial = self.path.with_suffix(".partial")
-        save_file({name: value.detach().contiguous() for name, value in tensors.items()}, partial, {"step": str(step)})
-        partial.rename(self.path)
-
-    def load(self) -> int:
-        """The step to go on from, 0 without a checkpoint."""
-        if not self.path.exists():
-            return 0
-        with self.path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        tensors = load_file(self.path)
-        with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(tensors[f"model.{name}"])
-        state: dict[int, dict[str, torch.Tensor]] = {}
-        for name, value in tensors.items():
-            if name.startswith("optimizer."):
-                _, index, key = name.split(".")
-                state.setdefault(int(index), {})[key] = value
-        self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
-        return int(header["__metadata__"]["step"])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=1400)
-    parser.add_argument("--batch", type=int, default=48)
-    parser.add_argument("--part", type=int, default=16, help="sequences in one forward pass")
-    parser.add_argument("--window", type=int, default=128)
-    parser.add_argument("--width", type=int, default=192)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--heads", type=int, default=6)
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
-    parser.add_argument("--save-every", type=int, default=250)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    args.out.mkdir(parents=True, exist_ok=True)
-
-    tokens = np.memmap(args.corpus / "tokens.bin", dtype=np.uint16, mode="r")
-    tokenizer = Tokenizer.from_file(str(args.corpus / "tokenizer.json"))
+def small_gpt2(tokenizer: Tokenizer, *, width: int, layers: int, heads: int) -> GPT2LMHeadModel:
+    """An untrained one."""
     end = tokenizer.token_to_id(END)
     config = GPT2Config(
         vocab_size=tokenizer.get_vocab_size(),
-        n_positions=512,
-        n_embd=args.width,
-        n_layer=args.layers,
-        n_head=args.heads,
+        n_positions=POSITIONS,
+        n_embd=width,
+        n_layer=layers,
+        n_head=heads,
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
@@ -121,15 +59,19 @@ def main() -> None:
         activation_function="gelu_pytorch_tanh",
         attn_implementation="eager",
     )
-    model = GPT2LMHeadModel(config).to(args.device)
-    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.05)
-    checkpoint = Checkpoint(args.out / "training.safetensors", model, optimizer)
-    first = checkpoint.load()
+    return GPT2LMHeadModel(config)
 
+
+def learn(model: GPT2LMHeadModel, args: argparse.Namespace) -> None:
+    """Train from the last checkpoint on, saving as it goes."""
+    tokens = np.memmap(args.corpus / "tokens.bin", dtype=np.uint16, mode="r")
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.05)
+    checkpoint = Checkpoint(args.out / "training.safetensors", dict(model.named_parameters()), optimizer)
+    first = checkpoint.load() or 0
     started, total = time.monotonic(), 0.0
     for step in range(first, args.steps):
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, args.steps, args.learning_rate, warmup=100)
+            group["lr"] = args.learning_rate * warm_cosine(step, args.steps, warmup=100, least=0.1)
         ids = batch(tokens, step, args.seed, args.batch, args.window).to(args.device)
         for part in ids.split(args.part):
             with torch.autocast(args.device, torch.bfloat16):
@@ -146,9 +88,27 @@ def main() -> None:
         if (step + 1) % args.save_every == 0 or step + 1 == args.steps:
             checkpoint.save(step + 1)
 
+
+def main() -> None:
+    parser = stage_parser(__doc__, "out", "threads", "device", "seed")
+    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=1400)
+    parser.add_argument("--batch", type=int, default=48)
+    parser.add_argument("--part", type=int, default=16, help="sequences in one forward pass")
+    parser.add_argument("--window", type=int, default=128)
+    parser.add_argument("--width", type=int, default=192)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=6)
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--save-every", type=int, default=250)
+    args = begin(parser)
+
+    tokenizer = Tokenizer.from_file(str(args.corpus / "tokenizer.json"))
+    model = small_gpt2(tokenizer, width=args.width, layers=args.layers, heads=args.heads).to(args.device)
+    learn(model, args)
     model.save_pretrained(args.out)
     PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=END, bos_token=END, pad_token=END, model_max_length=512
+        tokenizer_object=tokenizer, eos_token=END, bos_token=END, pad_token=END, model_max_length=POSITIONS
     ).save_pretrained(args.out)
     shutil.copy(args.corpus / "tokenizer.json", args.out / "tokenizer.json")
 

@@ -7,7 +7,6 @@ world. Writes `tokenizer.json` (byte-level BPE, digits one by one) and `tokens.b
 <|endoftext|>, in a seeded random order). Nothing of a validation or test set is read. Done stages are skipped.
 """
 
-import argparse
 import itertools
 import json
 import lzma
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from options import stage_parser
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from mbc_engine.datasets import newswire
@@ -79,13 +79,10 @@ def train_tokenizer(texts: list[str], size: int) -> Tokenizer:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = stage_parser(__doc__, "data", "out", "seed")
     parser.add_argument("--vocabulary", type=int, default=8192)
     parser.add_argument("--wikipedia-bytes", type=int, default=60_000_000)
     parser.add_argument("--stories", type=int, default=30_000)
-    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
 

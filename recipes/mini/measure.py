@@ -10,7 +10,6 @@
   of 64 made-up news stories.
 """
 
-import argparse
 import random
 import statistics
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from address import OTHERS, articles, paragraphs
+from options import stage_parser
 
 from mbc_engine import MBC, Recall, ingest, load_model, open_bank
 from mbc_engine.bank import count, perplexity
@@ -30,7 +30,8 @@ from mbc_engine.datasets.newswire import stories
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.model.code_memory import shape_of
 from mbc_engine.model.scoring import memorise_documents
-from mbc_engine.model.span_reader import Span, SpanReader, load_span_reader
+from mbc_engine.model.span_reader import Span, SpanReader
+from mbc_engine.model.span_reader_folder import load_span_reader
 from mbc_engine.model_folder import READER, find_model
 from mbc_engine.serving.ask import CHUNKS_READ
 from mbc_engine.serving.read_answer import log_priors
@@ -114,11 +115,10 @@ def measure_time(model: MBC, folder: Path, questions: Sequence[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser = stage_parser(__doc__, "data", "threads")
     parser.add_argument("--model", default="mini")
     parser.add_argument("--only", nargs="+", default=["routing", "reading", "codes", "time"])
-    parser.add_argument("--threads", type=int, default=2)
+    parser.set_defaults(threads=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     model = load_model(args.model)

@@ -4,11 +4,11 @@ python recipes/mini/package.py --memory build/mini/memory --address build/mini/a
     --rarity build/mini/rarity.safetensors --reader build/mini/reader --out mbc_engine/models/mini
 """
 
-import argparse
 import shutil
 from pathlib import Path
 
 import torch
+from options import stage_parser
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -16,19 +16,18 @@ from mbc_engine.config import parse_config
 from mbc_engine.model.base import EMBEDDED
 from mbc_engine.model.builder import build, load_pretrained
 from mbc_engine.model.checkpoint import load_trained_state, save_model
-from mbc_engine.model.span_reader import load_span_reader, save_span_reader
+from mbc_engine.model.span_reader_folder import load_span_reader, save_span_reader
 from mbc_engine.model_folder import ADAPTER, READER
 
 SETTINGS = Path(__file__).with_name("model.toml")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = stage_parser(__doc__, "out")
     parser.add_argument("--memory", type=Path, required=True, help="what memory.py made")
     parser.add_argument("--address", type=Path, required=True, help="what address.py made")
     parser.add_argument("--rarity", type=Path, required=True, help="what rarity.py made")
     parser.add_argument("--reader", type=Path, help="what reader.py made; without it, mini has no reader")
-    parser.add_argument("--out", type=Path, required=True, help="the package's folder for it")
     args = parser.parse_args()
 
     base = args.out / "steered"

@@ -5,12 +5,11 @@
 The inverse document frequency (Robertson and Spärck Jones, 1976) over paragraphs of Wikipedia, divided by its largest.
 """
 
-import argparse
 import random
-from pathlib import Path
 
 import torch
 from address import articles, paragraphs
+from options import stage_parser
 from safetensors.torch import save_file
 from transformers import AutoTokenizer
 
@@ -18,12 +17,7 @@ PARAGRAPHS = 20_000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--base", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = stage_parser(__doc__, "data", "base", "out", "seed").parse_args()
     tokenizer = AutoTokenizer.from_pretrained(args.base)
     chance = random.Random(args.seed)
     lines = [line for article in articles(args.data, 0, 1, 2) for line in paragraphs(article, chance, 4, 1500)]

@@ -1,11 +1,11 @@
-"""Stage 5 of `mini`: the reader, low-rank changes to the frozen encoder and a head that finds answers in passages.
+"""Stage 3 of `mini`: the reader, low-rank changes to the frozen encoder and a head that finds answers in passages.
 
     python recipes/mini/reader.py --data ../shared/data --out build/mini/reader-1
     python recipes/mini/reader.py --data ../shared/data --out build/mini/reader --start build/mini/reader-1 \\
         --learning-rate 4e-4 --seed 1
 
 Learns from short sentences first, then from paragraphs of other domains, last from SQuAD; a sixteenth of the articles
-is held out, for the figures it prints and for stage 6. The folder it writes is one that `load_span_reader` opens.
+is held out, for the figures it prints and for `reader_calibration.py`. The folder it writes is one that `load_span_reader` opens.
 Interrupted, it goes on from its last checkpoint when run again. Runs unchanged on a GPU (`--device cuda`). Nothing of
 a validation or test set is read.
 """
@@ -18,16 +18,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from encoder import ENCODER
+from options import begin, stage_parser
 from reader_data import Example, Row, Stage, Tokens, WrongPassages, batches, examples, is_held_out, read_rows
-from safetensors import safe_open
 from torch import Tensor, nn
+from training import Checkpoint
 
 from mbc_engine.metrics import compare
 from mbc_engine.model.encoders import Encoder, load_encoder
-from mbc_engine.model.span_reader import SpanReader, SpanScores, adapt, load_into, save_span_reader, trained_parameters
-from mbc_engine.model.tensor_file import write_tensors
+from mbc_engine.model.span_reader import SpanReader, SpanScores, adapt, trained_parameters
+from mbc_engine.model.span_reader_folder import load_into, save_span_reader
 
-ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 CURRICULUM = (
     Stage(("qamr_dev",), 64, share=0.5),
     Stage(("squadshifts_reddit", "squadshifts_amazon"), 72),
@@ -52,36 +53,6 @@ def span_loss(scores: SpanScores, golds: Sequence[Sequence[tuple[int, int]]], st
 def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
     """Linear up, then linear down to nothing."""
     return peak * min((step + 1) / warmup, (steps - step) / (steps - warmup))
-
-
-class Checkpoint:
-    """What is trained, Adam's moments and the step in one safetensors file, replaced at once."""
-
-    def __init__(self, path: Path, reader: SpanReader, optimizer: torch.optim.Optimizer) -> None:
-        self.path, self.optimizer = path, optimizer
-        self.parameters = trained_parameters(reader)
-
-    def save(self, step: int) -> None:
-        tensors = {f"model.{name}": value.detach().contiguous() for name, value in self.parameters.items()}
-        for index, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
-        write_tensors(self.path, tensors, {"step": str(step)})
-
-    def load(self) -> int:
-        """The step to go on from, 0 without a checkpoint."""
-        if not self.path.exists():
-            return 0
-        state: dict[int, dict[str, Tensor]] = {}
-        with safe_open(self.path, framework="pt") as file, torch.no_grad():
-            step = int(file.metadata()["step"])
-            for name in file.keys():  # noqa: SIM118
-                if name.startswith("model."):
-                    self.parameters[name.removeprefix("model.")].copy_(file.get_tensor(name))
-                else:
-                    _, index, key = name.split(".")
-                    state.setdefault(int(index), {})[key] = file.get_tensor(name)
-        self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
-        return step
 
 
 def figures(reader: SpanReader, rows: Sequence[Row]) -> tuple[float, float]:
@@ -128,10 +99,10 @@ def learn(
     reader: SpanReader, plan: Sequence[Sequence[Example]], held_out: Sequence[Row], args: argparse.Namespace
 ) -> None:
     """Train from the last checkpoint on, saving as it goes."""
-    parameters = list(trained_parameters(reader).values())
-    optimizer = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=0.01)
-    checkpoint = Checkpoint(args.out / "training.safetensors", reader, optimizer)
-    first = checkpoint.load()
+    trained = trained_parameters(reader)
+    optimizer = torch.optim.AdamW(trained.values(), betas=(0.9, 0.98), weight_decay=0.01)
+    checkpoint = Checkpoint(args.out / "training.safetensors", trained, optimizer)
+    first = checkpoint.load() or 0
     started, losses, seen = time.monotonic(), [], 0
     for step, batch in enumerate(plan[first:], first):
         for group in optimizer.param_groups:
@@ -139,7 +110,7 @@ def learn(
         pairs = reader.pair([item.question for item in batch], [item.window for item in batch])
         loss = span_loss(reader(pairs), [item.golds for item in batch], pairs.starts)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
@@ -165,9 +136,7 @@ def meet(reader: SpanReader, start: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
     parser.add_argument("--start", type=Path, help="a reader to go on from by the last stage; their mean is kept")
     parser.add_argument("--rank", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
@@ -177,13 +146,7 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=384)
     parser.add_argument("--longest", type=int, default=24, help="most tokens of an answer")
     parser.add_argument("--save-every", type=int, default=250)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    args.out.mkdir(parents=True, exist_ok=True)
+    args = begin(parser)
 
     encoder = load_encoder(ENCODER, device=args.device)
     # Fused attention is slow to go back through on a CPU: 2,000 tokens a second in bfloat16, 2,800 with the plain one.

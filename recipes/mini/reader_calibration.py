@@ -1,13 +1,12 @@
-"""Stage 6 of `mini`: how much the reader heeds the routing, and when it says that there is no answer.
+"""Stage 3 of `mini`, continued: how much the reader heeds the routing, and when it says that there is no answer.
 
     python recipes/mini/reader_calibration.py --data ../shared/data --reader build/mini/reader
 
-Takes questions of training sets that stage 5 held out or never read, each with the five paragraphs of its set whose
+Takes questions of training sets that the reader never learnt from, each with the five paragraphs of its set whose
 sentence vectors are nearest. Chooses the weight of the prior with which most answers are right, then the threshold with
 which the reader is right most often when half the questions have lost the right paragraph. Changes `reader.toml` alone.
 """
 
-import argparse
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from reader_data import Row, is_held_out, read_rows, sentence_vectors
+from encoder import sentence_vectors
+from options import stage_parser
+from reader_data import Row, is_held_out, read_rows
 
 from mbc_engine.metrics import compare
 from mbc_engine.model.encoders import Encoder, load_encoder
-from mbc_engine.model.span_reader import SpanReader, load_span_reader, save_span_reader
+from mbc_engine.model.span_reader import SpanReader
+from mbc_engine.model.span_reader_folder import load_span_reader, save_span_reader
 
 # Questions that say what they are about; those on reviews and posts ("What size is it?") cannot be routed.
 SETS = ("squad_train_part", "archivalqa_like")
@@ -106,14 +108,10 @@ def best_threshold(every: Sequence[Sequence[Choice]], weight: float) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser = stage_parser(__doc__, "data", "threads", "device", "seed")
     parser.add_argument("--reader", type=Path, required=True)
     parser.add_argument("--questions", type=int, default=150, help="most of each set")
     parser.add_argument("--passages", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 

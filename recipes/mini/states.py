@@ -6,7 +6,6 @@ For every dataset a folder with the states of its documents' word pieces and of 
 precision, and `index.npz`, which says what lies where. Datasets that are there already are passed over.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from encoder import ENCODER
+from options import stage_parser
 from torch import Tensor
 from transformers import AutoTokenizer
 
@@ -24,7 +25,6 @@ from mbc_engine.model.chunker import Chunker
 from mbc_engine.model.encoders import Encoder, load_encoder
 from mbc_engine.model.word_pieces import PieceAligner
 
-ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 DATASETS = {
     "validation": "newswire:validation:300",
     "squad": "{data}/qa/squad_train_part.jsonl.xz",
@@ -111,13 +111,7 @@ def write(spec: str, out: Path, encoder: Encoder, aligner: PieceAligner, windows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--base", type=Path, required=True, help="the base LM's folder, for its tokenizer")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    args = parser.parse_args()
+    args = stage_parser(__doc__, "data", "base", "out", "threads", "device").parse_args()
     torch.set_num_threads(args.threads)
     encoder = load_encoder(ENCODER, device=args.device)
     encoder.model.eval()

@@ -1,7 +1,7 @@
 """Small banks whose every code is known: a document is a number, from which its digest, size and codes follow."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,10 @@ class Made:
         random = np.random.default_rng(content)
         return random.integers(0, 5, (1 + content % 3, 3, 2)).astype(np.uint16)
 
+    def uniform(self, *codes: int) -> Codes:
+        """Chunks that hold one code each, everywhere."""
+        return np.stack([np.full((3, 2), code, np.uint16) for code in codes])
+
     def digest(self, content: int) -> str:
         return hashlib.sha256(b"%d" % content).hexdigest()
 
@@ -53,6 +57,9 @@ class Made:
     def counts(self, contents: Iterable[int]) -> NDArray[np.int64]:
         """The counts of a bank of these."""
         return sum((count(self.codes(content), self.shape) for content in contents), np.zeros((2, 3, 5), np.int64))
+
+    def all_codes(self, bank: MemoryBank) -> Codes:
+        return np.concatenate([np.zeros((0, 3, 2), np.uint16), *bank.codes()])
 
     def lines(self, bank: MemoryBank) -> bytes:
         return b"".join(export(bank))
@@ -76,3 +83,16 @@ def made() -> Made:
 def path(tmp_path: Path) -> Path:
     """A place that asks for a folder and for quoting."""
     return tmp_path / "new folder" / "100% mine?#.mbc"
+
+
+@pytest.fixture
+def bank(made: Made, path: Path) -> Iterator[MemoryBank]:
+    with made.bank(path) as bank:
+        yield bank
+
+
+@pytest.fixture
+def bare(made: Made) -> Iterator[MemoryBank]:
+    """A bank without origins."""
+    with made.bank(keeps_origins=False) as bank:
+        yield bank

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, Finding, FoundDocument, MemoryBank, find_documents
@@ -30,7 +30,6 @@ def obvious(bank: MemoryBank, text: str) -> list[FoundDocument]:
     text=st.sampled_from(["", "NEWS", "öl", "ÖL", "csv#a", "strasse", "straße", "1987", "20", "7", "#", "zzz"]),
     most=st.integers(0, 8),
 )
-@settings(deadline=None)
 def test_the_first_rows_and_the_number_of_all_are_those_of_a_loop(
     made: Any, items: list[Any], text: str, most: int
 ) -> None:

@@ -202,7 +202,7 @@ class Lived:
 def test_any_history_equals_a_dict(
     made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool
 ) -> None:
-    @settings(deadline=None, max_examples=rounds(full=600, reduced=40))
+    @settings(max_examples=rounds(full=600, reduced=40))
     @given(steps=STEPS)
     def run(steps: list[tuple[str, Any]]) -> None:
         folder = tmp_path_factory.mktemp("history")
@@ -220,7 +220,7 @@ def test_any_history_equals_a_dict(
     run()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(items=st.lists(READ, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=3))
 def test_shards_ingested_apart_merge_to_the_bank_of_one_ingest(made: Any, items: list[Item], cuts: list[int]) -> None:
     ends = [*sorted(cuts), len(items)]

@@ -32,7 +32,7 @@ def block_of(shape: CodeShape, codes: np.ndarray) -> PackedBlock:
 
 
 @given(shape=SHAPES, chunks=st.integers(0, 20), questions=st.integers(1, 3), seed=st.integers(0, 100))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_sums_out_of_the_bits_are_those_of_the_codes(shape: CodeShape, chunks: int, questions: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     codes = random.integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels)).astype(np.uint16)
@@ -45,7 +45,7 @@ def test_sums_out_of_the_bits_are_those_of_the_codes(shape: CodeShape, chunks: i
 
 
 @given(shape=SHAPES, chunks=st.integers(0, 20), seed=st.integers(0, 100))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_columns_hold_each_code_once(shape: CodeShape, chunks: int, seed: int) -> None:
     codes = np.random.default_rng(seed).integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels))
     seen = np.full((chunks, shape.tokens * shape.levels), -1)
@@ -56,7 +56,7 @@ def test_columns_hold_each_code_once(shape: CodeShape, chunks: int, seed: int) -
 
 
 @given(shape=SHAPES, chunks=st.integers(1, 20), wanted=st.lists(st.integers(0, 19), max_size=6), seed=st.integers(0, 9))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_some_chunks_unpack_as_all_do(shape: CodeShape, chunks: int, wanted: list[int], seed: int) -> None:
     codes = np.random.default_rng(seed).integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels))
     chosen = np.array([index % chunks for index in wanted], np.int64)
@@ -83,7 +83,7 @@ def test_a_sum_by_hand() -> None:
 
 
 @given(shape=SHAPES, chunks=st.integers(1, 20), seed=st.integers(0, 100))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_places_worth_nothing_change_no_sum(shape: CodeShape, chunks: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     codes = random.integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels)).astype(np.uint16)

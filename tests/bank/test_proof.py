@@ -76,7 +76,7 @@ def test_a_reader_that_holds_the_old_state_leaves_traces(
         assert bytes.fromhex(made.digest(4)[:32]) not in path.read_bytes()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     read=st.dictionaries(st.sampled_from([(f"/{n}", p) for n in range(6) for p in ("", "1")]), st.integers(0, 8)),
     names=st.lists(st.tuples(st.sampled_from([f"/{n}" for n in range(6)]), st.sampled_from(["", "1"]))),

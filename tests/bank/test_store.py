@@ -1,51 +1,16 @@
-"""What a bank keeps of documents, and what it says of itself."""
+"""What changes of a bank do, and what it keeps of documents."""
 
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mbc_engine.bank import (
-    BankHeader,
-    BankTotals,
-    CodeShape,
-    MemoryBank,
-    ModelSignature,
-    Origin,
-    StoredChunk,
-    StoredDocument,
-    count,
-    database,
-)
-from mbc_engine.errors import BankError, ModelMismatch
-
-SHAPE = CodeShape(tokens=3, levels=2, num_codes=5, per_position=True)
-
-
-def codes_of(*chunks: int) -> np.ndarray:
-    """Chunks that hold one code each, everywhere."""
-    return np.stack([np.full((3, 2), code, np.uint16) for code in chunks])
-
-
-def all_codes(bank: MemoryBank) -> np.ndarray:
-    return np.concatenate([np.zeros((0, 3, 2), np.uint16), *bank.codes()])
-
-
-@pytest.fixture
-def bank(made: Any, path: Path) -> Iterator[MemoryBank]:
-    with made.bank(path) as bank:
-        yield bank
-
-
-@pytest.fixture
-def bare(made: Any) -> Iterator[MemoryBank]:
-    with made.bank(keeps_origins=False) as bank:
-        yield bank
+from mbc_engine.bank import BankHeader, BankTotals, MemoryBank, Origin, StoredDocument, count
+from mbc_engine.errors import BankError
 
 
 def test_new_bank_is_empty_and_says_what_it_is(made: Any, bank: MemoryBank, path: Path) -> None:
@@ -62,7 +27,9 @@ def test_new_bank_is_empty_and_says_what_it_is(made: Any, bank: MemoryBank, path
 
 
 def test_documents_survive_closing(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.add([(made.record("/a", 1, date="2024-05-01"), codes_of(1, 2)), (made.record("/b", 2, "7"), codes_of(3))])
+    bank.add(
+        [(made.record("/a", 1, date="2024-05-01"), made.uniform(1, 2)), (made.record("/b", 2, "7"), made.uniform(3))]
+    )
     bank.close()
     with MemoryBank.open(path, read_only=True) as opened:
         assert opened.header.signature == made.signature
@@ -70,16 +37,16 @@ def test_documents_survive_closing(made: Any, bank: MemoryBank, path: Path) -> N
             StoredDocument(made.digest(1)[:32], 2, 101, (Origin("/a", "", "2024-05-01"),)),
             StoredDocument(made.digest(2)[:32], 1, 102, (Origin("/b", "7", None),)),
         ]
-        assert np.array_equal(all_codes(opened), codes_of(1, 2, 3))
+        assert np.array_equal(made.all_codes(opened), made.uniform(1, 2, 3))
         assert opened.parts_of("/b") == {"7"}
         assert opened.document("/b") is None
 
 
 def test_changed_document_replaces_its_old_content(made: Any, bank: MemoryBank) -> None:
-    bank.add([(made.record("/a", 1), codes_of(1, 1)), (made.record("/b", 2), codes_of(2))])
-    bank.add([(made.record("/a", 3), codes_of(4))])
+    bank.add([(made.record("/a", 1), made.uniform(1, 1)), (made.record("/b", 2), made.uniform(2))])
+    bank.add([(made.record("/a", 3), made.uniform(4))])
     assert bank.totals() == BankTotals(2, 2, 2)
-    assert np.array_equal(bank.counts(), count(codes_of(4, 2), SHAPE))
+    assert np.array_equal(bank.counts(), count(made.uniform(4, 2), made.shape))
     assert bank.knows(made.record("/a", 3))
     assert not bank.knows(made.record("/a", 1))
     assert bank.documents_like(made.digest(1)) == []
@@ -122,14 +89,6 @@ def test_documents_go_by_their_digests(made: Any, bank: MemoryBank) -> None:
     assert not bank.counts().any()
 
 
-def test_documents_are_found_by_the_start_of_a_digest_or_by_a_longer_one(made: Any, bank: MemoryBank) -> None:
-    bank.add([made.item("/a", 1), made.item("/b", 2)])
-    for digest in (made.digest(1), made.digest(1)[:32], made.digest(1)[:5]):
-        assert [document.digest for document, _ in bank.documents_like(digest)] == [made.digest(1)[:32]]
-    assert len(bank.documents_like("")) == 2
-    assert bank.documents_like("nothing like it") == []
-
-
 def test_a_bank_without_origins_knows_contents_alone(made: Any, bare: MemoryBank) -> None:
     bare.add([made.item("/a", 1, date="2024"), made.item("/b", 1), made.item("/a", 2)])
     assert list(bare.documents()) == [
@@ -145,29 +104,15 @@ def test_a_bank_without_origins_knows_contents_alone(made: Any, bare: MemoryBank
     assert np.array_equal(bare.counts(), made.counts([2]))
 
 
-def test_chunks_know_their_document(made: Any, bank: MemoryBank) -> None:
-    bank.add([(made.record("/a", 1), codes_of(0, 1)), (made.record("/b", 2), codes_of(2))])
-    first, second = bank.documents()
-    assert bank.chunks_at([2, 0, 1, 2]) == [
-        StoredChunk(second, 0, bank.name),
-        StoredChunk(first, 0, bank.name),
-        StoredChunk(first, 1, bank.name),
-        StoredChunk(second, 0, bank.name),
-    ]
-    assert np.array_equal(bank.codes_at([2, 0]), codes_of(2, 0))
-    bank.remove([("/a", "")])
-    assert bank.chunks_at(np.array([0])) == [StoredChunk(second, 0, bank.name)]
-    with pytest.raises(IndexError, match=r"in \[0, 1\), not in \[0, 1\]"):
-        bank.chunks_at([0, 1])
-
-
 def test_a_document_larger_than_a_block_stays_whole(
     made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
-    bank.add([(made.record(f"/{number}", number), codes_of(*[number] * size)) for number, size in enumerate((3, 9, 2))])
+    bank.add(
+        [(made.record(f"/{number}", number), made.uniform(*[number] * size)) for number, size in enumerate((3, 9, 2))]
+    )
     assert [len(codes) for codes in bank.codes()] == [12, 2]
-    assert np.array_equal(all_codes(bank), codes_of(*[0] * 3, *[1] * 9, *[2] * 2))
+    assert np.array_equal(made.all_codes(bank), made.uniform(*[0] * 3, *[1] * 9, *[2] * 2))
 
 
 def test_compact_fills_blocks(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,28 +126,9 @@ def test_compact_fills_blocks(made: Any, bank: MemoryBank, path: Path, monkeypat
     assert len(list(bank.codes())) == 6 < lines
     assert made.lines(bank) == before
     assert path.stat().st_size <= size
-    codes = all_codes(bank)
+    codes = made.all_codes(bank)
     bank.compact()
-    assert np.array_equal(all_codes(bank), codes)
-
-
-def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.add([(made.record("/a", 1), codes_of(0, 1)), (made.record("/b", 2), codes_of(2))])
-    sizes = bank.sizes()
-    assert sizes.codes == 7  # 3 chunks of 18 bits
-    assert sizes.codebook == 2 * 3 * 5 * 4 * 2
-    assert sizes.file == sum(file.stat().st_size for file in path.parent.iterdir() if not file.name.endswith("-shm"))
-    with made.bank() as volatile:
-        assert volatile.sizes().file > 0
-
-
-def test_documents_can_be_removed_while_they_are_listed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 100))
-    with made.bank() as bank:
-        bank.add([made.item(f"/{number}", number) for number in range(500)])
-        assert sum(bank.remove([origin[:2]]) for document in bank.documents() for origin in document.origins) == 500
-        assert bank.totals() == BankTotals(0, 0, 0)
-        assert not bank.counts().any()
+    assert np.array_equal(made.all_codes(bank), codes)
 
 
 def test_removed_document_leaves_no_byte(made: Any, bank: MemoryBank, path: Path) -> None:
@@ -226,18 +152,18 @@ def test_removed_document_leaves_no_byte(made: Any, bank: MemoryBank, path: Path
 def test_a_refused_batch_changes_nothing(made: Any, bank: MemoryBank) -> None:
     record = made.record
     for items in (
-        [(record("/b", 2), codes_of(9))],
-        [(record("/b", 2), codes_of(1)[:0])],
-        [(record("/b", 2), codes_of(1)[0])],
-        [(record("/b", 2), codes_of(1).astype(float))],
-        [(record("/\ud800", 2), codes_of(1))],
-        [(record("/b", 2, "\ud800"), codes_of(1))],
-        [(record("/b", 2, date="\ud800"), codes_of(1))],
+        [(record("/b", 2), made.uniform(9))],
+        [(record("/b", 2), made.uniform(1)[:0])],
+        [(record("/b", 2), made.uniform(1)[0])],
+        [(record("/b", 2), made.uniform(1).astype(float))],
+        [(record("/\ud800", 2), made.uniform(1))],
+        [(record("/b", 2, "\ud800"), made.uniform(1))],
+        [(record("/b", 2, date="\ud800"), made.uniform(1))],
     ):
         with pytest.raises(
             ValueError, match=r"must be|at least one chunk|surrogates|must match exactly|same number of dim"
         ):
-            bank.add([(record("/a", 1), codes_of(1)), *items])
+            bank.add([(record("/a", 1), made.uniform(1)), *items])
         assert bank.totals() == BankTotals(0, 0, 0)
         assert not bank.counts().any()
         assert not bank.knows(record("/a", 1))
@@ -276,16 +202,6 @@ def test_changes_made_together_all_stay_or_none(made: Any, bank: MemoryBank, pat
     assert np.array_equal(bank.counts(), made.counts([2, 3]))
 
 
-def test_signature_decides_and_its_name_does_not(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.require(ModelSignature("renamed", made.signature.amortizer, made.signature.codebook))
-    other = ModelSignature("mini", made.signature.amortizer, "cc" * 8)
-    with pytest.raises(ModelMismatch, match=r"mini .aaaaaaaa-bbbbbbbb., not mini .aaaaaaaa-cccccccc.") as caught:
-        bank.require(other)
-    assert caught.value.hint
-    with pytest.raises(ModelMismatch):
-        MemoryBank.open_or_create(path, other, made.shape, made.books)
-
-
 def test_open_or_create_does_what_is_needed(made: Any, path: Path) -> None:
     for known in (False, True):
         with MemoryBank.open_or_create(path, made.signature, made.shape, made.books, keeps_origins=False) as bank:
@@ -301,37 +217,6 @@ def test_a_rounded_codebook_takes_half_the_bytes(made: Any, path: Path) -> None:
         assert bank.sizes().codebook == books.size * 2
 
 
-def test_reader_beside_a_writer_keeps_its_snapshot(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.add([made.item("/a", 1), made.item("/b", 2)])
-    with MemoryBank.open(path, read_only=True) as reader:
-        assert reader.chunks_at([0])[0].document.origins[0].source == "/a"
-        with reader.snapshot():
-            before = all_codes(reader)
-            bank.remove([("/a", "")])
-            assert np.array_equal(all_codes(reader), before)
-            assert reader.chunks_at([0, 2])[0].document.origins[0].source == "/a"
-            assert np.array_equal(reader.counts(), made.counts([1, 2]))
-            assert reader.parts_of("/a") == {""}
-            with pytest.raises(RuntimeError, match="snapshot"):
-                reader.remove([("/b", "")])
-        assert reader.chunks_at([0])[0].document.origins[0].source == "/b"
-        assert np.array_equal(all_codes(reader), made.codes(2))
-        assert reader.parts_of("/a") == set()
-
-
-def test_codes_are_read_from_one_state(made: Any, bank: MemoryBank, path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 2))
-    bank.add([(made.record(f"/{number}", number), codes_of(number % 5)) for number in range(20)])
-    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.0)
-    with MemoryBank.open(path) as bank, MemoryBank.open(path, read_only=True) as reader:
-        blocks = reader.codes()
-        read = [next(blocks)]
-        bank.remove([(f"/{number}", "") for number in range(10)])
-        bank.compact()
-        assert len(np.concatenate([*read, *blocks])) == 20
-        assert len(all_codes(reader)) == 10
-
-
 def test_bank_passes_to_another_thread(made: Any, bank: MemoryBank) -> None:
     thread = threading.Thread(target=lambda: bank.add([made.item("/a", 1)]))
     thread.start()
@@ -344,15 +229,6 @@ def test_needs_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_documents_may_be_added_while_they_are_gone_through(made: Any, bank: MemoryBank) -> None:
-    bank.add([made.item(f"/{number}", number) for number in range(3)])
-    seen = []
-    for document in bank.documents():
-        seen.append(document.digest)
-        bank.add([made.item(f"/late/{len(seen)}", 10 + len(seen))])
-    assert seen == [made.digest(number)[:32] for number in range(3)]
-
-
 def test_contents_that_are_there_are_adopted(made: Any, bank: MemoryBank) -> None:
     bank.add([made.item("/a", 1), made.item("/b", 2)])
     records = [made.record("/a", 2), made.record("/b", 1), made.record("/c", 3), made.record("/d", 1)]
@@ -361,40 +237,3 @@ def test_contents_that_are_there_are_adopted(made: Any, bank: MemoryBank) -> Non
         anew.add([made.item("/a", 2), made.item("/b", 1), made.item("/d", 1)])
         assert made.lines(bank) == made.lines(anew)
     assert sorted(origin.source for origin in bank.origins()) == ["/a", "/b", "/d"]
-
-
-def test_a_version_changes_with_every_write_of_anyone(made: Any, bank: MemoryBank, path: Path) -> None:
-    versions = [bank.version()]
-    with MemoryBank.open(path) as other:
-        for writer, content in ((bank, 1), (other, 2), (other, 3), (bank, 4)):
-            writer.add([made.item("/a", content)])
-            versions.append(bank.version())
-            assert bank.version() == versions[-1]
-        list(other.documents())
-        bank.settle()
-    assert len(set(versions)) == 5
-    assert bank.version() == versions[-1]
-
-
-def test_a_bank_knows_when_another_stands_in_its_place(made: Any, bank: MemoryBank, path: Path, bare: Any) -> None:
-    bank.add([made.item("/a", 1)])
-    assert not bank.is_replaced()
-    made.bank(path.with_name("new.mbc")).close()
-    path.with_name("new.mbc").replace(path)
-    assert bank.is_replaced()
-    assert bank.totals().documents == 1  # the old one, until it is opened again
-    path.unlink()
-    assert bank.is_replaced()
-    assert not bare.is_replaced()
-
-
-def test_documents_are_looked_up_by_many_names_and_digests_at_once(made: Any, bank: MemoryBank) -> None:
-    bank.add([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2, "7"), made.item("/d", 3), made.item("/e", 5)])
-    found = bank.lookup([("/b", ""), ("/a", ""), ("/c", "7"), ("/c", ""), ("/x", "")], [made.digest(5)])
-    assert [document.digest for document, _ in found] == [made.digest(content)[:32] for content in (1, 2, 5)]
-    assert all(np.array_equal(own, made.codes(content)) for (_, own), content in zip(found, (1, 2, 5), strict=True))
-    assert bank.lookup([]) == bank.lookup([("/x", "")], [made.digest(9)]) == []
-
-
-def test_as_float32_vectors_chunks_take_four_bytes_a_number(bank: MemoryBank) -> None:
-    assert bank.header.float_bytes(10) == 10 * 3 * 4 * 4

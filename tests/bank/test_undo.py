@@ -29,7 +29,7 @@ def digests(made: Any, contents: list[int]) -> list[str]:
 def test_taking_removes_and_restoring_brings_back_the_same_bank(
     made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool
 ) -> None:
-    @settings(deadline=None, max_examples=rounds(full=400, reduced=40))
+    @settings(max_examples=rounds(full=400, reduced=40))
     @given(items=ITEMS, chosen=CHOSEN)
     def run(items: list[Any], chosen: Any) -> None:
         names, contents = chosen
@@ -60,7 +60,7 @@ def test_taking_removes_and_restoring_brings_back_the_same_bank(
 def test_restoring_after_other_changes_adds_only_what_is_missing(made: Any, rounds: Any, keeps_origins: bool) -> None:
     """The reference: of what was taken, whatever name is free is read again."""
 
-    @settings(deadline=None, max_examples=rounds(full=400, reduced=40))
+    @settings(max_examples=rounds(full=400, reduced=40))
     @given(items=ITEMS, chosen=CHOSEN, further=ITEMS, removed=st.lists(NAMES, max_size=4))
     def run(items: list[Any], chosen: Any, further: list[Any], removed: list[Any]) -> None:
         with made.bank(keeps_origins=keeps_origins) as bank, made.bank(keeps_origins=keeps_origins) as plain:

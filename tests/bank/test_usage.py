@@ -27,7 +27,7 @@ from mbc_engine.bank import (
     top=st.integers(1, 6),
     seed=st.integers(0, 100),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_uses_are_those_of_a_loop(
     lengths: list[int], levels: int, per_position: bool, keeps_origins: bool, top: int, seed: int
 ) -> None:

@@ -116,14 +116,14 @@ def with_right_checksums(path: Path, *statements: str) -> None:
         ("UPDATE codes SET data = zeroblob(length(data)) WHERE id = 2", "counts", "not those of the codes"),
         ("DELETE FROM blocks WHERE id = 2", "counts", "not those of the codes"),
         (
-            "INSERT INTO blocks SELECT 9, documents, origins, chunks, crc, keys, digests, lengths, described "
-            "FROM blocks WHERE id = 2",
+            """INSERT INTO blocks SELECT 9, documents, origins, chunks, crc, keys, digests, lengths, described
+            FROM blocks WHERE id = 2""",
             "block 9",
             "",
         ),
         (
-            "UPDATE blocks SET (keys, digests, lengths, described) = "
-            "(SELECT keys, digests, lengths, described FROM blocks WHERE id = 1) WHERE id = 2",
+            """UPDATE blocks SET (keys, digests, lengths, described) =
+            (SELECT keys, digests, lengths, described FROM blocks WHERE id = 1) WHERE id = 2""",
             "documents",
             "3 are stored more than once",
         ),

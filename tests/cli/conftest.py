@@ -29,6 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "MBC_DATA",
         "MBC_HUB",
         "MBC_CONFIG",
+        "MBC_TOKEN",
         "NO_COLOR",
         "FORCE_COLOR",
     ):

@@ -6,7 +6,8 @@ import pytest
 
 import mbc_engine.serving.reencode as engine
 from mbc_engine.bank import MemoryBank
-from mbc_engine.model.checkpoint import load_model, save_model, signature
+from mbc_engine.model.bank_binding import signature
+from mbc_engine.model.checkpoint import load_model, save_model
 
 
 @pytest.fixture

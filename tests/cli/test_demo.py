@@ -83,7 +83,9 @@ def test_what_is_read_stands_above_what_is_remembered(mbc, model, says, reads):
     assert lines[at + 2] == f"  {'from memory':<{len(place)}}Rene Munro  wrong"
     assert lines[at + 3] == f"  {'expected':<{len(place)}}Lynn Jorgensen"
     assert lines[at + 4].startswith("  source    ")
-    assert re.search(r"^Right: 1 of 10 answers read, 0 of 10 from memory, \d+ of 10 sources\.$", "\n".join(lines), re.MULTILINE)
+    assert re.search(
+        r"^Right: 1 of 10 answers read, 0 of 10 from memory, \d+ of 10 sources\.$", "\n".join(lines), re.MULTILINE
+    )
 
 
 def test_nothing_read_is_wrong(mbc, model, says, reads):

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from mbc_cli import checkup
+from mbc_cli import checkup, hub
 from mbc_engine.model.encoders import BUNDLES
 
 
@@ -113,7 +113,7 @@ def test_a_broken_config_is_told_and_hinders_nothing(mbc, home, monkeypatch):
 @pytest.mark.parametrize("is_reached", [True, False])
 def test_the_hub_is_asked_unless_it_must_not_be(home, monkeypatch, is_reached):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(checkup, "answers", lambda address: is_reached)
+    monkeypatch.setattr(hub, "answers", lambda address: is_reached)
     asked = {
         may: checkup.check(home / "b.mbc", home / "runs", "mini", may_ask_hub=may).hub.reachable
         for may in (True, False)
@@ -124,13 +124,13 @@ def test_the_hub_is_asked_unless_it_must_not_be(home, monkeypatch, is_reached):
 def test_a_hub_that_does_not_answer_is_not_waited_for(home, monkeypatch):
     ended = threading.Event()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(checkup, "PATIENCE", 0.01)
-    monkeypatch.setattr(checkup, "answers", lambda address: ended.wait(60))
+    monkeypatch.setattr(hub, "PATIENCE", 0.01)
+    monkeypatch.setattr(hub, "answers", lambda address: ended.wait(60))
     found = checkup.check(home / "b.mbc", home / "runs", "mini", may_ask_hub=True)
     ended.set()
     assert found.hub.reachable is False
 
 
 def test_where_nothing_listens_nothing_answers():
-    assert not checkup.answers("http://127.0.0.1:1")
-    assert not checkup.answers("no address")
+    assert not hub.answers("http://127.0.0.1:1")
+    assert not hub.answers("no address")

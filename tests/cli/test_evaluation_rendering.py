@@ -9,9 +9,9 @@ from rich.console import Console
 from mbc_cli.render import consoles, evaluation
 from mbc_engine.evaluation.report.building import CellResults, MethodResults, build_report
 from mbc_engine.evaluation.report.comparing import Change, Compared, ExperimentComparison
-from mbc_engine.evaluation.report.known import Known, KnownMethod
-from mbc_engine.evaluation.report.paired import pair
-from mbc_engine.evaluation.report.report import Missing, Origin, Published, PublishedSize, Report
+from mbc_engine.evaluation.report.known import Known, KnownMethod, PublishedStep
+from mbc_engine.evaluation.report.paired import pair_all
+from mbc_engine.evaluation.report.report import Missing, Origin, Published, Report
 from mbc_engine.evaluation.results import Cost, Figure, Online, Prediction, QuestionScores, Retention, RetentionStep
 
 KNOWN = Known(
@@ -89,7 +89,7 @@ def test_a_report_of_which_nothing_is_checked_says_so_first(report, capsys):
 
 def test_the_papers_retention_ends_the_line(report, capsys):
     (cell,) = report.cells
-    paper = Published(1.0, 2.0, (PublishedSize(100, 1_500_000, 100.0), PublishedSize(200, 1_600_000, 98.0)))
+    paper = Published(1.0, 2.0, (PublishedStep(100, 1_500_000, 100.0), PublishedStep(200, 1_600_000, 98.0)))
     rows = (replace(cell.rows[0], published=paper), *cell.rows[1:])
     evaluation.print_report(replace(report, cells=(replace(cell, rows=rows),)))
     told = "50.0 % of its first, 2 kB as the paper counts; the paper's: 98.0 %, 1.6 MB\n"
@@ -110,7 +110,7 @@ def test_a_pipe_gets_every_column(report, capsys):
 
 
 def test_a_comparison_fits_eighty_columns(screen):
-    test = pair("new", predictions(30), "old", predictions(12))
+    (test,) = pair_all([(("new", predictions(30)), ("old", predictions(12)))])
     text = screen(80)
     evaluation.print_comparison(
         ExperimentComparison(

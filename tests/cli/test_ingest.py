@@ -9,8 +9,8 @@ from mbc_cli.paths import activity_log
 from mbc_cli.render import progress
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
-from mbc_engine.event_log import read_events
 from mbc_engine.events import DocumentsIngested, IngestFinished
+from mbc_engine.work.event_log import read_events
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_without_ray_it_is_said_how_to_get_it(mbc, notes, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else found(name, *rest))
     result = mbc("ingest", notes, "--engine", "ray", "--model", "no-such-model")
     assert result.exit_code == 2
-    assert "Ray is not installed" in result.stderr
+    assert "`--engine ray` needs packages that are not installed: ray" in result.stderr
     assert "pip install 'mbc[ray]'" in result.stderr
 
 

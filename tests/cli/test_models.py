@@ -8,9 +8,9 @@ import sys
 import pytest
 from rich.console import Console
 
-from mbc_engine.event_log import EventLog
 from mbc_engine.events import TrainStarted, Validated
-from mbc_engine.run_folder import EVENTS
+from mbc_engine.work.event_log import EventLog
+from mbc_engine.work.run_folder import EVENTS
 
 BEST = Validated(1000, 2, 500, 400, 51.25, 62.04, 90.0, True)
 WORSE = Validated(1100, 2, 500, 400, 51.0, 61.0, 90.0, False)

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from mbc_cli.app import app
-from mbc_engine.event_log import EventLog
 from mbc_engine.events import TrainStarted, Validated
 from mbc_engine.model.checkpoint import save_model
+from mbc_engine.work.event_log import EventLog
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is wrong with a server is told in a line before a model is loaded; how it works is in tests/server."""
+"""What is wrong with a server is told in a line before a model is loaded; how it works is in `server/`."""
 
 import socket
 import sys

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.render.text import counted, near, per_chunk, plain, seconds, size
+from mbc_cli.text import counted, near, per_chunk, plain, seconds, size
 
 OBEYED = {"Cc", "Cs", "Zl", "Zp"}
 BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

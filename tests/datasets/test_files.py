@@ -1,3 +1,5 @@
+"""Datasets by name: files of every layout, what is wrong with a file, and parts of a whole."""
+
 import csv
 import gzip
 import io
@@ -123,7 +125,7 @@ ROWS = st.lists(
 
 
 @given(ROWS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 def test_what_was_written_is_read_from_either_kind_of_file(load, rows):
     expected = [(row["text"], row["question"].strip(), tuple(map(str.strip, row["answers"]))) for row in rows]
     for_csv = [{**row, "answers": "\\".join(row["answers"])} for row in rows]

@@ -1,3 +1,5 @@
+"""Questions without answers: from files, and from a stream as they arrive."""
+
 import gzip
 import io
 import lzma

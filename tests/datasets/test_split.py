@@ -1,3 +1,5 @@
+"""What is held back to validate on shares no document with what is trained on."""
+
 from collections import Counter
 
 from hypothesis import given

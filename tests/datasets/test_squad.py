@@ -1,3 +1,5 @@
+"""SQuAD's splits are the published ranges, from the hub and from the original files alike."""
+
 import json
 import sys
 

@@ -4,7 +4,7 @@ import io
 import re
 import zipfile
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 from docx import Document as WordDocument
@@ -65,7 +65,7 @@ def test_text_is_found_wherever_it_counts_and_only_there(read_one: ReadOne) -> N
 
 
 def test_date_of_the_last_change_else_of_the_file(read_one: ReadOne) -> None:
-    data = docx("text", modified=datetime(2024, 5, 1, 12))
+    data = docx("text", modified=datetime(2024, 5, 1, 12, tzinfo=UTC))
     assert read_one("a.docx", data).date == "2024-05-01"
 
     def without_properties(name: str, member: bytes) -> bytes | None:

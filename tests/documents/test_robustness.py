@@ -1,4 +1,4 @@
-"""Whatever state a file is in, reading it gives documents or says why not."""
+"""Whatever state a file is in, reading it gives documents or says why not; `benchmarks/fuzz.py` tries it for longer."""
 
 import gzip
 import io
@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 from docx import Document as WordDocument
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, NameObject
 
 from mbc_engine.documents import Document, Skipped, read_file
+from mbc_engine.documents.formats import SUFFIXES
 
 
 def docx() -> bytes:
@@ -74,8 +77,34 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 def test_no_damage_raises(write: Callable[[str, bytes], Path], name: str, data: bytes, times: int) -> None:
     chance = random.Random(0)
     for _ in range(times):
-        for item in read_file(write(name, mutated(data, chance))):
-            assert isinstance(item, Document | Skipped)
-            text = item.text + item.part if isinstance(item, Document) else item.reason
-            assert "\0" not in text
-            text.encode()
+        require_sound(write(name, mutated(data, chance)))
+
+
+def require_sound(path: Path) -> None:
+    """What comes of a file can be stored and printed."""
+    for item in read_file(path):
+        assert isinstance(item, Document | Skipped)
+        text = item.text + item.part if isinstance(item, Document) else item.reason
+        assert "\0" not in text
+        text.encode()
+        assert isinstance(item, Document) or item.reason.isprintable()
+
+
+WORDS = st.sampled_from(
+    [b"text", b"id", b'"', b"'", b",", b";", b"\t", b"{", b"}", b"[", b"]", b":", b"null", b"1e999", b"\\ud800", b"\n", b"\r",
+     b"<p>", b"</p>", b"<td>", b"<pre>", b"<!--", b"-->", b"<title>", b"<script", b"&#0;", b"&amp", b"=", b"/>", b"---\n",
+     b"date: 2024", b"\0", b"\x1b[2J", b"\xff\xfe", b"\xef\xbb\xbf", b"\xe9", "жук".encode("koi8_r"), "Zoë".encode()]
+)  # fmt: skip
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    suffix=st.sampled_from(sorted(SUFFIXES)),
+    words=st.lists(WORDS | st.binary(max_size=8), max_size=40),
+    compress=st.sampled_from([bytes, gzip.compress, lzma.compress]),
+)
+def test_nothing_that_words_can_make_raises(
+    write: Callable[[str, bytes], Path], suffix: str, words: list[bytes], compress: Callable[[bytes], bytes]
+) -> None:
+    compression = {bytes: "", gzip.compress: ".gz", lzma.compress: ".xz"}[compress]
+    require_sound(write(f"a{suffix}{compression}", compress(b"".join(words))))

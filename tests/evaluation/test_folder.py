@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -130,7 +130,6 @@ class TestResults:
     def test_whatever_is_written_is_read(self, tmp_path, kind):
         record: Record[Any] = Record(tmp_path / "record.json", TypeAdapter(kind))
 
-        @settings(deadline=None)  # a disk may be slow
         @given(values_of(kind))
         def comes_back(value: Any) -> None:
             record.write(value)
@@ -271,7 +270,7 @@ class TestBeginning:
 
 class TestWork:
     def test_a_folder_is_one_processes_alone(self, folder, monkeypatch):
-        monkeypatch.setattr("mbc_engine.work_lock._PATIENCE", 0.01)
+        monkeypatch.setattr("mbc_engine.work.lock._PATIENCE", 0.01)
         with folder.at_work():
             assert folder.is_at_work
             with pytest.raises(ConfigError, match="Another evaluation is at work in"), folder.at_work():

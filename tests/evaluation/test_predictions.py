@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.datasets.example import QAExample
@@ -71,7 +71,6 @@ def test_scores_are_means_in_percent():
     assert (scores.f1.low, scores.f1.high) == pytest.approx((0, 200 / 3))
 
 
-@settings(deadline=None)  # a disk may be slow
 @given(st.lists(PREDICTIONS, max_size=4))
 def test_what_is_written_is_read(tmp_path_factory, predictions):
     path = tmp_path_factory.getbasetemp() / "round-trip.jsonl"

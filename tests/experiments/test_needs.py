@@ -110,8 +110,8 @@ def test_sizes_that_nobody_knows_leave_no_estimate_and_no_error(settings, name):
     assert (cell.memory, cell.hours) == (None, None)
 
 
-def test_the_paper_s_grid_is_counted_by_the_paper_where_its_files_are_missing():
-    first = only_first(load_suite("paper"))
+def test_the_paper_s_grid_is_counted_by_the_paper_where_its_files_are_missing(tmp_path):
+    first = only_first(load_suite("paper", tmp_path))
     assert first.cell == "distilgpt2-streamingqa"
     assert first.hours > 0
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from mbc_engine.evaluation.report.known import PublishedScores
 from mbc_engine.experiments import published
-from mbc_engine.experiments.published import PublishedScores
 from mbc_engine.experiments.roster import METHODS
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "mbc-paper.tex"

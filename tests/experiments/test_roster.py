@@ -20,7 +20,7 @@ def materials(settings: Settings, tiny: Any, tmp_path: Path) -> Callable[..., Ma
 
     def make(**changes: Any) -> Materials:
         own = settings(**changes)
-        made = Materials(next(cells(own)), own, tmp_path, "cpu")
+        made = Materials(next(cells(own)), own, tmp_path, tmp_path, "cpu")
         made.memory_model = lambda name: tiny.model("gpt2", "bert", "model.routing=true")  # type: ignore[method-assign]
         return made
 

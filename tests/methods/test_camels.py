@@ -3,6 +3,7 @@
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from mbc_engine.datasets.example import QAExample
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.events import Event, TuningStep
 from mbc_engine.methods.camels.inner_update import parameters_of, token_losses
-from mbc_engine.methods.camels.meta_training import meta_train
+from mbc_engine.methods.camels.meta_training import MetaSettings, meta_train
 from mbc_engine.methods.camels.weight_model import LearnedWeights, load_weights, weight_model_for
 from mbc_engine.methods.fine_tuned import FineTuned
 from mbc_engine.methods.token_weights import TokenWeights, uniform
@@ -25,11 +26,6 @@ from mbc_engine.model.families import FAMILIES
 
 TOWNS = ("aalen", "bergen", "cadiz", "delft", "essen", "ferrara", "gdansk", "haifa", "izmir", "jena")
 FILLERS = ("the", "river", "rose", "and", "bridge", "held", "nobody", "was", "hurt", "in", "old", "winter", "painter")
-
-
-@pytest.fixture(params=["gpt2", "llama"])
-def base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
-    return load_base(str(tiny.bases[request.param]))
 
 
 @pytest.fixture
@@ -152,8 +148,8 @@ def test_trained_weights_open_as_they_were_left(
 ) -> None:
     before = {name: value.clone() for name, value in base.model.state_dict().items()}
     attention = base.model.config._attn_implementation
-    settings: dict[str, Any] = {"steps": 2, "inner_batches": 1, "learning_rate": 0.01, "window": 32}
-    list(meta_train(base, examples(6), tmp_path, **settings))
+    settings = MetaSettings(steps=2, inner_batches=1, learning_rate=0.01, window=32)
+    list(meta_train(base, examples(6), tmp_path, settings))
 
     weights = load_weights(tmp_path)
 
@@ -164,21 +160,22 @@ def test_trained_weights_open_as_they_were_left(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "weights.safetensors"]
     assert all(torch.equal(before[name], value) for name, value in base.model.state_dict().items())
     assert base.model.config._attn_implementation == attention
-    assert list(meta_train(base, examples(6), tmp_path, **settings)) == []
+    assert list(meta_train(base, examples(6), tmp_path, settings)) == []
 
 
 @pytest.mark.parametrize("stopped_after", [1, 3])
 def test_resumed_meta_training_equals_an_uninterrupted_one(
     base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path, stopped_after: int
 ) -> None:
-    settings: dict[str, Any] = {"steps": 4, "inner_documents": 3, "inner_batches": 2, "learning_rate": 0.01}
-    settings |= {"inner_rate": 0.05, "window": 32, "seed": 3}
-    whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", **settings)))
+    settings = MetaSettings(
+        steps=4, inner_documents=3, inner_batches=2, learning_rate=0.01, inner_rate=0.05, window=32, seed=3
+    )
+    whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", settings)))
 
-    stopped = meta_train(base, examples(8), tmp_path / "parts", **settings, snapshot_seconds=0)
+    stopped = meta_train(base, examples(8), tmp_path / "parts", settings, snapshot_seconds=0)
     first = [next(stopped) for _ in range(stopped_after)]
     stopped.close()  # type: ignore[attr-defined]
-    rest = list(meta_train(base, examples(8), tmp_path / "parts", **settings))
+    rest = list(meta_train(base, examples(8), tmp_path / "parts", settings))
 
     assert losses_of(first) + losses_of(rest) == whole
     interrupted, through = (load_weights(tmp_path / name).model.state_dict() for name in ("parts", "whole"))
@@ -189,41 +186,41 @@ def test_stopped_meta_training_leaves_a_snapshot(
     base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
 ) -> None:
     stop = threading.Event()
-    settings: dict[str, Any] = {"steps": 3, "inner_documents": 2, "inner_batches": 1}
+    settings = MetaSettings(steps=3, inner_documents=2, inner_batches=1)
     stopped = []
-    for event in meta_train(base, examples(4), tmp_path / "parts", **settings, stop=stop):
+    for event in meta_train(base, examples(4), tmp_path / "parts", settings, stop=stop):
         stopped.append(event)
         stop.set()
     assert [file.name for file in (tmp_path / "parts").iterdir()] == ["snapshot.safetensors"]
 
-    rest = list(meta_train(base, examples(4), tmp_path / "parts", **settings))
+    rest = list(meta_train(base, examples(4), tmp_path / "parts", settings))
 
-    whole = list(meta_train(base, examples(4), tmp_path / "whole", **settings))
+    whole = list(meta_train(base, examples(4), tmp_path / "whole", settings))
     assert losses_of(stopped) + losses_of(rest) == losses_of(whole)
 
 
 def test_a_folder_of_other_questions_or_settings_is_left_alone(
     base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
 ) -> None:
-    settings: dict[str, Any] = {"steps": 2, "inner_documents": 2, "inner_batches": 1, "snapshot_seconds": 0}
-    begun = meta_train(base, examples(4), tmp_path, **settings)
+    settings = MetaSettings(steps=2, inner_documents=2, inner_batches=1)
+    begun = meta_train(base, examples(4), tmp_path, settings, snapshot_seconds=0)
     next(begun)
     begun.close()  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match="other settings"):
-        list(meta_train(base, examples(4), tmp_path, **settings, seed=1))
-    list(meta_train(base, examples(4), tmp_path, **settings))
+        list(meta_train(base, examples(4), tmp_path, replace(settings, seed=1)))
+    list(meta_train(base, examples(4), tmp_path, settings))
     with pytest.raises(ConfigError, match="other questions"):
-        list(meta_train(base, examples(5), tmp_path, **settings))
+        list(meta_train(base, examples(5), tmp_path, settings))
 
 
 def test_what_cannot_be_used_is_told(base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="could not be opened"):
         load_weights(tmp_path)
     with pytest.raises(DataError, match="no questions"):
-        list(meta_train(base, [], tmp_path, steps=1))
+        list(meta_train(base, [], tmp_path, MetaSettings(steps=1)))
     (tmp_path / "snapshot.safetensors").write_bytes(b"\0" * 20)
     with pytest.raises(ConfigError, match="cannot read or write"):
-        list(meta_train(base, examples(2), tmp_path, steps=1))
+        list(meta_train(base, examples(2), tmp_path, MetaSettings(steps=1)))
 
 
 def test_texts_longer_than_the_context_are_read_in_part(
@@ -233,8 +230,8 @@ def test_texts_longer_than_the_context_are_read_in_part(
         QAExample(example.id, "The river rose. " * 200 + example.text, example.question, example.answers)
         for example in examples(4)
     ]
-    settings: dict[str, Any] = {"steps": 1, "inner_documents": 2, "inner_batches": 1, "window": 512}
-    (loss,) = losses_of(list(meta_train(base, long, tmp_path, **settings)))
+    settings = MetaSettings(steps=1, inner_documents=2, inner_batches=1, window=512)
+    (loss,) = losses_of(list(meta_train(base, long, tmp_path, settings)))
     assert loss > 0
 
 
@@ -246,20 +243,15 @@ def test_a_long_document_is_learned_where_its_answer_stands(base: BaseLM, tmp_pa
     def losses(text: str) -> list[float]:
         example = QAExample("0", text, "Where did Irene move?", ("Izmir",))
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        return losses_of(list(meta_train(base, [example], folder, steps=1, inner_rate=0.1, locality=0.0, window=40)))
+        settings = MetaSettings(steps=1, inner_rate=0.1, locality=0.0, window=40)
+        return losses_of(list(meta_train(base, [example], folder, settings)))
 
     assert losses(text) == losses(own) != losses(other)
 
 
 def test_words_that_answer_weigh_more_and_one_step_under_them_teaches_more(town_base: BaseLM, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {
-        "steps": 40,
-        "inner_documents": 1,
-        "inner_batches": 4,
-        "learning_rate": 0.002,
-        "inner_rate": 0.1,
-    }
-    list(meta_train(town_base, town_examples(60, seed=0), tmp_path, **settings))
+    settings = MetaSettings(steps=40, inner_documents=1, inner_batches=4, learning_rate=0.002, inner_rate=0.1)
+    list(meta_train(town_base, town_examples(60, seed=0), tmp_path, settings))
     weights = load_weights(tmp_path)
 
     held_out = town_examples(20, seed=1)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.methods.camels.inner_update import InnerBatch, divergence, inner_step, parameters_of, token_losses
-from mbc_engine.model.base import BaseLM, Targets, load_base
+from mbc_engine.model.base import BaseLM, Targets
 from mbc_engine.model.families import FAMILIES
 
 DOCUMENTS = ["Adabo moved to Aalen in the spring.", "The river rose, the bridge held, and nobody was hurt.", "Hugo"]
@@ -41,9 +41,8 @@ def batch_for(base: BaseLM) -> InnerBatch:
     )
 
 
-@pytest.fixture(params=["gpt2", "llama"])
-def base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
-    base = load_base(str(tiny.bases[request.param]))
+@pytest.fixture
+def base(base: BaseLM) -> BaseLM:
     base.model.set_attn_implementation("eager")
     return base
 

@@ -38,11 +38,6 @@ KNOWN, STRANGERS = PEOPLE[:30], PEOPLE[30:]
 OPTIMISERS: list[Optimiser] = ["adam", "adafactor"]
 
 
-@pytest.fixture(params=["gpt2", "llama"])
-def base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
-    return load_base(str(tiny.bases[request.param]))
-
-
 def tuned(base: BaseLM, weights: TokenWeights = uniform, **changes: Any) -> FineTuned:
     return FineTuned(base, weights, **{"rate": 1e-3, "optimiser": "adam", "window": 64, **changes})
 

@@ -14,6 +14,7 @@ import pytest
 
 from mbc_engine.config import Config
 from mbc_engine.datasets.example import QAExample
+from mbc_engine.experiments.variants import mac_of
 from mbc_engine.methods.amortized import Amortized
 from mbc_engine.methods.compressed import Compressed
 from mbc_engine.methods.controls import EmptyBank, ShuffledCodes, ShuffledDocuments, WrongBank
@@ -21,7 +22,6 @@ from mbc_engine.methods.method import Method
 from mbc_engine.model.checkpoint import load_model
 from mbc_engine.model.mbc import MBC
 from mbc_engine.training.trainer import train
-from mbc_engine.variants import mac_of
 
 BANKS: Final = 8
 SIZE: Final = 8

@@ -15,7 +15,6 @@ from mbc_engine.methods.amortized import Amortized
 from mbc_engine.methods.compressed import Compressed
 from mbc_engine.methods.method import Footprint, Method, PaperCount, Reply
 from mbc_engine.methods.remembering import Remembering
-from mbc_engine.model.mbc import MBC
 
 VECTORS = ("model.quantised=false", "model.lora.layers=0")
 KINDS: dict[str, tuple[Callable[..., Remembering], tuple[str, ...]]] = {
@@ -96,7 +95,7 @@ def test_the_paper_counts_a_codebook_and_eight_bytes_an_index(tiny: Any, levels:
 
 
 def test_codes_take_what_a_bank_of_these_documents_takes(tiny: Any, examples: Any, tmp_path: Path) -> None:
-    model: MBC = tiny.model()
+    model = tiny.model()
     texts = [one.text for one in examples(50)] + [" ".join(one.text for one in examples(30))]
     for number, text in enumerate(texts):
         (tmp_path / "texts").mkdir(exist_ok=True)
@@ -114,7 +113,7 @@ def test_codes_take_what_a_bank_of_these_documents_takes(tiny: Any, examples: An
 
 
 def test_vectors_take_what_a_file_of_them_takes(tiny: Any, examples: Any, tmp_path: Path) -> None:
-    model: MBC = tiny.model("gpt2", "bert", *VECTORS)
+    model = tiny.model("gpt2", "bert", *VECTORS)
     method, texts = Amortized(model), [one.text for one in examples(7)]
     assert method.footprint() == Footprint(0, PaperCount(0, 4 * 32 * 4))
     method.adapt(texts[:3])
@@ -126,7 +125,7 @@ def test_vectors_take_what_a_file_of_them_takes(tiny: Any, examples: Any, tmp_pa
 
 def test_vectors_are_read_as_they_are(tiny: Any, examples: Any) -> None:
     """One document in memory, against the aggregator over its own vectors."""
-    model: MBC = tiny.model("gpt2", "bert", *VECTORS)
+    model = tiny.model("gpt2", "bert", *VECTORS)
     text, question = examples(1)[0].text, examples(1)[0].question
     with torch.no_grad():
         modulation = model.aggregator(model.questions([question]), model.documents([text])).modulation

@@ -9,19 +9,12 @@ import pytest
 import torch
 
 from mbc_engine.errors import ModelError, ModelMismatch
-from mbc_engine.model.checkpoint import (
-    find_model,
-    fingerprints,
-    load_model,
-    load_trained_state,
-    open_bank,
-    save_model,
-    signature,
-    trained_state,
-)
+from mbc_engine.model.bank_binding import fingerprints, open_bank, signature
+from mbc_engine.model.checkpoint import load_model, load_trained_state, save_model, trained_state
 from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.scoring import memorise
+from mbc_engine.model_folder import find_model
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]

@@ -30,7 +30,7 @@ def gathered(codebook: Codebook, codes: Codes, attention: np.ndarray) -> np.ndar
 
 
 @given(lengths=LENGTHS, per_position=st.booleans(), seed=st.integers(0, 100))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_codes_of_the_flat_read_are_those_of_attention_over_all_vectors(
     small: Any, lengths: list[int], per_position: bool, seed: int
 ) -> None:
@@ -49,7 +49,7 @@ def test_codes_of_the_flat_read_are_those_of_attention_over_all_vectors(
 
 
 @given(lengths=LENGTHS, levels=st.integers(1, 3), per_position=st.booleans(), count=st.integers(1, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_codes_of_the_routed_read_are_those_of_the_chunks_it_chose(
     small: Any, lengths: list[int], levels: int, per_position: bool, count: int
 ) -> None:
@@ -70,7 +70,7 @@ def test_codes_of_the_routed_read_are_those_of_the_chunks_it_chose(
 
 
 @given(lengths=LENGTHS, levels=st.integers(1, 2), per_position=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_codes_of_the_hierarchical_read_are_the_documents_shares_spread_evenly(
     small: Any, lengths: list[int], levels: int, per_position: bool
 ) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -12,26 +12,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, Selection
+from mbc_engine.bank import MemoryBank, Selection
 from mbc_engine.errors import BankError, ModelError
 from mbc_engine.model.code_memory import BankMemory, CodeMemory
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Memory
 from mbc_engine.model.reads import Reading, read
+from tests.model.conftest import MODES, modes_of
 
-MODES = ("flat", "routed", "hierarchical:3")
+pytestmark = pytest.mark.usefixtures("small_blocks")
+
 NAMES = st.sets(st.integers(0, 11), max_size=12)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_blocks() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
-        yield
-
-
-def modes_of(codebook: Codebook) -> Sequence[str]:
-    return MODES if codebook.levels == 1 else MODES[1:]
 
 
 def assert_same(one: Reading, other: Reading, number_of: Any = int, other_number_of: Any = int) -> None:
@@ -68,7 +59,7 @@ def subset(small: Any, codebook: Codebook, codes: Any, lengths: Any, kept: Seque
     per_position=st.booleans(),
     keeps_origins=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_bank_reads_as_its_codes_do(
     small: Any, lengths: list[int], removed: set[int], levels: int, per_position: bool, keeps_origins: bool
 ) -> None:
@@ -109,7 +100,7 @@ def test_equal_documents_of_different_blocks_tie(small: Any) -> None:
     levels=st.integers(1, 2),
     exclude=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_selection_reads_as_a_bank_of_just_these_documents(
     small: Any, lengths: list[int], kept: set[int], levels: int, exclude: bool
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.errors import ModelError
-from mbc_engine.model import encoders
+from mbc_engine.model import pretrained
 from mbc_engine.model.encoders import BUNDLES, Bundle, load_encoder, locate
 
 NAME = "some-people/some-encoder"
@@ -57,7 +57,7 @@ def test_a_bundle_without_its_weights_is_refused(package: Path) -> None:
 
 def test_the_cache_comes_before_a_bundle(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "model" / "model.safetensors").write_bytes(b"never read")
-    monkeypatch.setattr(encoders, "cached_file", lambda *_, **__: "/cache/config.json")
+    monkeypatch.setattr(pretrained, "try_to_load_from_cache", lambda *_: "/cache/config.json")
     assert locate(NAME) == NAME
 
 

@@ -85,7 +85,7 @@ def test_any_number_of_chunks_reads_as_the_recursion(small: Any, size: int, chun
     levels=st.integers(1, 2),
     data=st.data(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_long_documents_and_weights_read_as_the_recursion(
     small: Any, lengths: list[int], size: int, levels: int, data: st.DataObject
 ) -> None:

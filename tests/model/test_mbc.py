@@ -52,7 +52,7 @@ def test_a_texts_codes_do_not_depend_on_its_company(tiny: Any, encoder: str) -> 
     alone = {text: model.memorise([text])[0].tolist() for text in TEXTS}
 
     @given(st.lists(st.sampled_from(TEXTS), max_size=12), st.integers(1, 12))
-    @settings(deadline=None, max_examples=30)
+    @settings(max_examples=30)
     def check(texts: list[str], size: int) -> None:
         assert model.memorise(texts, batch_size=size).tolist() == [alone[text] for text in texts]
 

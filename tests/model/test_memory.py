@@ -38,7 +38,7 @@ LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=10)
 
 
 @given(lengths=LENGTHS, per_position=st.booleans(), seed=st.integers(0, 100))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_flat_read_by_counts_equals_attention_over_all_vectors(
     small: Any, lengths: list[int], per_position: bool, seed: int
 ) -> None:
@@ -81,7 +81,7 @@ class Counted(CodeMemory):
     unused=st.sets(st.integers(0, 4), max_size=4),
     per_position=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_huge_counts_read_as_attention_in_double_precision(
     small: Any, exponents: list[float], unused: set[int], per_position: bool
 ) -> None:
@@ -164,7 +164,7 @@ def test_routing_scores_by_tables_equal_the_dense_products(small: Any, levels: i
 
 
 @given(lengths=LENGTHS, levels=st.integers(1, 3), per_position=st.booleans(), count=st.integers(1, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_routed_read_equals_a_loop_over_all_chunks(
     small: Any, lengths: list[int], levels: int, per_position: bool, count: int
 ) -> None:

@@ -56,7 +56,7 @@ def is_like(found: list[Ranked], expected: list[tuple[int, float, int]]) -> bool
     cuts=st.lists(st.integers(1, 29), max_size=6),
     top=st.integers(1, 40),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_blocks_of_any_sizes_rank_as_sorting_all_documents_does(documents: Any, cuts: list[int], top: int) -> None:
     assert is_like(in_blocks(documents, cuts, top), slow_ranking(documents, top))
 
@@ -66,7 +66,7 @@ def test_blocks_of_any_sizes_rank_as_sorting_all_documents_does(documents: Any, 
     cuts=st.lists(st.integers(1, 39), max_size=6),
     top=st.integers(1, 12),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_without_lengths_each_chunk_is_a_document(masses: list[float], cuts: list[int], top: int) -> None:
     documents = [[mass] for mass in masses]
     plain, given_lengths = (in_blocks(documents, cuts, top, plain=plain) for plain in (True, False))
@@ -75,7 +75,7 @@ def test_without_lengths_each_chunk_is_a_document(masses: list[float], cuts: lis
 
 
 @given(values=st.lists(st.floats(-300, 300, width=32), min_size=1, max_size=60), cut=st.integers(1, 59))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_masses_rank_in_order_with_shares_of_the_whole(values: list[float], cut: int) -> None:
     found = in_blocks([[value] for value in values], [cut], 100)
     order = sorted(range(len(values)), key=lambda chunk: -values[chunk])
@@ -92,7 +92,7 @@ def test_any_masses_rank_in_order_with_shares_of_the_whole(values: list[float], 
     cuts=st.lists(st.integers(0, 30), max_size=6),
     top=st.integers(1, 8),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_rankings_of_shards_together_are_the_ranking_of_all(documents: Any, cuts: list[int], top: int) -> None:
     together = Ranking(1, top)
     ends = [*sorted(min(cut, len(documents)) for cut in cuts), len(documents)]

@@ -14,27 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mbc_engine.bank import BankHeader, Banks, MemoryBank, Selection, merge
+from mbc_engine.bank import Banks, MemoryBank, Selection, merge
 from mbc_engine.errors import BankError
 from mbc_engine.model.code_memory import BankMemory, CodeMemory
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Memory
 from mbc_engine.model.reads import Reading, read
+from tests.model.conftest import MODES, modes_of
 
-MODES = ("flat", "routed", "hierarchical:3")
+pytestmark = pytest.mark.usefixtures("small_blocks")
+
 # Each bank by the chunks of its documents; any may be empty.
 CONTENTS = st.lists(st.lists(st.integers(1, 3), max_size=5), min_size=1, max_size=4)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_blocks() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
-        yield
-
-
-def modes_of(codebook: Codebook) -> Sequence[str]:
-    return MODES if codebook.levels == 1 else MODES[1:]
 
 
 @contextmanager
@@ -72,7 +63,7 @@ def read_all(small: Any, codebook: Codebook, memory: Memory, mode: str, *, docum
 
 
 @given(CONTENTS, st.integers(1, 2), st.booleans(), st.sampled_from([None, 1.0, 0.3]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_banks_read_as_the_bank_they_are_merged_to(
     small: Any, contents: list[list[int]], levels: int, keeps_origins: bool, weight: float | None
 ) -> None:
@@ -96,7 +87,7 @@ def test_banks_read_as_the_bank_they_are_merged_to(
 
 
 @given(CONTENTS, st.lists(st.integers(1, 4), min_size=4, max_size=4), st.integers(1, 2))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_bank_of_weight_n_reads_as_one_with_each_document_n_times(
     small: Any, contents: list[list[int]], weights: list[int], levels: int
 ) -> None:

@@ -1,34 +1,26 @@
-"""Packed weights: what stays frozen, what is stored, what a bank is bound to, and how loading says what is wrong."""
+"""Packed weights: what stays frozen, what is stored, and what a bank is bound to."""
 
-import importlib.util
-import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 import torch
-from huggingface_hub.errors import GatedRepoError
-from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, BertModel
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.events import TrainFinished
+from mbc_engine.model.bank_binding import fingerprints
 from mbc_engine.model.base import load_base
 from mbc_engine.model.builder import load_pretrained, trainable_parameters
-from mbc_engine.model.checkpoint import fingerprints, load_model, save_model, trained_state
+from mbc_engine.model.checkpoint import load_model, save_model, trained_state
 from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.encoders import load_encoder
-from mbc_engine.model.mbc import MBC
-from mbc_engine.model.weights import base_dtype, is_packed, loading_options, unpacked_state
+from mbc_engine.model.weights import PACKED, base_dtype, is_packed, loading_options
 from mbc_engine.training.trainer import train
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]
-KINDS = ["nf4", "int8"]
 
 
 def overrides(base: str, encoder: str, frozen: bool = False) -> list[str]:
@@ -41,32 +33,7 @@ def packed(module: nn.Module) -> dict[str, nn.Module]:
     return {name: layer for name, layer in module.named_modules() if is_packed(layer)}
 
 
-@pytest.fixture(scope="module")
-def wide(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The tiny models again, 64 wide, as a CPU needs them to compute with 4 bits."""
-    sizes: dict[str, dict[str, Any]] = {
-        "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 160},
-        "llama": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},
-        "bert": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4},
-        "t5": {"d_model": 64, "d_kv": 32, "d_ff": 128, "num_layers": 1, "num_heads": 2},
-    }
-    places = {}
-    for family, kind in (
-        *((name, AutoModelForCausalLM) for name in tiny.bases),
-        *((n, AutoModel) for n in tiny.encoders),
-    ):
-        tokenizer = AutoTokenizer.from_pretrained({**tiny.bases, **tiny.encoders}[family])
-        given = {"initializer_range": 0.3, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0, **sizes[family]}
-        places[family] = tmp_path_factory.mktemp(family)
-        torch.manual_seed(5)
-        kind.from_config(AutoConfig.for_model(family, vocab_size=len(tokenizer), **given)).save_pretrained(
-            places[family]
-        )
-        tokenizer.save_pretrained(places[family])
-    return type(tiny)({name: places[name] for name in tiny.bases}, {name: places[name] for name in tiny.encoders})
-
-
-@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("weights", PACKED)
 @pytest.mark.parametrize("encoder", ["t5", "bert"])
 def test_packed_linear_layers_are_frozen_and_everything_else_trains(wide: Any, encoder: str, weights: str) -> None:
     model = wide.model("gpt2", encoder, *overrides("float32", weights))
@@ -81,7 +48,7 @@ def test_packed_linear_layers_are_frozen_and_everything_else_trains(wide: Any, e
     assert trainable_parameters(plain) - trainable_parameters(model) == hidden
 
 
-@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("weights", PACKED)
 def test_embeddings_heads_and_biases_are_never_packed(wide: Any, weights: str) -> None:
     base = load_base(str(wide.bases["gpt2"]), weights=weights).model
     assert {name.rpartition(".")[2] for name in packed(base)} == {"c_attn", "c_proj", "c_fc"}
@@ -89,7 +56,7 @@ def test_embeddings_heads_and_biases_are_never_packed(wide: Any, weights: str) -
     assert base.get_output_embeddings().weight.dtype == torch.float32
 
 
-@pytest.mark.parametrize("weights", ["float32", *KINDS])
+@pytest.mark.parametrize("weights", ["float32", *PACKED])
 @pytest.mark.parametrize("encoder", ["t5", "bert"])
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_saved_model_says_the_same_and_fits_its_banks(
@@ -110,7 +77,7 @@ def test_a_saved_model_says_the_same_and_fits_its_banks(
     assert fingerprints(again) == fingerprints(model)
 
 
-@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("weights", PACKED)
 def test_packed_weights_are_not_stored(wide: Any, weights: str) -> None:
     model = wide.model("gpt2", "t5", *overrides(weights, weights))
     stored = trained_state(model)
@@ -123,14 +90,12 @@ def test_packed_weights_are_not_stored(wide: Any, weights: str) -> None:
 
 def test_a_fingerprint_is_of_what_was_packed_and_how_and_not_of_how_it_was_rounded(wide: Any) -> None:
     """A GPU may round a weight otherwise than a CPU; the bank is the same model's."""
-    made: dict[str, MBC] = {
-        weights: wide.model("gpt2", "t5", *overrides("float32", weights)) for weights in ("float32", *KINDS)
-    }
+    made = {weights: wide.model("gpt2", "t5", *overrides("float32", weights)) for weights in ("float32", *PACKED)}
     assert len({fingerprints(model) for model in made.values()}) == 3
     model = made["nf4"]
     before = fingerprints(model)
     layer = next(iter(packed(model.documents).values()))
-    layer.weight.data[0] ^= 1  # type: ignore[operator, index, union-attr]
+    layer.weight.data[0] ^= 1
     assert fingerprints(model) == before
     model.documents.packed_from = "nf4 of another"
     assert fingerprints(model) != before
@@ -155,7 +120,7 @@ def test_what_an_encoder_was_packed_from_is_told_by_its_values(wide: Any, tmp_pa
     assert load_encoder(str(wide.encoders["t5"])).packed_from is None
 
 
-@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("weights", PACKED)
 def test_a_frozen_encoder_is_shared_where_both_sides_hold_it_alike(wide: Any, weights: str) -> None:
     both = overrides("float32", weights, frozen=True)
     for changes, is_shared in ((both, True), ([*both, "model.questions.weights=float32"], False)):
@@ -163,7 +128,7 @@ def test_a_frozen_encoder_is_shared_where_both_sides_hold_it_alike(wide: Any, we
         assert (pretrained.documents is pretrained.questions) == is_shared
 
 
-@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("weights", PACKED)
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_training_after_answering_moves_what_is_not_packed(wide: Any, weights: str, precision: torch.dtype) -> None:
     """In inference first: there bitsandbytes might pack 4-bit weights in a way without gradients."""
@@ -185,7 +150,7 @@ def test_training_after_answering_moves_what_is_not_packed(wide: Any, weights: s
         assert torch.equal(model(**batch).last_hidden_state, first)
 
 
-@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("weights", PACKED)
 @pytest.mark.parametrize("encoder", ["t5", "bert"])
 def test_a_model_with_packed_weights_trains(
     wide: Any, examples: Any, tmp_path: Path, weights: str, encoder: str
@@ -204,7 +169,7 @@ def test_a_model_with_packed_weights_trains(
     assert any("lora_B" in name and value.abs().max() > 0 for name, value in after.items())
 
 
-@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("weights", PACKED)
 def test_training_in_bf16_leaves_the_precision_of_biases_alone(wide: Any, weights: str) -> None:
     base = load_base(str(wide.bases["gpt2"]), weights=weights).model
     before = {name: value.clone() for name, value in base.named_parameters()}
@@ -251,7 +216,7 @@ def test_a_layer_that_a_cpu_would_compute_wrong_with_four_bits_is_refused(tiny: 
         assert "int8" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("weights", PACKED)
 def test_an_adapter_that_does_not_fit_a_packed_base_is_refused(wide: Any, tmp_path: Path, weights: str) -> None:
     changes = overrides(weights, "float32")
     save_model(wide.model("gpt2", "bert", *changes), wide.config("gpt2", "bert", *changes), tmp_path)
@@ -261,151 +226,9 @@ def test_an_adapter_that_does_not_fit_a_packed_base_is_refused(wide: Any, tmp_pa
         load_model(tmp_path)
 
 
-@pytest.mark.parametrize("weights", KINDS)
-def test_without_bitsandbytes_the_way_to_it_is_told(wide: Any, weights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if "bits" in name else find(name, *rest))
-    for load in (
-        lambda: load_base(str(wide.bases["gpt2"]), weights=weights),
-        lambda: load_encoder("x", weights=weights),
-    ):
-        with pytest.raises(ModelError, match="bitsandbytes") as caught:
-            load()
-        assert "pip install 'mbc[hub]'" in (caught.value.hint or "")
-
-
-@pytest.fixture
-def copied(wide: Any, tmp_path: Path) -> Iterator[Path]:
-    """A base LM's folder to spoil."""
-    shutil.copytree(wide.bases["llama"], tmp_path / "base")
-    yield tmp_path / "base"
-
-
-def reconfigured(folder: Path, **changes: Any) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **changes}))
-
-
-@pytest.mark.parametrize("weights", ["float32", "bf16", *KINDS])
-@pytest.mark.parametrize(
-    ("changes", "missing"),
-    [
-        ({"num_hidden_layers": 3}, "model.layers.2"),
-        ({"head_dim": 8, "num_attention_heads": 8}, "model.layers.0.self_attn.k_proj"),
-        ({"vocab_size": 99}, "lm_head"),
-    ],
-    ids=["layers", "heads", "vocabulary"],
-)
-def test_weights_are_not_made_up_where_the_files_do_not_have_them(
-    copied: Path, weights: Any, changes: dict[str, Any], missing: str
-) -> None:
-    reconfigured(copied, **changes)
-    with pytest.raises(ModelError, match=f"not those that its config describes: see {missing}"):
-        load_base(str(copied), weights=weights)
-
-
-def test_a_base_saved_without_its_head_and_outer_name_is_whole(wide: Any, tmp_path: Path) -> None:
-    """As the hub has GPT-2: the head is the embeddings, and buffers of old versions lie beside the weights."""
-    shutil.copytree(wide.bases["gpt2"], tmp_path / "base")
-    file = tmp_path / "base" / "model.safetensors"
-    state = {name.removeprefix("transformer."): value for name, value in load_file(file).items()}
-    save_file({**state, "h.0.attn.bias": torch.ones(1, 1, 160, 160)}, file, {"format": "pt"})
-    ids = torch.tensor([[5, 9, 14, 3]])
-    one, other = (load_base(str(place)).model(ids).logits for place in (wide.bases["gpt2"], tmp_path / "base"))
-    assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("weights", ["float32", *KINDS])
-def test_an_encoder_stored_without_a_pooler_is_the_same_each_time(wide: Any, tmp_path: Path, weights: Any) -> None:
-    folder = wide.encoders["bert"]
-    BertModel.from_pretrained(folder, add_pooling_layer=False).save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
-    one, other = (unpacked_state(load_encoder(str(tmp_path), weights=weights).model) for _ in range(2))
-    assert not one["pooler.dense.bias"].any()
-    assert one.keys() == other.keys()
-    assert all(torch.equal(value, other[name]) for name, value in one.items())
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("model.safetensors", "x" * 999),
-        ("tokenizer.json", "{}"),
-        ("config.json", "{"),
-        ("config.json", '{"model_type": "llama", "hidden_size": "wide"}'),
-        ("config.json", '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 5}'),
-        ("config.json", '{"model_type": "llama", "vocab_size": -1}'),
-    ],
-)
-def test_damaged_files_are_told_in_one_line(copied: Path, file: str, content: str) -> None:
-    (copied / file).write_text(content)
-    with pytest.raises(ModelError, match=r"could not be opened: .*[^:]$") as caught:
-        load_base(str(copied))
-    assert len(str(caught.value.message).splitlines()) == 1
-
-
-def test_a_gated_model_is_told_with_the_way_to_access(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gated(*_: Any, **__: Any) -> None:
-        response = httpx2.Response(403, request=httpx2.Request("GET", "https://hub/config.json"))
-        raise OSError("You are trying to access a gated repo.\nMake sure to ...") from GatedRepoError(
-            "403", response=response
-        )
-
-    monkeypatch.setattr(AutoConfig, "from_pretrained", gated)
-    for load in (load_base, load_encoder):
-        with pytest.raises(ModelError, match="a gated repo") as caught:
-            load("ada/notes")
-        assert "hf auth login" in (caught.value.hint or "")
-
-
-def test_weights_that_are_stored_packed_are_refused(copied: Path) -> None:
-    reconfigured(copied, quantization_config={"quant_method": "gptq", "bits": 4})
-    for load in (load_base, load_encoder):
-        with pytest.raises(ModelError, match="stored packed") as caught:
-            load(str(copied))
-        assert caught.value.hint
-
-
-def test_a_family_is_judged_before_its_weights_are_read(copied: Path) -> None:
-    reconfigured(copied, model_type="opt")
-    (copied / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="'opt'"):
-        load_base(str(copied))
-
-
-def test_code_that_comes_with_a_model_is_never_run(copied: Path) -> None:
-    config = {"model_type": "own", "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}
-    (copied / "config.json").write_text(json.dumps(config))
-    (copied / "own.py").write_text("raise AssertionError('run')\n")
-    with pytest.raises(ModelError, match="could not be opened"):
-        load_base(str(copied))
-
-
-def test_a_tokenizer_without_an_end_is_refused(copied: Path) -> None:
-    config = json.loads((copied / "tokenizer_config.json").read_text())
-    (copied / "tokenizer_config.json").write_text(json.dumps({**config, "eos_token": None}))
-    with pytest.raises(ModelError, match="no token that ends a text"):
-        load_base(str(copied))
-
-
-@pytest.mark.parametrize("weights", ["float32", "bf16", *KINDS])
+@pytest.mark.parametrize("weights", ["float32", "bf16", *PACKED])
 def test_weights_go_straight_to_their_device(weights: Any) -> None:
     device = torch.device("cuda", 1)
     held = loading_options(weights, device, rest=base_dtype(weights, device))
     assert held["device_map"] == {"": device}
     assert held["dtype"] == (torch.float32 if weights == "float32" else torch.bfloat16)
-
-
-def test_an_encoder_that_cannot_pad_is_refused(wide: Any) -> None:
-    with pytest.raises(ModelError, match="no token to pad"):
-        load_encoder(str(wide.bases["gpt2"]))
-
-
-def test_a_model_too_large_for_the_device_is_told_with_the_way_out(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate ...")
-
-    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", full)
-    with pytest.raises(ModelError, match="does not fit into the memory") as caught:
-        load_base(str(wide.bases["llama"]))
-    assert "nf4" in (caught.value.hint or "")

@@ -36,7 +36,7 @@ def some_roles(codebook: WordCodebook, *shape: int, seed: int = 0) -> Roles:
     words=st.integers(1, 4),
     seed=st.integers(0, 50),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_split_is_the_inverse_of_join(vocabulary: int, num_codes: int, words: int, seed: int) -> None:
     codebook = codebook_of(vocabulary, num_codes, words)
     pieces, roles = numbers(vocabulary, 5, words, seed=seed), some_roles(codebook, 5, words, seed=seed)
@@ -52,7 +52,7 @@ def test_split_is_the_inverse_of_join(vocabulary: int, num_codes: int, words: in
 
 
 @given(vocabulary=st.integers(1, 64), num_codes=st.integers(8, 20), seed=st.integers(0, 50))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_codes_name_some_piece_and_some_role(vocabulary: int, num_codes: int, seed: int) -> None:
     codebook = codebook_of(vocabulary, num_codes)
     pieces, roles, _ = codebook.split(numbers(num_codes, 5, codebook.tokens, 1, seed=seed))

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from mbc_engine.bank import Codes, MemoryBank, Record
 from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.model.bank_binding import fingerprints, open_bank
 from mbc_engine.model.builder import build, load_pretrained
-from mbc_engine.model.checkpoint import fingerprints, load_model, open_bank, save_model, trained_state
+from mbc_engine.model.checkpoint import load_model, save_model, trained_state
 from mbc_engine.model.code_memory import BankMemory, CodeMemory
 from mbc_engine.model.memory import Lengths
 from mbc_engine.model.skeleton import parameter_table
@@ -72,8 +73,8 @@ def test_each_words_odds_and_role_are_those_of_its_state(model: WordMBC) -> None
     states = side.amortizer.encoder(batch["input_ids"]).last_hidden_state[0]
     cut = model.base.tokenizer(text, return_offsets_mapping=True)
     odds, contexts = [], []
-    for piece, (start, end) in zip(cut["input_ids"], cut["offset_mapping"], strict=True):
-        start += text[start] == " "
+    for piece, (first, end) in zip(cut["input_ids"], cut["offset_mapping"], strict=True):
+        start = first + (text[first] == " ")
         shared = [max(start, own) < min(end, ends) for own, ends in batch["offset_mapping"][0].tolist()]
         state = states[torch.tensor(shared)].mean(0)
         odds.append(side.amortizer.salience(state, torch.tensor(piece), model.codebook.vocabulary).item())

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from mbc_engine import Recall, ingest, open_bank
-from mbc_engine.answers import Answers
 from mbc_engine.bank import MemoryBank, Selection
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.documents import split_sentences
@@ -22,6 +21,7 @@ from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reading
+from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.ask import ReadAnswer, Timings
 from mbc_engine.serving.ingest import ingest_stream
 from mbc_engine.serving.sources import Source, find_sources

@@ -3,10 +3,10 @@
 No GPU is needed: tensors only say that they are on one, and refuse what a GPU's would refuse.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from mbc_engine import MBC, Recall, calibrate, evaluate, ingest, open_bank
-from mbc_engine.answers import Answers
+from mbc_engine import MBC, Recall, calibrate, evaluate, ingest, open_bank, result_of
 from mbc_engine.methods.compressed import Compressed
 from mbc_engine.model.scoring import ask_all
+from mbc_engine.serving.answers import Answers
 from mbc_engine.training.clipping import clip_gradients
 from mbc_engine.training.data import TrainingSet
 from mbc_engine.training.objective import Objective
@@ -27,7 +27,6 @@ from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
 from mbc_engine.training.texts import LiveStates
 from mbc_engine.training.warm_start import fit_centring, fit_codebook
 
-T = TypeVar("T")
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 DEVICE_OF = Tensor.device.__get__  # type: ignore[attr-defined]
 # What gives numbers, or a tensor on the CPU, from wherever.
@@ -149,7 +148,7 @@ def test_measuring_is_the_same_there(models: tuple[MBC, MBC], examples: Any, qua
         asked = list(ask_all(model, data[:6], read_mode="routed"))
         if not quantising:
             return asked
-        outcome = finished(evaluate(Compressed(model), data[:6], bank_documents=3))
+        outcome = result_of(evaluate(Compressed(model), data[:6], bank_documents=3))
         evaluated = [outcome.online.scores, *outcome.predictions]
         return asked, evaluated, list(calibrate(model, data, bank_documents=8))
 
@@ -158,15 +157,6 @@ def test_measuring_is_the_same_there(models: tuple[MBC, MBC], examples: Any, qua
     with PretendedGPU():
         found = measured(there)
     assert without_times(found) == without_times(expected)
-
-
-def finished(work: Generator[Any, None, T]) -> T:
-    """What some work returns."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value
 
 
 def without_times(value: Any) -> Any:

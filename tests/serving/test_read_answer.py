@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from mbc_engine import Recall, ingest, load_model, open_bank
-from mbc_engine.answers import Answers
 from mbc_engine.errors import BankError
-from mbc_engine.model.checkpoint import save_model, signature
-from mbc_engine.model.mbc import MBC, TextEncoder
+from mbc_engine.model.bank_binding import signature
+from mbc_engine.model.checkpoint import save_model
+from mbc_engine.model.mbc import MBC
 from mbc_engine.model.span_reader import Span
+from mbc_engine.model.text_encoder import TextEncoder
+from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.ask import ReadAnswer
 from mbc_engine.serving.read_answer import choose_answers, read_passages, with_sentences
 from mbc_engine.serving.sources import Source
@@ -130,7 +132,7 @@ def test_several_chunks_of_a_document_are_read(
     (tmp_path / "short.txt").write_text("Hugo won.")
     finder, shares = Finder("Hugo"), []
     monkeypatch.setattr(
-        "mbc_engine.serving.ask.choose_answers",
+        "mbc_engine.serving.read_answer.choose_answers",
         lambda reader, sources, spans: shares.extend(sources) or choose_answers(reader, sources, spans),
     )
     with open_bank(model, tmp_path / "b.mbc") as bank:

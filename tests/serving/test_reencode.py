@@ -11,7 +11,7 @@ from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank import export
 from mbc_engine.errors import BankError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
-from mbc_engine.model.checkpoint import signature
+from mbc_engine.model.bank_binding import signature
 from mbc_engine.model.mbc import MBC
 from mbc_engine.serving.reencode import reencode
 

@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,10 @@ def test_what_changes_is_ingested_and_what_goes_is_pruned(tiny: Any, folder: Pat
         (folder / "sub" / "new.txt").write_text("A new story.")
         (folder / "ignored.txt").write_text("Not to be read.")
 
-    steps: list[Callable[[], object]] = [
+    steps = [
         new_files,
         lambda: (folder / "0.txt").write_text("Changed."),
-        lambda: (folder / "1.txt").unlink(),
+        (folder / "1.txt").unlink,
         lambda: shutil.move(folder / "sub", folder / "moved"),
         stop.set,
     ]
@@ -69,7 +68,7 @@ def test_a_named_file_that_is_put_in_place_anew_is_followed(tiny: Any, tmp_path:
 def test_what_an_ignore_file_no_longer_names_is_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model, stop = tiny.model(), threading.Event()
     (folder / ".mbcignore").write_text("0.txt\n1.txt\n")
-    steps: list[Callable[[], object]] = [lambda: (folder / ".mbcignore").write_text("2.txt\n"), stop.set]
+    steps = [lambda: (folder / ".mbcignore").write_text("2.txt\n"), stop.set]
     seen = []
     with open_bank(model, tmp_path / "b.mbc") as bank:
         for event in watch(model, bank, [folder], prune=True, stop=stop):

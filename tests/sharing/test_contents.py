@@ -1,3 +1,5 @@
+"""What travels with a model, and names that stay below the folder they are looked up in."""
+
 from pathlib import Path
 
 import pytest

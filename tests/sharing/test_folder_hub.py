@@ -1,3 +1,5 @@
+"""A folder as a hub: whole models or none, and nothing that lies outside of it."""
+
 import os
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""A folder is put in its place whole, or what was there stays."""
+
 import pytest
 
 from mbc_engine.sharing.placing import put_in_place

@@ -1,10 +1,11 @@
+"""What is pushed, whose card goes with it, and what is refused."""
+
 import shutil
 
 import pytest
 
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.sharing.card import MARK
-from mbc_engine.sharing.hub import FilesMoved
 from mbc_engine.sharing.pushing import CardOrigin, push
 
 
@@ -37,7 +38,7 @@ def test_a_reader_goes_along_and_is_in_the_card(with_reader, hub, files):
 
 
 def test_progress_ends_with_every_byte(saved, hub):
-    events: list[FilesMoved] = []
+    events = []
     pushed = push(hub, saved, "ada/tiny", show=events.append)
     done = [event.done for event in events]
     assert (done[0], done) == (0, sorted(done))

@@ -3,8 +3,7 @@
 import pytest
 
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.errors import DataError
-from mbc_engine.training.data import TrainingSet, require_examples
+from mbc_engine.training.data import TrainingSet
 
 
 def example(text: str, question: str, *answers: str) -> QAExample:
@@ -54,8 +53,3 @@ def test_an_epochs_order_depends_on_seed_and_epoch_alone() -> None:
     assert order(0, 7) != order(0, 8)
     assert order(0, 7, skip=2) == order(0, 7)[2:]
     assert order(0, 7, skip=6) == []
-
-
-def test_nothing_to_train_on_is_an_error() -> None:
-    with pytest.raises(DataError, match="nothing to train on"):
-        require_examples([])

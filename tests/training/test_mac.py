@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
-from torch import Tensor
 
 from mbc_engine.config import Config
 from mbc_engine.events import (
@@ -20,12 +18,13 @@ from mbc_engine.events import (
     TrainStopped,
     Validated,
 )
+from mbc_engine.experiments.variants import mac_of
 from mbc_engine.model.builder import trainable_parameters
 from mbc_engine.model.checkpoint import load_model
 from mbc_engine.model.scoring import ask_all
-from mbc_engine.run_folder import read_usage
 from mbc_engine.training.trainer import train
-from mbc_engine.variants import mac_of
+from mbc_engine.work.run_folder import read_usage
+from tests.training.conftest import tensors
 
 
 @pytest.fixture
@@ -42,11 +41,6 @@ def config(tiny: Any) -> Config:
             "training.backprop_dropout=0.5",
         )
     )
-
-
-def tensors(path: Path) -> dict[str, Tensor]:
-    with safe_open(path, "pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def test_nothing_of_a_codebook_or_an_adapter_is_trained_told_or_kept(

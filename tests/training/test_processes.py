@@ -16,11 +16,11 @@ from accelerate.utils import DistributedType
 from safetensors.torch import load_file
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.event_log import read_events
 from mbc_engine.events import CodesReset, Event, QuantisationStarted, TrainStep, Validated
-from mbc_engine.run_folder import Request, make_request
-from mbc_engine.training import trainer
+from mbc_engine.training import optimising, trainer
 from mbc_engine.training.processes import Processes, processes_on
+from mbc_engine.work.event_log import read_events
+from mbc_engine.work.run_folder import Request, make_request
 
 WORKER = """
 import os
@@ -180,7 +180,7 @@ def test_what_was_asked_of_an_earlier_training_is_for_the_main_process_to_remove
     make_request(tmp_path, Request.STOP)
     launched.rank = 1
     steps: list[float] = []
-    monkeypatch.setattr(trainer, "clip_gradients", lambda parameters, most: steps.append(most))
+    monkeypatch.setattr(optimising, "clip_gradients", lambda parameters, most: steps.append(most))
     assert list(trainer.train(tiny.config(), examples(8), [], tmp_path, cache=tmp_path / "cache")) == []
     assert len(steps) == 4
 

@@ -1,102 +1,53 @@
 """`mbc ask`: questions to a bank or several, one, a file of them, or as a conversation."""
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
-
+from mbc_cli.asking.manner import Manner
+from mbc_cli.commands.ask.options import (
+    AnswerOption,
+    AsOfOption,
+    BeamsOption,
+    ExcludeOption,
+    HalfLifeOption,
+    MaxTokensOption,
+    MinConfidenceOption,
+    OnlyOption,
+    QuestionArgument,
+    QuestionsOption,
+    SinceOption,
+    SourcesOption,
+)
 from mbc_cli.options import BanksOption, DeviceOption, JsonOption, ModelOption, ReadOption, WeightsOption
-from mbc_engine.answers import Answers
 
 if TYPE_CHECKING:
-    from mbc_cli.asker import Asker
+    from collections.abc import Callable
+
+    from mbc_cli.asking.asker import Asker
 
 _STDIN: Final = Path("-")
-_WHICH, _HOW = "Which documents count", "How to answer"
 
 
 def ask(
-    question: Annotated[str | None, typer.Argument(metavar="QUESTION", help="What you want to know.")] = None,
+    question: QuestionArgument = None,
     *,
     bank: BanksOption,
     weight: WeightsOption = None,
     model: ModelOption,
-    questions: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help='Answer the questions of a file: a .jsonl with {"question": ..., "id": ...} a line, or a .txt; '
-            "- is stdin.",
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            help="Only documents from this day on: 2024-05-31, 2024-05 or 2024.",
-            rich_help_panel=_WHICH,
-        ),
-    ] = None,
-    as_of: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            help="Only documents up to this day, and ages counted back from it.",
-            rich_help_panel=_WHICH,
-        ),
-    ] = None,
-    half_life: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Let documents count half as much when they are this much older: days, or 30d, 4w, 6m, 1y "
-            "(a month is 30 days, a year 365).",
-            rich_help_panel=_WHICH,
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Only documents whose path fits, as in .gitignore: at any depth, unless it begins with / (from the "
-            "root), ./ or ~; may be given again.",
-            rich_help_panel=_WHICH,
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="No documents whose path fits; may be given again.", rich_help_panel=_WHICH
-        ),
-    ] = None,
+    questions: QuestionsOption = None,
+    since: SinceOption = None,
+    as_of: AsOfOption = None,
+    half_life: HalfLifeOption = None,
+    only: OnlyOption = None,
+    exclude: ExcludeOption = None,
     read: ReadOption = None,
-    sources: Annotated[int, typer.Option(min=0, help="How many documents to name.")] = 3,
-    answer: Annotated[
-        Answers | None,
-        typer.Option(
-            metavar="both|memory|read",
-            show_default="both if the model has a reader, else memory",
-            help="Which answer: from memory, which is the bank's codes alone; read in the files they lead to, where "
-            "these are still there; or both. A model without a reader of its own reads with its base LM.",
-        ),
-    ] = None,
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P",
-            help="Say that the answer from memory is not known where the confidence is below this, 0 to 1: the "
-            "probability that the bank holds what was asked.",
-            rich_help_panel=_HOW,
-        ),
-    ] = None,
-    beams: Annotated[
-        int,
-        typer.Option(min=1, help="Width of the beam search; 1 takes the likeliest word.", rich_help_panel=_HOW),
-    ] = 1,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.", rich_help_panel=_HOW)] = 16,
+    sources: SourcesOption = Manner.sources,
+    answer: AnswerOption = None,
+    min_confidence: MinConfidenceOption = None,
+    beams: BeamsOption = Manner.beams,
+    max_tokens: MaxTokensOption = Manner.max_tokens,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -117,8 +68,8 @@ def ask(
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
-    from mbc_cli.asker import Manner, opened
-    from mbc_cli.selecting import selection
+    from mbc_cli.asking.asker import opened
+    from mbc_cli.asking.selecting import selection
 
     manner = Manner(
         answers=answer,

@@ -14,7 +14,7 @@ from mbc_cli.render.consoles import notes
 from mbc_engine.datasets.questions import Question, arriving_questions, load_questions, no_questions
 
 if TYPE_CHECKING:
-    from mbc_cli.asker import Asker
+    from mbc_cli.asking.asker import Asker
 
 BATCH: Final = 16
 

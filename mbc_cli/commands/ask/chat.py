@@ -4,22 +4,22 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from mbc_cli.asking.question_history import QuestionHistory
 from mbc_cli.commands.ask.editor import LineEditor
 from mbc_cli.commands.ask.one import answer
 from mbc_cli.commands.bank.info import info
 from mbc_cli.paths import question_history
-from mbc_cli.question_history import QuestionHistory
 from mbc_cli.render.answer import first_answer
 from mbc_cli.render.chat import COMMANDS, show_error, show_help, show_history, show_passages, show_welcome
 from mbc_cli.render.consoles import notes, out
 from mbc_cli.render.reply import show_times, warn_of_mini
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 from mbc_engine.bank import Banks
 from mbc_engine.documents.encoding import storable
 from mbc_engine.errors import MBCError
 
 if TYPE_CHECKING:
-    from mbc_cli.asker import Asker
+    from mbc_cli.asking.asker import Asker
     from mbc_engine.serving.ask import Reply
 
 # A question may begin with a path.

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from mbc_cli.question_history import QuestionHistory
+from mbc_cli.asking.question_history import QuestionHistory
 from mbc_cli.render.consoles import notes
 
 try:

@@ -6,7 +6,7 @@ from mbc_cli.render.consoles import out, print_json
 from mbc_cli.render.reply import Saying, reply_json, show_reply, show_times, warn_of_mini
 
 if TYPE_CHECKING:
-    from mbc_cli.asker import Asker
+    from mbc_cli.asking.asker import Asker
     from mbc_engine.serving.ask import Reply
 
 

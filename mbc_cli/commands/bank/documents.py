@@ -46,7 +46,7 @@ def show(
       mbc bank show articles.jsonl#17 --codes
       mbc bank show 3f9a02c1
     """
-    from mbc_cli.lookup import documents
+    from mbc_cli.commands.bank.lookup import documents
     from mbc_cli.render.bank.documents import documents_json, show_documents
     from mbc_engine.bank import MemoryBank
 

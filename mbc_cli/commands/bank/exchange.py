@@ -27,8 +27,8 @@ def export(
       mbc bank export | sha256sum
       mbc bank export memory.jsonl.xz --bank work.mbc
     """
+    from mbc_cli.commands.bank.export_file import STANDARD, written
     from mbc_cli.interrupt import ending_with
-    from mbc_cli.lines import STANDARD, written
     from mbc_cli.render.bank.copying import ExportView
     from mbc_cli.render.consoles import out, print_json
     from mbc_engine.bank import MemoryBank
@@ -66,8 +66,8 @@ def import_(
       mbc bank import memory.jsonl.xz --bank work.mbc
       ssh elsewhere mbc bank export | mbc bank import -
     """
+    from mbc_cli.commands.bank.export_file import opened
     from mbc_cli.interrupt import ending_with
-    from mbc_cli.lines import opened
     from mbc_cli.render.bank.copying import ImportView
     from mbc_cli.render.bank.facts import holdings_json, show_holdings
     from mbc_cli.render.consoles import print_json

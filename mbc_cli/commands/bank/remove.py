@@ -27,8 +27,8 @@ def remove(
       mbc bank remove articles.jsonl#17 --prove
       mbc bank remove 3f9a02c1d5e8 --bank small.mbc
     """
+    from mbc_cli.commands.bank.lookup import find
     from mbc_cli.interrupt import ending_with
-    from mbc_cli.lookup import find
     from mbc_cli.render.bank.removal import removal_json, show_proof, show_removal
     from mbc_cli.render.consoles import print_json
     from mbc_engine.bank import MemoryBank, remove_with_proof

@@ -29,7 +29,7 @@ def reencode(
       mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
     """
     from mbc_cli.engine import load_model, number_of_workers
-    from mbc_cli.interrupt import ending_with, stop_on_interrupt
+    from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
     from mbc_cli.render.consoles import print_json
     from mbc_cli.render.ingest import ReencodeView
     from mbc_engine.bank import MemoryBank
@@ -51,7 +51,7 @@ def reencode(
             raise
     if not view.is_complete:
         view.stopped()
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
     if json:
         print_json(view.summary_json(str(bank)))
     else:
@@ -75,7 +75,7 @@ def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -
     with opened(bank, read_only=True):  # a mistyped path is told at once, not after the model was loaded
         pass
     loaded = load_model(model, "cpu")
-    from mbc_engine.model.checkpoint import upgrade_bank
+    from mbc_engine.model.bank_binding import upgrade_bank
 
     with ending_with("The bank is as it was."), working("Upgrading"):
         is_upgraded = upgrade_bank(loaded, bank)

@@ -4,15 +4,12 @@ from typing import Annotated
 
 import typer
 
+from mbc_cli.commands.evaluate.options import EvaluationArgument, ReportOption
 from mbc_cli.completion import evaluations
-from mbc_cli.options import JsonOption, ReportOption
-
-_Evaluation = Annotated[
-    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=evaluations)
-]
+from mbc_cli.options import JsonOption
 
 
-def show(run: _Evaluation, *, report: ReportOption = False, json: JsonOption = False) -> None:
+def show(run: EvaluationArgument, *, report: ReportOption = False, json: JsonOption = False) -> None:
     """Show the report of an evaluation again, as far as it is.
 
     \b

@@ -2,7 +2,7 @@
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,49 +20,71 @@ _OPTIONS = {"golds": "--golds", "protocols": "--protocol"}
 
 
 @dataclass(frozen=True)
-class One:
-    """What was typed; [] and None are what nobody typed."""
+class Amounts:
+    """How much is evaluated; None for all there is.
 
-    data: str
-    model: str | None
-    preset: str | None
-    changes: list[str]
-    methods: list[str]
-    protocols: list[str]
+    Attributes:
+        documents: that are taken in, at most.
+        bank_documents: in one memory.
+        questions: that are asked, at most.
+    """
+
     documents: int
     bank_documents: int | None
     questions: int | None
-    golds: str
-    read: str | None
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What methods learn from, and how: datasets, a preset and changes of its settings."""
+
     train: list[str]
     validation: str | None
+    preset: str | None
+    changes: list[str]
 
 
-def settings_of(typed: One) -> ExperimentSettings:
+@dataclass(frozen=True)
+class One:
+    """How one data set is evaluated, as it was typed; [] and None are what nobody typed."""
+
+    model: str | None
+    methods: list[str]
+    protocols: list[str]
+    golds: str
+    read: str | None
+    amounts: Amounts
+    learning: Learning
+
+
+def settings_of(data: str, typed: One) -> ExperimentSettings:
     """The settings, with all that can be checked before a model is loaded.
+
+    Args:
+        data: the dataset, as it was typed.
+        typed: all else.
 
     Raises:
         DataError: a dataset cannot be read.
         ModelError: there is no such model.
         ConfigError: options contradict each other, or name something that there is not.
     """
-    if typed.model is not None and typed.preset is not None:
+    learning, amounts = typed.learning, typed.amounts
+    if typed.model is not None and learning.preset is not None:
         raise ConfigError("--model and --preset contradict each other.", hint="Leave one of them out.")
-    if typed.validation is not None and not typed.train:
+    if learning.validation is not None and not learning.train:
         raise ConfigError("--validation is for what is trained.", hint="Give questions to learn from: --train.")
-    if typed.changes and typed.preset is None:
+    if learning.changes and learning.preset is None:
         raise ConfigError("--set changes a preset.", hint="Name it with --preset.")
     try:
         settings = ExperimentSettings.model_validate(
             {
-                "title": f"{_told(typed)} on {typed.data}",
+                "title": f"{_told(typed)} on {data}",
                 "bases": [_base(typed)],
-                "datasets": [_dataset(typed)],
+                "datasets": [_dataset(data, learning)],
                 "methods": typed.methods or ["mbc", *controls_of("mbc")],
                 "protocols": typed.protocols or ["online"],
-                "documents": typed.documents,
-                "bank_documents": typed.bank_documents,
-                "questions": typed.questions,
+                **asdict(amounts),
                 "golds": typed.golds,
                 "read": typed.read,
             }
@@ -73,7 +95,7 @@ def settings_of(typed: One) -> ExperimentSettings:
         told = f"{option} {first['input']!r}: {first['msg'].lower()}."
         raise ConfigError(told, hint="`mbc eval --help` tells what it takes.") from error
     require_usable(settings)
-    sources = [typed.data, *typed.train, *([typed.validation] if typed.validation else [])]
+    sources = [data, *learning.train, *([learning.validation] if learning.validation else [])]
     read_data([source for source in sources if not is_of_hub(source)])  # the hub's take too long to be read twice
     if typed.model is not None:
         find_model(typed.model)
@@ -81,7 +103,7 @@ def settings_of(typed: One) -> ExperimentSettings:
 
 
 def _told(typed: One) -> str:
-    return typed.model if typed.model is not None else typed.preset or ""
+    return typed.model if typed.model is not None else typed.learning.preset or ""
 
 
 def _base(typed: One) -> BaseSettings:
@@ -89,20 +111,20 @@ def _base(typed: One) -> BaseSettings:
     model = typed.model
     if model is not None and os.path.exists(model):  # noqa: PTH110  # Path.exists() fails where a name is too long
         model = str(Path(model).absolute())
-    preset, is_file = typed.preset, os.path.isfile(name)  # noqa: PTH113
+    preset, is_file = typed.learning.preset, os.path.isfile(name)  # noqa: PTH113
     if preset is not None and is_file:
         preset = str(Path(preset).absolute())
     short = Path(name).stem if is_file else Path(name).name
-    return BaseSettings(name=_slug(short), title=name, preset=preset, changes=typed.changes, model=model)
+    return BaseSettings(name=_slug(short), title=name, preset=preset, changes=typed.learning.changes, model=model)
 
 
-def _dataset(typed: One) -> DatasetSettings:
+def _dataset(data: str, learning: Learning) -> DatasetSettings:
     return DatasetSettings(
-        name=_dataset_name(typed.data),
-        title=typed.data,
-        train=[absolute(source) for source in typed.train],
-        validation=typed.validation and absolute(typed.validation),
-        test=absolute(typed.data),
+        name=_dataset_name(data),
+        title=data,
+        train=[absolute(source) for source in learning.train],
+        validation=learning.validation and absolute(learning.validation),
+        test=absolute(data),
     )
 
 

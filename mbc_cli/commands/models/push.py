@@ -16,21 +16,27 @@ if TYPE_CHECKING:
     from mbc_engine.sharing.card import Training
 
 
+_ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model's name or folder, or a training run.", autocompletion=models)
+]
+_PrivateOption = Annotated[bool, typer.Option("--private", help="A new repository is for you alone.")]
+_LicenceOption = Annotated[
+    str | None, typer.Option("--license", metavar="NAME", show_default="none", help="For the model card: apache-2.0.")
+]
+_RenewCardOption = Annotated[
+    bool, typer.Option("--renew-card", help="Write a new model card where somebody wrote one by hand.")
+]
+_ForceOption = Annotated[bool, typer.Option("--force", help="Put it in the place of a model that is there.")]
+
+
 def push(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model's name or folder, or a training run.", autocompletion=models)
-    ],
+    model: _ModelArgument,
     repository: RepositoryArgument,
     *,
-    private: Annotated[bool, typer.Option("--private", help="A new repository is for you alone.")] = False,
-    licence: Annotated[
-        str | None,
-        typer.Option("--license", metavar="NAME", show_default="none", help="For the model card: apache-2.0."),
-    ] = None,
-    renew_card: Annotated[
-        bool, typer.Option("--renew-card", help="Write a new model card where somebody wrote one by hand.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Put it in the place of a model that is there.")] = False,
+    private: _PrivateOption = False,
+    licence: _LicenceOption = None,
+    renew_card: _RenewCardOption = False,
+    force: _ForceOption = False,
     hub: HubOption = None,
     runs: RunsOption,
     json: JsonOption = False,
@@ -81,12 +87,11 @@ def push(
 
 def _training_of(folder: Path) -> "Training | None":
     """What the run knows whose model lies in a folder; None if it is no run's."""
-    from mbc_cli.runs import command_of, read_run
-    from mbc_engine.run_folder import EVENTS, MODEL
+    from mbc_cli.runs import command_of, read_run, run_of
     from mbc_engine.sharing.card import Training
 
-    run = folder.parent
-    if folder.name != MODEL or not (run / EVENTS).is_file():
+    run = run_of(folder)
+    if run is None:
         return None
     command = command_of(run)
     return Training(

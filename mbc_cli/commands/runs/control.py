@@ -46,7 +46,7 @@ def _ask(name: str, runs: Path, wanted: str | None, *, as_json: bool) -> None:
     """Ask the training at work in a run for something; None is to go on."""
     from mbc_cli.render.runs import show_asked
     from mbc_cli.runs import ask, run_at_work
-    from mbc_engine.run_folder import Request
+    from mbc_engine.work.run_folder import Request
 
     request = None if wanted is None else Request(wanted)
     run = run_at_work(name, runs)

@@ -17,7 +17,7 @@ def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
     """
     from mbc_cli.render.runs import list_json, show_list
     from mbc_cli.runs import read_run
-    from mbc_engine.run_folder import runs_in
+    from mbc_engine.work.run_folder import runs_in
 
     (list_json if json else show_list)([read_run(folder, has_curves=False) for folder in runs_in(runs.absolute())])
 

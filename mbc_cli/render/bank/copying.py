@@ -9,7 +9,7 @@ from typing import Any
 from mbc_cli.render.bank.facts import holdings
 from mbc_cli.render.consoles import print_facts
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.text import counted, near, size
+from mbc_cli.text import counted, near, size
 from mbc_engine.bank import BankTotals
 from mbc_engine.events import DocumentsCopied, Event
 

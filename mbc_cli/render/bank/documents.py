@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mbc_cli.render.consoles import out, print_facts, print_json_lines, print_rows
-from mbc_cli.render.text import counted, near, plain
+from mbc_cli.text import counted, near, plain
 from mbc_engine.bank import Codes, CodeShape, StoredDocument
 from mbc_engine.serving.file_state import Files
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mbc_cli.render.consoles import out, print_facts
-from mbc_cli.render.text import counted, per_chunk, plain, size
+from mbc_cli.text import counted, per_chunk, plain, size
 from mbc_engine.bank import BankHeader, BankSizes, BankTotals
 
 _PRECISIONS = {2: "half", 4: "single"}

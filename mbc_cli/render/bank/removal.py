@@ -5,7 +5,7 @@ from typing import Any
 
 from mbc_cli.render.bank.facts import holdings
 from mbc_cli.render.consoles import out, print_facts
-from mbc_cli.render.text import counted
+from mbc_cli.text import counted
 from mbc_engine.bank import BankTotals, Proof
 
 

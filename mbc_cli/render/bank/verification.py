@@ -8,7 +8,7 @@ from rich.text import Text
 
 from mbc_cli.render.consoles import out
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.text import counted, plain
+from mbc_cli.text import counted, plain
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, BlocksVerified, DamageFound, Event
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from mbc_cli.asker import Asker, Manner, opened
+from mbc_cli.asking.asker import Asker, opened
+from mbc_cli.asking.manner import Manner
 from mbc_cli.render.answer import Showing
 from mbc_cli.render.consoles import notes
 from mbc_cli.tui.places import Places
@@ -34,9 +35,7 @@ class ModelLoading(Message):
 
 @dataclass
 class ModelReady(Message):
-    """The model is there, and the bank is its own; loading took so many seconds."""
-
-    seconds: float
+    """The model is there, and the bank is its own."""
 
 
 @dataclass
@@ -130,7 +129,7 @@ class Answering:
             with _silence():
                 self._asker = stack.enter_context(opened([bank], model, Manner(), device))
             self._asker.recall()
-            self._post(ModelReady(self._asker.loading))
+            self._post(ModelReady())
         return self._asker
 
     def _answered(self, asker: Asker, asked: Asked) -> Message:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from textual.message import Message
 
+from mbc_cli.tui.jobs.lookout import Watch
 from mbc_cli.tui.known import BankSeen
 from mbc_cli.tui.messages import BankChanged, BankMissing
 from mbc_engine.bank import MemoryBank
@@ -13,7 +14,7 @@ from mbc_engine.errors import MBCError
 from mbc_engine.slow_down import SlowDown
 
 
-class BankWatch:
+class BankWatch(Watch):
     """Watches the bank at a path, whether there is one or not.
 
     Args:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import IO, Final
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 # What is kept of a process's last words.
 _LAST_BYTES: Final = 4096
@@ -47,7 +47,7 @@ class Child:
 
     def __init__(self, arguments: Sequence[str], ended: Callable[[Ended], object]) -> None:
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody empties would fill
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603  # mbc itself
             [sys.executable, "-m", "mbc_cli", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""A bank's documents: found as somebody types, looked at, removed and put back. All of it runs in threads."""
+"""A bank's documents: found as somebody types, and looked at. Both run in threads."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Final
 
 from textual.message import Message
 
-from mbc_engine.bank import Codes, CodeShape, FoundDocument, MemoryBank, StoredDocument, Taken, restore, take
+from mbc_engine.bank import Codes, CodeShape, FoundDocument, MemoryBank, StoredDocument
 from mbc_engine.bank.finding import find_documents
 from mbc_engine.errors import MBCError
 
@@ -49,34 +49,10 @@ class Looked(Message):
 
 
 @dataclass
-class Removed(Message):
-    """Documents are out of the bank; `names` are theirs."""
-
-    taken: Taken
-    names: tuple[str, ...]
-
-
-@dataclass
-class Restored(Message):
-    """Of what was taken, so many origins or documents are in the bank again."""
-
-    taken: Taken
-    count: int
-
-
-@dataclass
 class NotFound(Message):
     """The bank cannot be searched or looked into."""
 
     error: MBCError
-
-
-@dataclass
-class NotChanged(Message):
-    """The bank cannot be changed; `taken` is what was to be put back."""
-
-    error: MBCError
-    taken: Taken | None = None
 
 
 def search(bank: Path, text: str, most: int, post: Post, is_over: Callable[[], bool]) -> None:
@@ -116,30 +92,3 @@ def look(bank: Path, found: FoundDocument, post: Post) -> None:
             post(Looked(found, document, codes, memory.header.shape))
     except MBCError as error:
         post(NotFound(error))
-
-
-def remove(bank: Path, documents: tuple[FoundDocument, ...], names: tuple[str, ...], post: Post) -> None:
-    """Take documents out: where they were read, or as such in a bank that does not know."""
-    try:
-        with MemoryBank.open(bank) as memory:
-            if memory.header.keeps_origins:
-                taken = take(memory, {(own.source, own.part) for own in documents})
-            else:
-                taken = take(memory, (), {own.digest for own in documents})
-            memory.settle()
-    except MBCError as error:
-        post(NotChanged(error))
-        return
-    post(Removed(taken, names))
-
-
-def put_back(bank: Path, taken: Taken, post: Post) -> None:
-    """Undo a removal."""
-    try:
-        with MemoryBank.open(bank) as memory:
-            count = restore(memory, taken)
-            memory.settle()
-    except MBCError as error:
-        post(NotChanged(error, taken))
-        return
-    post(Restored(taken, count))

@@ -86,17 +86,3 @@ class Ingesting:
 
     def _ended(self, plan: IngestPlan, ended: Ended) -> None:
         self._post(IngestEnded(plan, ended.trouble(_EXPECTED)))
-
-
-def existing_path(typed: str) -> Path:
-    """The file or folder that is meant by what was typed; ~ stands for one's home.
-
-    Raises:
-        ValueError: there is none that can be looked at.
-    """
-    try:
-        path = Path(typed or ".").expanduser().resolve(strict=True)
-    except (OSError, RuntimeError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ValueError(f"{typed}: {reason}") from error
-    return path

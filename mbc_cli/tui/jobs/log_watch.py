@@ -6,17 +6,18 @@ from typing import Final
 
 from textual.message import Message
 
+from mbc_cli.tui.jobs.lookout import Watch
 from mbc_cli.tui.known import Attached
 from mbc_cli.tui.messages import IngestLogged, RunLogged, UsageSeen
-from mbc_engine.activity_log import is_recorded
-from mbc_engine.event_log import EventFollower, Followed
-from mbc_engine.run_folder import EVENTS, is_at_work, read_usage
+from mbc_engine.work.activity_log import is_recorded
+from mbc_engine.work.event_log import EventFollower, Followed
+from mbc_engine.work.run_folder import EVENTS, is_at_work, read_usage
 
 # So many events that the app, which takes them in between two keys, is not held up by a long log.
 _SLICE: Final = 2_000
 
 
-class IngestWatch:
+class IngestWatch(Watch):
     """Follows the ingests into a bank.
 
     Args:
@@ -34,11 +35,8 @@ class IngestWatch:
             self._was_at_work = at_work
             yield IngestLogged(followed, at_work)
 
-    def close(self) -> None:
-        """Nothing is open."""
 
-
-class RunWatch:
+class RunWatch(Watch):
     """Follows a training run.
 
     Args:
@@ -59,9 +57,6 @@ class RunWatch:
             yield RunLogged(self._attached, followed, at_work)
         if has_news and (usage := read_usage(self._run)) is not None:
             yield UsageSeen(self._attached, usage)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _slices(follower: EventFollower, must_tell: bool) -> Iterator[Followed]:

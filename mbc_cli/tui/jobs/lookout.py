@@ -1,8 +1,9 @@
 """One thread that looks, a few times a second, at everything other processes may change, and posts what is new."""
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from textual.message import Message
 
@@ -10,14 +11,15 @@ from textual.message import Message
 _EVERY_SECONDS: Final = 0.25
 
 
-class Watch(Protocol):
+class Watch(ABC):
     """Something that can be looked at again and again."""
 
+    @abstractmethod
     def look(self) -> Iterator[Message]:
         """What has changed since the last look."""
 
-    def close(self) -> None:
-        """Let go of what is open. It runs in the thread that looks."""
+    def close(self) -> None:  # noqa: B027  # most have nothing open
+        """Let go of what is open, if anything is. It runs in the thread that looks."""
 
 
 class Lookout:

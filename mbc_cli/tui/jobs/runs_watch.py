@@ -7,18 +7,19 @@ from typing import Final
 
 from textual.message import Message
 
+from mbc_cli.tui.jobs.lookout import Watch
 from mbc_cli.tui.known import RunSeen
 from mbc_cli.tui.messages import RunsChanged
-from mbc_engine.followed_run import FollowedRun
-from mbc_engine.run_folder import runs_in
 from mbc_engine.slow_down import SlowDown
+from mbc_engine.work.followed_run import FollowedRun
+from mbc_engine.work.run_folder import runs_in
 
 # Seconds of reading logs in one look, and lines between two looks at the clock.
 _LONGEST: Final = 0.1
 _SLICE: Final = 20_000
 
 
-class RunsWatch:
+class RunsWatch(Watch):
     """Watches a folder of runs.
 
     Args:
@@ -45,9 +46,6 @@ class RunsWatch:
         if seen != self._last:
             self._last = seen
             yield RunsChanged(seen)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _followed(folder: Path) -> FollowedRun:

@@ -8,10 +8,12 @@ from typing import Final
 
 from textual.message import Message
 
+from mbc_cli.tui.jobs.lookout import Watch
+
 _HUNG_UP: Final = 128 + signal.SIGHUP
 
 
-class TerminalWatch:
+class TerminalWatch(Watch):
     """Ends the process when its terminal is gone. There is nothing to restore, and nobody to tell.
 
     Args:
@@ -27,6 +29,3 @@ class TerminalWatch:
         if any(mask & select.POLLHUP for _, mask in self._poll.poll(0)):
             os._exit(_HUNG_UP)
         yield from ()
-
-    def close(self) -> None:
-        """Nothing is open."""

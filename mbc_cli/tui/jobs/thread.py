@@ -27,7 +27,8 @@ def start_thread(name: str, work: Callable[[], object], post: Callable[[Message]
     def run() -> None:
         try:
             work()
-        except BaseException as error:  # which ends just this thread otherwise, and leaves the dashboard waiting
+        # It would end just this thread, and leave the dashboard waiting.
+        except BaseException as error:  # noqa: BLE001
             post(Crashed(error))
 
     thread = threading.Thread(target=run, name=name, daemon=True)

@@ -11,7 +11,7 @@ from textual.message import Message
 from mbc_cli.runs import find_run, new_run
 from mbc_cli.tui.jobs.child import Child, Ended
 from mbc_cli.tui.jobs.thread import start_thread
-from mbc_engine.run_folder import Request, make_request
+from mbc_engine.work.run_folder import Request, make_request
 
 # What `mbc train` ends with when it is done, and when it was stopped.
 _EXPECTED: Final = (0, 130)

@@ -1,9 +1,7 @@
 """A place to ask: answers as they come, where they come from, and what the sources say."""
 
-import os
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -12,12 +10,12 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mbc_cli.asker import Manner
+from mbc_cli.asking.manner import Manner
+from mbc_cli.asking.question_history import QuestionHistory
 from mbc_cli.paths import question_history
-from mbc_cli.question_history import QuestionHistory
-from mbc_cli.render.answer import Showing, caution, origin, place_read, state_of, times, unread
+from mbc_cli.render.answer import caution
 from mbc_cli.render.bank.facts import holdings
-from mbc_cli.render.text import counted, near, plain
+from mbc_cli.text import near, plain
 from mbc_cli.tui.jobs.answering import (
     Answered,
     Answering,
@@ -29,21 +27,21 @@ from mbc_cli.tui.jobs.answering import (
     Unanswered,
 )
 from mbc_cli.tui.jobs.thread import start_thread
-from mbc_cli.tui.views.trouble import told_trouble
+from mbc_cli.tui.places import Places
+from mbc_cli.tui.views.answer_words import told_of
+from mbc_cli.tui.views.trouble import told_no_bank, told_trouble
 from mbc_cli.tui.views.view import View
 from mbc_cli.tui.widgets.choice import Choice
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.passage import Passage
 from mbc_cli.tui.widgets.question_input import QuestionInput
-from mbc_cli.tui.widgets.turn import Citation, Cited, Told, Turn
-from mbc_engine.answers import Answers
-from mbc_engine.bank import origin_name
+from mbc_cli.tui.widgets.turn import Citation, Cited, Turn
 from mbc_engine.documents.encoding import storable
-from mbc_engine.errors import MBCError
 from mbc_engine.read_modes import READ_MODES
+from mbc_engine.serving.answers import Answers
 
 if TYPE_CHECKING:
-    from mbc_engine.serving.ask import Reply, Source
+    from mbc_engine.errors import MBCError
 
 _READS: Final = (None, *READ_MODES)
 _ANSWERS: Final = (None, *Answers)
@@ -56,6 +54,12 @@ class AskView(View):
     """Questions and answers."""
 
     NAME, TITLE, ABOUT = "ask", "Ask", "Ask the bank: answers, their sources, and which codes were read"
+    HELP = """
+    Up and down bring questions of before. **read** is how codes are searched, **sources** how many are named, and
+    **answer** whether it comes from memory alone, is read in the files that memory leads to, or both.
+
+    Enter on a source shows its passage. Escape leaves the line, so that digits lead to the other views.
+    """
     SCOPED_CSS = False
     DEFAULT_CSS = """
     AskView {
@@ -87,14 +91,14 @@ class AskView(View):
         Binding("ctrl+t", "step('answers')", "Answers"),
     ]
 
-    def __init__(self, key: int) -> None:
-        super().__init__(key)
+    def __init__(self, key: int, places: Places) -> None:
+        super().__init__(key, places)
+        self._answering = Answering(places, self.post_message)
         self._turns: dict[int, Turn] = {}
         self._asked = 0
         self._is_loading = self._is_ready = self._was_wanted = False
         self._trouble: MBCError | None = None
         self._told = Text()
-        self._answering: Answering | None = None
         self._history = QuestionHistory(question_history())
 
     def compose(self) -> ComposeResult:
@@ -116,12 +120,10 @@ class AskView(View):
         self.query_one("#number", Choice).choose(_NUMBERS.index(Manner().sources))
         self.query_one("#turns", VerticalScroll).anchor()
         self.query_one(QuestionInput).remember(self._history.read())
-        self._answering = Answering(self.places, self.post_message)
         start_thread("answering", self._answering.run, self.post_message)
 
     def on_unmount(self) -> None:
-        if self._answering is not None:
-            self._answering.stop()
+        self._answering.stop()
 
     def take_focus(self) -> None:
         self.query_one(QuestionInput).focus()
@@ -129,7 +131,7 @@ class AskView(View):
     def draw(self) -> None:
         """Show what is asked, and which codes were read."""
         bank = self.known.bank
-        if bank is not None and not self._was_wanted and self._answering is not None:
+        if bank is not None and not self._was_wanted:
             self._was_wanted = True
             self._answering.load()
         about = self._about()
@@ -154,8 +156,7 @@ class AskView(View):
     def action_stop(self) -> None:
         """Leave the question that is being answered; the next one waits until the model has come to an end."""
         number = min(self._turns)
-        if self._answering is not None:
-            self._answering.drop(number)
+        self._answering.drop(number)
         self._turns.pop(number).stop()
         self.refresh_bindings()
 
@@ -186,7 +187,7 @@ class AskView(View):
     @on(Input.Submitted, "#question")
     async def _ask(self, event: Input.Submitted) -> None:
         question = storable(event.value).strip()
-        if not question or self._answering is None:
+        if not question:
             return
         event.input.clear()
         self._history.add(question)
@@ -291,9 +292,10 @@ class AskView(View):
     def _about(self) -> Text:
         """What is asked, or why nothing can be, and what to do about it."""
         known = self.known
-        trouble = self._trouble if known.trouble is None else known.trouble
-        if trouble is not None:
-            return told_trouble(trouble, *(["Fill one in Ingest, or try `mbc demo`."] if known.bank is None else []))
+        if known.trouble is not None:
+            return told_no_bank(known.trouble)
+        if self._trouble is not None:
+            return told_trouble(self._trouble)
         if known.bank is None:
             return Text()
         about = Text(f"{near(known.bank.path)}: {holdings(known.bank.totals)}.")
@@ -307,35 +309,3 @@ class AskView(View):
         if self._is_loading:
             return f"Loading model {name}…"
         return f"model {name}" if self._is_ready else ""
-
-
-def told_of(reply: "Reply", showing: Showing) -> Told:
-    """An answer as it is shown."""
-    read = 0 if reply.codes is None else int(np.count_nonzero(reply.codes))
-    codes = f" · {counted(read, 'code')} read" if read else ""
-    whence = origin(reply, showing) if reply.answers.are_recalled else None
-    return Told(
-        read=_told_read(reply),
-        answer=reply.answer,
-        origin=whence.plain if whence else "",
-        colour="text-success" if reply.judgement and reply.judgement.origin == "memory" else "text-warning",
-        cited=tuple(map(_cited, reply.sources)),
-        spent=f"{times(reply)}{codes}",
-    )
-
-
-def _told_read(reply: "Reply") -> Text:
-    """What was read and where, or why nothing was, as far as something was to be."""
-    read = reply.read
-    if read is None:
-        return Text(unread(reply) or "", "dim")
-    sentence = f"\n{plain(read.sentence)}" if read.sentence else ""
-    return Text.assemble((plain(read.text), "bold"), "\n", place_read(read), (sentence, "dim"))
-
-
-def _cited(source: "Source") -> Cited:
-    ties = f"tied with {counted(source.ties, 'other')}" if source.ties else ""
-    about = "  ".join(filter(None, (source.date, ties)))
-    folder, _, name = near(source.path).rpartition(os.sep)
-    called = origin_name(name, source.part)
-    return Cited(called, folder, source.share, about, state_of(source), source.sentence, source.passage)

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
-from mbc_cli.render.text import counted, near, plain
+from mbc_cli.text import counted, near, plain
 from mbc_cli.tui.jobs.code_users import Code
 from mbc_cli.tui.known import Known
-from mbc_cli.tui.views.trouble import told, told_trouble
+from mbc_cli.tui.views.trouble import told, told_no_bank
 from mbc_cli.tui.widgets.axis import short
 from mbc_cli.tui.widgets.chart import Curve
 from mbc_engine.bank import CodeUse, perplexity, unused
@@ -48,17 +48,19 @@ def usage_of(known: Known, layer: int) -> NDArray[Any] | None:
 def why_none(known: Known, layer: int) -> Text:
     """Why a layer has no numbers, and what gives it some."""
     if layer == QUESTION:
-        return told("Nothing was asked yet.", "Ask something in Ask: the codes that the answer reads light up here.")
+        return told(
+            "Nothing was asked yet.", "Ask something in Ask (5): the codes that the answer reads light up here."
+        )
     if layer == TRAINING:
         if known.run is None:
-            return told("No training is followed.", "Start one, or choose one, in Train.")
+            return told("No training is followed.", "Start one, or choose one, in Train (3).")
         return told(
             f"The run {known.run.folder.name} has no codes yet.",
             "They come when its documents begin to be quantised; a run of an older version does not tell.",
         )
     if known.trouble is not None:
-        return told_trouble(known.trouble, "Fill one in Ingest.")
-    return told("The bank is empty.", "Fill it in Ingest.") if known.bank else Text("…")
+        return told_no_bank(known.trouble)
+    return told("The bank is empty.", "Fill it in Ingest (4).") if known.bank else Text("…")
 
 
 def summary(known: Known) -> str:

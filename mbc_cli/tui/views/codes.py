@@ -1,6 +1,6 @@
 """The codebook as a heat map: how often each code is used, in the bank, in training and by the last question."""
 
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.timer import Timer
 from textual.widgets import Static
 
 from mbc_cli.tui.jobs.code_users import Code, CodeUsers, CodeUsersFound, CodeUsersMissing
 from mbc_cli.tui.jobs.thread import start_thread
+from mbc_cli.tui.places import Places
 from mbc_cli.tui.views.code_usage import (
     BANK,
     LAYERS,
@@ -38,6 +38,9 @@ from mbc_cli.tui.widgets.facts import Facts
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_engine.bank import perplexity
 
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
 # A cursor that stays so long, in seconds, is where a person looks.
 _REST: Final = 0.2
 # While an ingest goes on, the documents of the code at the cursor are looked up no more often than that, in seconds.
@@ -49,13 +52,19 @@ class CodesView(View):
     """The codes and who uses them."""
 
     NAME, TITLE, ABOUT = "codes", "Codes", "The codebook as a heat map: how often codes are used, and by whom"
+    HELP = """
+    A cell is a code of the codebook, the brighter the more it is used; `·` is not used at all, and `◆` was read
+    by the last question. Where there are several books, each has a cell above, and one of them is shown.
+
+    Enter goes on to the documents that use the code at the cursor; `n` goes to the next `◆`.
+    """
     SCOPED_CSS = False
     DEFAULT_CSS = """
     CodesView {
         & #layer { margin: 0 1; }
         & #about { width: 1fr; height: 1; color: $text-muted; text-align: right; padding-right: 1; }
         & #choices { height: 1; }
-        & #books { max-height: 8; }
+        & #books { max-height: 8; display: none; }
         & #heat { max-height: 60%; }
         & #code { height: 1; padding: 0 2; }
         & #nothing { height: 1fr; padding: 1 2; }
@@ -65,6 +74,7 @@ class CodesView(View):
         &.-nothing #map { display: none; }
         &.-nothing #figures { display: none; }
     }
+    .-low CodesView #books { max-height: 7; }
     .-wide CodesView #figures { display: block; }
     .-wide CodesView.-nothing #figures { display: none; }
     """
@@ -76,13 +86,13 @@ class CodesView(View):
         Binding("right_square_bracket", "book(1)", "Next book", group=_BOOK, key_display="]"),
     ]
 
-    def __init__(self, key: int) -> None:
-        super().__init__(key)
+    def __init__(self, key: int, places: Places) -> None:
+        super().__init__(key, places)
+        self._users = CodeUsers(places.bank, self.post_message)
         self._layer = BANK
         self._shown: Code | None = None
         self._uses = -1
         self._timer: Timer | None = None
-        self._users: CodeUsers | None = None
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="choices"):
@@ -102,12 +112,10 @@ class CodesView(View):
 
     def on_mount(self) -> None:
         self.query_one("#facts").border_title = "Codebook"
-        self._users = CodeUsers(self.places.bank, self.post_message)
         start_thread("code users", self._users.run, self.post_message)
 
     def on_unmount(self) -> None:
-        if self._users is not None:
-            self._users.stop()
+        self._users.stop()
 
     def take_focus(self) -> None:
         codes = self.query_one("#heat", HeatMap)
@@ -138,22 +146,25 @@ class CodesView(View):
             self.query_one("#heat", HeatMap).go(code)
             self.query_one("#heat").focus()
 
-    @on(Choice.Changed, "#layer")
+    @on(Choice.Changed)
     def _change_layer(self, event: Choice.Changed) -> None:
         self._layer = event.at
         self.draw()
+        if self._layer == QUESTION and self.known.codes_read is not None:
+            self._go_to_what_was_read(self.known.codes_read)
 
     @on(HeatMap.Moved)
     def _follow(self) -> None:
         self.draw()
 
-    @on(HeatMap.Chosen)
-    def _choose(self, event: HeatMap.Chosen) -> None:
-        if event.map.id == "books":
-            self.query_one("#heat").focus()
-        else:
-            self._look_up()
-            self.query_one("#users").focus()
+    @on(HeatMap.Chosen, "#books")
+    def _go_to_codes(self) -> None:
+        self.query_one("#heat").focus()
+
+    @on(HeatMap.Chosen, "#heat")
+    def _go_to_users(self) -> None:
+        self._look_up()
+        self.query_one("#users").focus()
 
     def on_code_users_found(self, message: CodeUsersFound) -> None:
         """Show who uses the code at the cursor."""
@@ -206,6 +217,15 @@ class CodesView(View):
             books.show(effective, labels=[f"level {level}" for level in range(1, levels + 1)])
         return books.cursor if books.display else 0
 
+    def _go_to_what_was_read(self, read: NDArray[np.float32]) -> None:
+        """Leave a book of which nothing was read for the one of which most was."""
+        books, heat = self.query_one("#books", HeatMap), self.query_one("#heat", HeatMap)
+        amounts = read.sum(-1).ravel()
+        if books.display and not amounts[books.cursor]:
+            most = int(amounts.argmax())
+            books.go(most)
+            heat.go(int(read.reshape(len(amounts), -1)[most].argmax()))
+
     def _look_up_soon(self, code: Code) -> None:
         """Find out who uses the code at the cursor when that stays there, and again when more or fewer do."""
         bank = self.known.bank
@@ -229,7 +249,7 @@ class CodesView(View):
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        if self._shown is not None and self._users is not None:
+        if self._shown is not None:
             self._users.find(self._shown)
 
     def _show_users(self, told: Text | Table) -> None:

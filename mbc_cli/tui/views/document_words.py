@@ -1,22 +1,13 @@
-"""Documents in words: rows of a table, how these are ordered and counted, and what the bank knows of one."""
+"""Documents in words: what the bank knows of one, what it is called, and how many were found."""
 
-from collections.abc import Hashable
 from typing import Final
 
 from rich.text import Text
 
-from mbc_cli.render.text import counted, near, size
+from mbc_cli.text import counted, near, size
 from mbc_cli.tui.jobs.documents import Found
-from mbc_cli.tui.widgets.rows import Column
 from mbc_engine.bank import CodeShape, FoundDocument, StoredDocument, origin_name
 
-COLUMNS: Final = (
-    Column("source"),
-    Column("part", 8),
-    Column("date", 10),
-    Column("chunks", 7, is_number=True),
-    Column("size", 7, is_number=True),
-)
 # Of a document that was read in many places, so many are named.
 _ORIGINS: Final = 3
 
@@ -36,35 +27,10 @@ def document_facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str
     return facts
 
 
-def key_of(found: FoundDocument) -> Hashable:
-    """What tells it from all others."""
-    return (found.source, found.part) if found.source else found.digest
-
-
 def name_of(found: FoundDocument) -> str:
     """What it is called in a sentence."""
     name = origin_name(found.source, found.part)
     return near(name) if name else found.digest
-
-
-def cells_of(found: FoundDocument) -> tuple[str, ...]:
-    """Its row, a text for each of `COLUMNS`."""
-    weight = "" if found.size is None else size(found.size)
-    name = near(found.source) if found.source else found.digest
-    return name, found.part, found.date or "", f"{found.chunks:,}", weight
-
-
-def sort_key(found: FoundDocument, column: int) -> tuple[object, ...]:
-    """Where it stands in the order by a column."""
-    # Numbers that are parts, such as rows, in the order of numbers.
-    part = (len(found.part), found.part)
-    return (
-        (found.source or found.digest, *part),
-        (*part, found.source),
-        (found.date or "", found.source, *part),
-        (found.chunks, found.source, *part),
-        (found.size or 0, found.source, *part),
-    )[column]
 
 
 def count_of(found: Found) -> str:

@@ -1,55 +1,39 @@
 """The documents of the bank: found as somebody types, looked at down to their codes, removed, and put back."""
 
-import threading
 import time
-from collections.abc import Callable, Hashable
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
+from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
-from textual.timer import Timer
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
-from mbc_cli.render.text import counted
-from mbc_cli.tui.jobs.documents import (
-    Found,
-    Looked,
-    NotChanged,
-    NotFound,
-    Removed,
-    Restored,
-    look,
-    put_back,
-    remove,
-    search,
-)
-from mbc_cli.tui.jobs.thread import start_thread
-from mbc_cli.tui.known import BankSeen
-from mbc_cli.tui.views.document_words import (
-    COLUMNS,
-    cells_of,
-    count_of,
-    document_facts,
-    key_of,
-    name_of,
-    sort_key,
-)
-from mbc_cli.tui.views.trouble import told_trouble
+from mbc_cli.text import counted
+from mbc_cli.tui.jobs.documents import Found, Looked, NotFound, look, search
+from mbc_cli.tui.jobs.removals import NotChanged, Removals, Removed, Restored
+from mbc_cli.tui.places import Places
+from mbc_cli.tui.views.document_rows import DocumentRows
+from mbc_cli.tui.views.document_words import count_of, document_facts, name_of
+from mbc_cli.tui.views.trouble import told_no_bank, told_trouble
 from mbc_cli.tui.views.view import View
 from mbc_cli.tui.widgets.box import Box
 from mbc_cli.tui.widgets.code_sheet import CodeSheet
 from mbc_cli.tui.widgets.confirm import Confirm
 from mbc_cli.tui.widgets.facts import Facts
-from mbc_cli.tui.widgets.rows import Row, Rows
+from mbc_cli.tui.widgets.rows import Rows
 from mbc_engine.bank import FoundDocument, Taken
-from mbc_engine.errors import MBCError
 from mbc_engine.slow_down import SlowDown
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from mbc_cli.tui.known import BankSeen
 
 _MOST: Final = 1000
 # Seconds a person stops typing, or moving on, before there is something to look for.
@@ -58,7 +42,7 @@ _RESTED: Final = 0.1
 # Seconds between two searches because the bank has changed at least, and the share of the time they may take.
 _EVERY: Final = 0.5
 _SHARE: Final = 0.1
-# Seconds that a change of the bank may take before it is told of, and to be waited for at the end.
+# Seconds that a change of the bank may take before it is told of.
 _PATIENCE: Final = 0.5
 _ASK_FROM: Final = 21
 # Cells from which on a document fits beside the table.
@@ -69,6 +53,11 @@ class DocumentsView(View):
     """All documents, one under the cursor."""
 
     NAME, TITLE, ABOUT = "documents", "Documents", "Find documents, look at their codes, remove them and put them back"
+    HELP = """
+    Space marks; `d` removes what is marked, or the document at the cursor, and `u` puts it back. The files stay.
+
+    Tab leads to the codes of the document, a line each chunk; Enter there looks at the code among all.
+    """
     SCOPED_CSS = False  # it looks at the size of the screen
     DEFAULT_CSS = """
     DocumentsView {
@@ -97,20 +86,14 @@ class DocumentsView(View):
         Binding("down", "to_rows", "Down", show=False),
     ]
 
-    def __init__(self, key: int) -> None:
-        super().__init__(key)
+    def __init__(self, key: int, places: Places) -> None:
+        super().__init__(key, places)
+        self._removals = Removals(places.bank, self.post_message)
         self._seen: BankSeen | None = None
-        self._found: dict[Hashable, FoundDocument] = {}
         self._sought: str | None = None
-        self._order: tuple[int, bool] | None = None
-        self._removals: list[Taken] = []
-        self._changes: list[threading.Thread] = []
-        self._pending = 0  # changes that have not ended yet
         self._searching: str | None = None
         self._is_stale = False
         self._rest = SlowDown(_SHARE, _EVERY)
-        self._keeps_origins = True
-        self._columns = list(range(len(COLUMNS)))
         self._search_soon: Timer | None = None
         self._look_soon: Timer | None = None
 
@@ -121,7 +104,7 @@ class DocumentsView(View):
         yield Static(id="trouble", markup=False)
         with Container(id="both"):
             with Box("Documents", id="found"):
-                yield Rows(COLUMNS, can_mark=True)
+                yield DocumentRows()
             with Box("Document", id="document"):
                 yield Facts()
                 yield CodeSheet()
@@ -131,8 +114,7 @@ class DocumentsView(View):
         self.set_class(event.size.width >= _BROAD, "-broad")
 
     def on_unmount(self) -> None:
-        for change in self._changes:
-            change.join(_PATIENCE)  # the bank stays as it is where that does not do
+        self._removals.close()
 
     def take_focus(self) -> None:
         """Let keys go to the table."""
@@ -142,7 +124,7 @@ class DocumentsView(View):
         """Look again if the bank is no longer what it was."""
         if self.known.bank is None and self.known.trouble is not None:
             self._seen = None
-            self._show_trouble(self.known.trouble)
+            self._show_trouble(told_no_bank(self.known.trouble))
         elif self.known.bank is not self._seen:
             self._seen = self.known.bank
             self._is_stale = True
@@ -178,9 +160,7 @@ class DocumentsView(View):
 
     def action_remove(self) -> None:
         """Remove the marked documents, or the one under the cursor; many only if that is really meant."""
-        rows = self.query_one(Rows)
-        keys = [row.key for row in rows.rows if row.key in rows.marked] or ([] if rows.key is None else [rows.key])
-        documents = tuple(self._found[key] for key in keys)
+        documents = self.query_one(DocumentRows).chosen
         if len(documents) >= _ASK_FROM:
             question = f"Remove {counted(len(documents), 'document')} from the bank? The files stay, and u undoes it."
             self.app.push_screen(
@@ -191,14 +171,12 @@ class DocumentsView(View):
 
     def action_undo(self) -> None:
         """Put back what was removed last."""
-        taken = self._removals.pop()
-        self.refresh_bindings()
-        self._change(partial(put_back, self.places.bank, taken, self.post_message))
+        self._removals.undo()
+        self._tell_of_wait()
 
     def action_sort(self) -> None:
         """Order what is shown by the next column; after the last, as the bank has it."""
-        ahead = [column for column in self._columns if self._order is None or column > self._order[0]]
-        self._sort((ahead[0], COLUMNS[ahead[0]].is_number) if ahead else None)
+        self.query_one(DocumentRows).sort_by_next()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what there is to do; while someone types, letters are letters."""
@@ -206,15 +184,10 @@ class DocumentsView(View):
         if action == "to_rows":
             return is_typing
         if action == "undo":
-            return bool(self._removals) and not is_typing
-        return not is_typing if action in ("remove", "sort", "search") else True
-
-    @on(Rows.TitleClicked)
-    def _sort_by(self, event: Rows.TitleClicked) -> None:
-        column = self._columns[event.column]
-        is_same = self._order is not None and self._order[0] == column
-        is_reversed = not self._order[1] if self._order and is_same else COLUMNS[column].is_number
-        self._sort((column, is_reversed))
+            return self._removals.can_undo and not is_typing
+        if action in ("remove", "sort"):
+            return bool(self.query_one(Rows).rows) and not is_typing
+        return not is_typing if action == "search" else True
 
     @on(Rows.Moved)
     def _look_at_it(self) -> None:
@@ -223,7 +196,7 @@ class DocumentsView(View):
     @on(Rows.Marked)
     def _show_marks(self) -> None:
         marked = len(self.query_one(Rows).marked)
-        told = [f"{marked:,} marked" if marked else "", "waiting to change the bank…" if self._pending else ""]
+        told = [f"{marked:,} marked" if marked else "", "waiting to change the bank…" if self._removals.pending else ""]
         self.query_one("#found").border_subtitle = ", ".join(filter(None, told))
 
     @on(Found)
@@ -232,15 +205,14 @@ class DocumentsView(View):
             return
         if not found.is_done and self._sought == found.text:
             return  # what is there is shown until all of the new is
-        key = self.query_one(Rows).key
-        before = self._found.get(key)
-        self._sought, self._found = found.text, {key_of(own): own for own in found.rows}
+        self._sought = found.text
         self.query_one("#trouble").display = False
         self.query_one("#both").display = True
         self.query_one("#count", Static).update(count_of(found))
-        self._keeps_origins = found.keeps_origins
-        self._show_rows()
-        if before != self._found.get(key):
+        rows = self.query_one(DocumentRows)
+        before = rows.here
+        rows.show_found(found)
+        if before != rows.here:
             self._look_in(_RESTED)
         if found.is_done:
             now = time.monotonic()
@@ -251,11 +223,11 @@ class DocumentsView(View):
     @on(NotFound)
     def _show_not_found(self, message: NotFound) -> None:
         self._searching = None
-        self._show_trouble(message.error)
+        self._show_trouble(told_trouble(message.error))
 
     @on(Looked)
     def _show_document(self, looked: Looked) -> None:
-        is_here = looked.found == self._found.get(self.query_one(Rows).key)
+        is_here = looked.found == self.query_one(DocumentRows).here
         if not is_here or looked.document is None or looked.codes is None:
             return  # the cursor has moved on, or the table is about to show that it was removed
         self.query_one(Facts).show(document_facts(looked.document, looked.shape))
@@ -263,14 +235,12 @@ class DocumentsView(View):
 
     @on(Removed)
     def _say_removed(self, removed: Removed) -> None:
-        self._end_change()
+        self._end_change(removed.taken if removed.taken.items else None)
         self._search_now()
         if not removed.taken.items:
             self._say("They were gone already.")
             return
-        self._removals.append(removed.taken)
         self.query_one(Rows).unmark()
-        self.refresh_bindings()
         first, *others = removed.names
         if others:
             self._say(f"Removed {counted(len(removed.names), 'document')}. Press u to put them back.")
@@ -279,7 +249,7 @@ class DocumentsView(View):
 
     @on(Restored)
     def _say_restored(self, restored: Restored) -> None:
-        self._end_change()
+        self._end_change(None)
         self._search_now()
         taken = sum(max(1, len(document.origins)) for document, _ in restored.taken.items)
         left = f"; {taken - restored.count:,} were read anew since" if restored.count < taken else ""
@@ -287,10 +257,7 @@ class DocumentsView(View):
 
     @on(NotChanged)
     def _say_not_changed(self, message: NotChanged) -> None:
-        self._end_change()
-        if message.taken is not None:
-            self._removals.append(message.taken)
-            self.refresh_bindings()
+        self._end_change(message.taken)
         self.notify(told_trouble(message.error).plain, severity="error", markup=False)
 
     def _refresh_found(self) -> None:
@@ -319,7 +286,7 @@ class DocumentsView(View):
         self._in_thread(work, "search")
 
     def _look_now(self) -> None:
-        found = self._found.get(self.query_one(Rows).key)
+        found = self.query_one(DocumentRows).here
         if found is not None:
             self._in_thread(partial(look, self.places.bank, found, self.post_message), "look")
         else:
@@ -327,49 +294,24 @@ class DocumentsView(View):
             self.query_one(CodeSheet).show(np.zeros((0, 1, 1), np.uint16), 1)
 
     def _remove(self, documents: tuple[FoundDocument, ...]) -> None:
-        names = tuple(name_of(own) for own in documents)
-        self._change(partial(remove, self.places.bank, documents, names, self.post_message))
+        self._removals.remove(documents, tuple(map(name_of, documents)))
+        self._tell_of_wait()
 
     def _in_thread(self, work: Callable[[], None], group: str) -> None:
         self.run_worker(work, thread=True, group=group, exclusive=True)
 
-    def _change(self, work: Callable[[], None]) -> None:
-        """Change the bank; another process that writes to it may have to be waited for."""
-        self._pending += 1
-        self._changes = [own for own in self._changes if own.is_alive()]
-        self._changes.append(start_thread("change", work, self.post_message))
+    def _tell_of_wait(self) -> None:
+        """Say in a while that a change of the bank has not ended, if it has not."""
+        self.refresh_bindings()
         self.set_timer(_PATIENCE, self._show_marks)
 
-    def _end_change(self) -> None:
-        self._pending -= 1
+    def _end_change(self, taken: Taken | None) -> None:
+        self._removals.end(taken)
+        self.refresh_bindings()
         self._show_marks()
 
-    def _sort(self, order: tuple[int, bool] | None) -> None:
-        self._order = order
-        self._show_rows()
-
-    def _show_rows(self) -> None:
-        found = list(self._found.values())
-        titles = {column: COLUMNS[column].title for column in range(len(COLUMNS))}
-        titles[0] = titles[0] if self._keeps_origins else "digest"
-        if self._order is not None:
-            column, is_reversed = self._order
-            found.sort(key=lambda own: sort_key(own, column), reverse=is_reversed)
-            titles[column] += " ↓" if is_reversed else " ↑"
-        cells = [cells_of(own) for own in found]
-        # Columns that say nothing leave their room to the names.
-        self._columns = [column for column in titles if column == 0 or any(own[column] for own in cells)]
-        rows = self.query_one(Rows)
-        rows.retitle([replace(COLUMNS[column], title=titles[column]) for column in self._columns])
-        rows.show(
-            [
-                Row(key_of(own), tuple(texts[column] for column in self._columns))
-                for own, texts in zip(found, cells, strict=True)
-            ]
-        )
-
-    def _show_trouble(self, trouble: MBCError) -> None:
-        self.query_one("#trouble", Static).update(told_trouble(trouble))
+    def _show_trouble(self, told: Text) -> None:
+        self.query_one("#trouble", Static).update(told)
         self.query_one("#trouble").display = True
         self.query_one("#both").display = False
         self.query_one("#count", Static).update("")

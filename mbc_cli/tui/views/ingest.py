@@ -13,9 +13,10 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Static, Tree
 
 from mbc_cli.render.bank.facts import holdings
-from mbc_cli.render.text import counted, near, plain, seconds, size
-from mbc_cli.tui.jobs.ingesting import IngestEnded, Ingesting, IngestPlan, existing_path
+from mbc_cli.text import counted, near, plain, seconds, size
+from mbc_cli.tui.jobs.ingesting import IngestEnded, Ingesting, IngestPlan
 from mbc_cli.tui.known import Known
+from mbc_cli.tui.places import Places
 from mbc_cli.tui.views.view import View
 from mbc_cli.tui.widgets.box import Box
 from mbc_cli.tui.widgets.chart import Chart, Curve
@@ -24,12 +25,12 @@ from mbc_cli.tui.widgets.facts import Facts
 from mbc_cli.tui.widgets.folder_tree import FolderTree
 from mbc_cli.tui.widgets.gauge import Gauge
 from mbc_cli.tui.widgets.option import Option
-from mbc_cli.tui.widgets.path_prompt import PathPrompt
+from mbc_cli.tui.widgets.path_prompt import PathPrompt, existing_path
 from mbc_cli.tui.widgets.rows import Column, Row, Rows, middle
 from mbc_cli.tui.widgets.spark import Spark
 from mbc_cli.tui.widgets.tail import Tail
 from mbc_engine.bank import BankTotals
-from mbc_engine.ingest_history import IngestHistory, IngestState
+from mbc_engine.work.ingest_history import IngestHistory, IngestState
 
 _STATES: Final = {
     None: ("Nothing was memorised yet. Choose a folder or a file and press i.", ""),
@@ -47,6 +48,11 @@ class IngestView(View):
     """A tree to choose from, and the bank's ingest, whoever began it."""
 
     NAME, TITLE, ABOUT = "ingest", "Ingest", "Memorise files and folders, and see how far it is"
+    HELP = """
+    What the cursor of the tree is on is memorised, all of a folder or a file. **watch** goes on, and memorises what
+    changes, until cancelled. **prune** forgets what is no longer in the folder. What is left out is written as in a
+    `.gitignore`. An ingest goes on when the dashboard ends; a watch does not.
+    """
     SCOPED_CSS = False  # it looks at the size of the screen
     DEFAULT_CSS = """
     IngestView {
@@ -75,8 +81,9 @@ class IngestView(View):
         Binding("r", "read_again", "Reread"),
     ]
 
-    def __init__(self, key: int) -> None:
-        super().__init__(key)
+    def __init__(self, key: int, places: Places) -> None:
+        super().__init__(key, places)
+        self._ingesting = Ingesting(places, self.post_message)
         self._trouble = ""
         self._last_began: float | None = None  # the ingest before the one that was begun here
         self._could: tuple[bool, bool] | None = None
@@ -104,7 +111,6 @@ class IngestView(View):
                         yield Rows((Column("skipped"), Column("why")))
 
     def on_mount(self) -> None:
-        self._ingesting = Ingesting(self.places, self.post_message)
         self.query_one("#watch").tooltip = "Go on, and memorise what changes, until cancelled"
         self.query_one("#prune").tooltip = "Forget what is no longer in the folder"
         self._show_root()

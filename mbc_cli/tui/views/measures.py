@@ -7,7 +7,7 @@ import numpy as np
 
 from mbc_cli.tui.widgets.axis import short
 from mbc_cli.tui.widgets.chart import Curve
-from mbc_engine.run_history import RunHistory
+from mbc_engine.work.run_history import RunHistory
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from rich.text import Text
@@ -11,15 +11,16 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
 from mbc_cli.render.bank.facts import code_layout, holdings
-from mbc_cli.render.text import counted, near, per_chunk, seconds, size
+from mbc_cli.text import counted, near, per_chunk, seconds, size
 from mbc_cli.tui.known import Attached, BankSeen, Known
-from mbc_cli.tui.views.trouble import told_trouble
+from mbc_cli.tui.views.trouble import told_no_bank
 from mbc_cli.tui.views.view import View
 from mbc_cli.tui.widgets.bars import Bar, Bars
+from mbc_cli.tui.widgets.box import Box
 from mbc_cli.tui.widgets.chart import Chart, Curve
 from mbc_cli.tui.widgets.facts import Facts
-from mbc_engine.ingest_history import IngestState
-from mbc_engine.run_history import RunState
+from mbc_engine.work.ingest_history import IngestState
+from mbc_engine.work.run_history import RunState
 
 _DAY: Final = 86_400.0
 # Moments that a plot tells apart.
@@ -30,20 +31,19 @@ class OverviewView(View):
     """What there is."""
 
     NAME, TITLE, ABOUT = "overview", "Overview", "The bank at a glance: what it holds, weighs, and how it grew"
+    HELP = """What the bank holds and weighs, what is at work on it, and how it grew. It moves with what other processes do."""
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             with VerticalScroll(classes="facts", can_focus=True):
-                yield Facts(id="bank", classes="panel")
-                yield Facts(id="work", classes="panel")
-                yield Bars(id="sizes", classes="panel")
+                with Box("Bank"):
+                    yield Facts(id="bank")
+                with Box("At work"):
+                    yield Facts(id="work")
+                with Box("Bytes", id="sizes"):
+                    yield Bars()
             with Vertical():
                 yield Chart("Chunks over time", "nothing was ingested yet", id="growth")
-
-    def on_mount(self) -> None:
-        self.query_one("#bank").border_title = "Bank"
-        self.query_one("#work").border_title = "At work"
-        self.query_one("#sizes").border_title = "Bytes"
 
     def draw(self) -> None:
         """Show what is known now."""
@@ -52,23 +52,24 @@ class OverviewView(View):
         if known.bank is not None:
             bank.show(bank_facts(known.bank, self.places.model))
         elif known.trouble is not None:
-            bank.show([("", told_trouble(known.trouble, "Fill one in Ingest (4), or try `mbc demo`."))])
+            bank.show([("", told_no_bank(known.trouble))])
         work.show(work_facts(known))
-        sizes = self.query_one("#sizes", Bars)
-        sizes.display = known.bank is not None and known.bank.totals.chunks > 0 and self.screen.has_class("-high")
+        self.query_one("#sizes").display = (
+            known.bank is not None and known.bank.totals.chunks > 0 and self.screen.has_class("-high")
+        )
         if known.bank is not None:
-            sizes.show(size_bars(known.bank))
+            self.query_one(Bars).show(size_bars(known.bank))
         self._draw_growth(known)
 
     def _draw_growth(self, known: Known) -> None:
         points = growth_points(known, time.time())
-        if len(points) < 2:
+        if len(points) < 2 or not any(chunks for _, chunks in points):
             self.query_one("#growth", Chart).show([])
             return
         times, chunks = zip(*points, strict=True)
         unit, name = _unit(times[-1] - times[0])
         curve = Curve([(at - times[-1]) / unit for at in times], chunks, "text-success")
-        since = datetime.fromtimestamp(times[0]).strftime("%Y-%m-%d %H:%M")
+        since = datetime.fromtimestamp(times[0], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
         self.query_one("#growth", Chart).show([curve], f"{name} before now, since {since}", lowest=0)
 
 

@@ -3,13 +3,13 @@
 import time
 from typing import Final
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 from mbc_cli.tui.known import Attached
 from mbc_cli.tui.views.measures import FIRST, MEASURES, SECOND, Measure
 from mbc_cli.tui.widgets.braille import DOTS_ACROSS
 from mbc_cli.tui.widgets.chart import Chart
 from mbc_cli.tui.widgets.plots import Plots
-from mbc_engine.run_history import RunHistory
+from mbc_engine.work.run_history import RunHistory
 
 # Seconds between two drawings. Nobody reads a dozen curves faster.
 _EVERY: Final = 1.0

@@ -4,14 +4,13 @@ from typing import Final
 
 from rich.text import Text
 
-from mbc_cli.render.text import counted, near, plain, seconds
+from mbc_cli.text import counted, near, plain, seconds
 from mbc_cli.tui.known import Attached, RunSeen
+from mbc_cli.tui.views.pending import STARTING
 from mbc_cli.tui.widgets.run_list import RunLine
 from mbc_engine.events import Validated
-from mbc_engine.run_history import RunHistory, RunState
+from mbc_engine.work.run_history import RunHistory, RunState
 
-# Before a process that was started is at work.
-STARTING: Final = "starting"
 _SIGNS: Final = {
     STARTING: "◌",
     RunState.PREPARING: "◌",

@@ -1,7 +1,7 @@
 """Trainings: how one goes, beside another if wanted, and what can be asked of it."""
 
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from rich.text import Text
 from textual import on
@@ -10,13 +10,16 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import OptionList, Static
 
-from mbc_cli.render.text import plain
 from mbc_cli.runs import existing_run
+from mbc_cli.text import plain
 from mbc_cli.tui.jobs.trainings import Plan, RequestFailed, TrainingEnded, Trainings
 from mbc_cli.tui.known import Attached, RunSeen
+from mbc_cli.tui.places import Places
+from mbc_cli.tui.views.pending import Pending
 from mbc_cli.tui.views.run_plots import RunPlots
-from mbc_cli.tui.views.run_words import BESIDE, HERE, STARTING, brief_lines, run_facts, run_line
+from mbc_cli.tui.views.run_words import BESIDE, HERE, brief_lines, run_facts, run_line
 from mbc_cli.tui.views.view import View
+from mbc_cli.tui.widgets.box import Box
 from mbc_cli.tui.widgets.confirm import Confirm
 from mbc_cli.tui.widgets.facts import Facts
 from mbc_cli.tui.widgets.gauge import Gauge
@@ -25,28 +28,25 @@ from mbc_cli.tui.widgets.run_form import Filled, RunForm
 from mbc_cli.tui.widgets.run_list import RunLine, RunList
 from mbc_cli.tui.widgets.run_picker import RunPicker
 from mbc_engine.errors import MBCError
-from mbc_engine.run_folder import Request
-from mbc_engine.run_history import RunState
-
-_ASKED: Final = {
-    Request.PAUSE: "will pause after this step",
-    Request.STOP: "will stop after this step",
-    None: "will go on",
-}
-# What has come about in a state.
-_REACHED: Final = {RunState.PAUSED: (Request.PAUSE,), RunState.TRAINING: (None,)}
+from mbc_engine.work.run_folder import Request
+from mbc_engine.work.run_history import RunState
 
 
 class TrainView(View):
     """A training by its events, the list of all, and the keys that pause, stop and start them."""
 
     NAME, TITLE, ABOUT = "train", "Train", "Follow a training live, compare it with another; start, pause, stop one"
+    HELP = """
+    A curve is a line, what is measured in validations are points. `┊` is where codes begin to be learned, `▴` where
+    unused ones were put back to use. Of two runs, the one compared with is drawn in `+` and `◆`.
+
+    `z` shows one plot alone, or all; `a` opens a run by its folder. A training goes on when the dashboard ends.
+    """
     SCOPED_CSS = False  # it looks at the size of the screen
     DEFAULT_CSS = """
     TrainView {
         & > Horizontal { height: 1fr; }
         & #side { width: 40; }
-        & #now { height: auto; padding: 0 1; }
         & #gauge { width: 1fr; }
         & RunList { height: 1fr; }
         & #brief { display: none; height: 2; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -71,12 +71,10 @@ class TrainView(View):
         Binding("z", "zoom", "One plot, or all", show=False),
     ]
 
-    def __init__(self, key: int) -> None:
-        super().__init__(key)
+    def __init__(self, key: int, places: Places) -> None:
+        super().__init__(key, places)
+        self._trainings, self._pending = Trainings(places.runs, self.post_message), Pending()
         self._order: list[Path] = []  # of the list, in which runs do not change places
-        self._asked: dict[Path, Request | None] = {}  # None is to go on
-        self._starting: set[Path] = set()  # here, and not yet at work
-        self._failed: dict[Path, str] = {}
         self._from_form: Path | None = None  # the training that was started from the form that is open
         self._before: Path | None = None  # what was looked at before a training was started
         self._keys: tuple[object, ...] = ()
@@ -85,16 +83,14 @@ class TrainView(View):
         yield Static(id="brief")
         with Horizontal():
             with Vertical(id="side"):
-                with Vertical(id="now", classes="panel"):
+                with Box("Training", id="now"):
                     yield Gauge(id="gauge")
                     yield Facts(id="facts")
                 yield RunList("Runs", id="runs")
             yield RunPlots()
 
     def on_mount(self) -> None:
-        self.query_one("#now").border_title = "Training"
         self.query_one(RunList).border_subtitle = "a opens a folder"
-        self._trainings = Trainings(self.places.runs, self.post_message)
 
     def on_unmount(self) -> None:
         self._trainings.close()
@@ -102,12 +98,13 @@ class TrainView(View):
     def draw(self) -> None:
         """Show what is known now."""
         run = self.known.run
-        self._forget_what_is_over()
+        if run is not None:
+            self._pending.settle(run, is_running=self._trainings.is_running(run.folder))
         self.query_one(RunList).show(self._lines())
         self._draw_facts(run)
         self.query_one(RunPlots).show(run, self.known.other)
         keys = (
-            run is not None and (self._state(run), run.at_work, self._waits(run)),
+            run is not None and (self._pending.state(run), run.at_work, self._pending.waits(run)),
             self.known.other is None,
             len(self.known.runs) > 1,
         )
@@ -123,28 +120,19 @@ class TrainView(View):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Which keys there are depends on what the training is at."""
-        run = self.known.run
-        state = None if run is None else self._state(run)
-        match action:
-            case "pause":
-                return run is not None and run.at_work and not self._waits(run)
-            case "go_on":
-                return run is not None and run.at_work and self._waits(run)
-            case "stop":
-                return run is not None and run.at_work
-            case "resume":
-                return state in (RunState.STOPPED, RunState.INTERRUPTED)
-            case "compare":
-                return self.known.other is None and len(self.known.runs) > 1
-            case "compare_no_more":
-                return self.known.other is not None
-            case "choose":
-                return not self.query_one("#side").display and len(self.known.runs) > 0
-            case "turn":
-                return bool(self.query_one(RunPlots).place)
-        return True
-
-    # What keys and the mouse do.
+        run, other, others = self.known.run, self.known.other, len(self.known.runs)
+        is_at_work, waits = run is not None and run.at_work, run is not None and self._pending.waits(run)
+        can = {
+            "pause": is_at_work and not waits,
+            "go_on": is_at_work and waits,
+            "stop": is_at_work,
+            "resume": run is not None and self._pending.state(run) in (RunState.STOPPED, RunState.INTERRUPTED),
+            "compare": other is None and others > 1,
+            "compare_no_more": other is not None,
+            "choose": others > 0 and not self.query_one("#side").display,
+            "turn": bool(self.query_one(RunPlots).place),
+        }
+        return can.get(action, True)
 
     def action_pause(self) -> None:
         """Let the training wait after its step."""
@@ -169,7 +157,7 @@ class TrainView(View):
     def action_resume(self) -> None:
         """Go on with a training that was stopped or cut off."""
         if self.known.run is not None:
-            self._begin(self.known.run.folder)
+            self._pending.begin(self.known.run.folder)
             self._trainings.resume(self.known.run.folder)
             self.dashboard.changed()
 
@@ -223,7 +211,7 @@ class TrainView(View):
     def _end(self, message: TrainingEnded) -> None:
         run = self.known.run
         if message.words:
-            self._failed[message.run] = message.words
+            self._pending.fail(message.run, message.words)
             if run is not None and run.folder == message.run and run.history.last_time is None:
                 self.dashboard.attach(self._before)
             if (form := self._form_of(message.run)) is not None:
@@ -234,17 +222,15 @@ class TrainView(View):
 
     @on(RequestFailed)
     def _refuse(self, message: RequestFailed) -> None:
-        self._asked.pop(message.run, None)
+        self._pending.refuse(message.run)
         self._complain(message.run, message.words)
         self.dashboard.changed()
-
-    # What follows from it.
 
     def _ask(self, request: Request | None) -> None:
         run = self.known.run
         if run is not None:
             self._trainings.ask(run.folder, request)
-            self._asked[run.folder] = request
+            self._pending.ask(run.folder, request)
             self.dashboard.changed()
 
     def _complain(self, run: Path, words: str) -> None:
@@ -261,12 +247,8 @@ class TrainView(View):
         plan = Plan(filled.preset, filled.data, filled.validation, filled.run, filled.settings)
         self._before = self.known.run.folder if self.known.run else None
         self._from_form = run = self._trainings.start(plan)
-        self._begin(run)
+        self._pending.begin(run)
         self.dashboard.attach(run)
-
-    def _begin(self, run: Path) -> None:
-        self._failed.pop(run, None)
-        self._starting.add(run)
 
     def _look_at(self, folder: str | None) -> None:
         if folder is None:
@@ -287,25 +269,6 @@ class TrainView(View):
         except MBCError as error:
             raise ValueError(f"{error.message} {error.hint or ''}") from error
 
-    def _forget_what_is_over(self) -> None:
-        """What was asked for and has come about, and beginnings that are made."""
-        run = self.known.run
-        if run is None:
-            return
-        if not run.at_work or self._asked.get(run.folder) in _REACHED.get(run.state, ()):
-            self._asked.pop(run.folder, None)
-        if run.at_work or not self._trainings.is_running(run.folder):
-            self._starting.discard(run.folder)
-
-    # What is drawn.
-
-    def _state(self, run: Attached) -> str:
-        return STARTING if run.folder in self._starting else run.state
-
-    def _waits(self, run: Attached) -> bool:
-        """Whether the training is paused, or will be."""
-        return run.state is RunState.PAUSED or self._asked.get(run.folder) is Request.PAUSE
-
     def _lines(self) -> list[RunLine]:
         seen = {own.folder: own for own in self.known.runs}
         self._order = [own for own in seen if own not in self._order] + [own for own in self._order if own in seen]
@@ -314,29 +277,23 @@ class TrainView(View):
     def _line(self, run: RunSeen) -> RunLine:
         here, beside = self.known.run, self.known.other
         if here is not None and here.folder == run.folder:
-            return run_line(run, HERE, self._state(here))
+            return run_line(run, HERE, self._pending.state(here))
         is_beside = beside is not None and beside.folder == run.folder
         return run_line(run, BESIDE if is_beside else " ", run.state)
 
     def _draw_facts(self, run: Attached | None) -> None:
         brief = self.query_one("#brief", Static)
         if run is None:
-            words = Text("No training yet. Press n to start one, or a to open one by its folder.")
-            brief.update(words)
-            self.query_one("#facts", Facts).show([("", words)])
+            nothing = Text("No training yet. Press n to start one, or a to open one by its folder.")
+            brief.update(nothing)
+            self.query_one("#facts", Facts).show([("", nothing)])
             self.query_one("#gauge").display = False
             return
-        state, progress = self._state(run), run.history.progress
+        state, words, progress = self._pending.state(run), self._pending.words(run), run.history.progress
         share = progress.step / progress.total if progress.total else None
         self.query_one("#gauge").display = True
         self.query_one("#gauge", Gauge).show(share)
         if self.screen.has_class("-narrow"):
-            brief.update(Text("\n".join(brief_lines(run, state, self._words(run)))), layout=False)
+            brief.update(Text("\n".join(brief_lines(run, state, words))), layout=False)
         else:
-            self.query_one("#facts", Facts).show(run_facts(run, state, self.known.other, self._words(run)))
-
-    def _words(self, run: Attached) -> str:
-        """What else is to be said of a run."""
-        if run.folder in self._asked:
-            return _ASKED[self._asked[run.folder]]
-        return "" if run.at_work else self._failed.get(run.folder, "")
+            self.query_one("#facts", Facts).show(run_facts(run, state, self.known.other, words))

@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 from mbc_engine.errors import MBCError
 
 
@@ -11,6 +11,11 @@ def told(message: str, *hints: str | None) -> Text:
     return Text("\n").join([Text(plain(message), "bold"), *(Text(plain(hint)) for hint in hints if hint)])
 
 
-def told_trouble(trouble: MBCError, *hints: str) -> Text:
-    """An error of the engine, its way out, and what else there is to do."""
-    return told(trouble.message, trouble.hint, *hints)
+def told_trouble(trouble: MBCError) -> Text:
+    """An error of the engine and its way out."""
+    return told(trouble.message, trouble.hint)
+
+
+def told_no_bank(trouble: MBCError) -> Text:
+    """Why there is no bank to see, its way out, and the ways out there are here."""
+    return told(trouble.message, trouble.hint, "Fill one in Ingest (4), or try `mbc demo`.")

@@ -18,14 +18,17 @@ class View(TabPane):
 
     Args:
         key: the digit that leads to it.
+        places: where the dashboard looks.
     """
 
     NAME: ClassVar[str]
     TITLE: ClassVar[str]
     ABOUT: ClassVar[str]
+    HELP: ClassVar[str]  # Markdown; stands above the keys
 
-    def __init__(self, key: int) -> None:
+    def __init__(self, key: int, places: "Places") -> None:
         super().__init__(f"{key} {self.TITLE}", id=self.NAME)
+        self.places = places
 
     @property
     def dashboard(self) -> "Dashboard":
@@ -36,11 +39,6 @@ class View(TabPane):
     def known(self) -> "Known":
         """What there is to draw."""
         return self.dashboard.known
-
-    @property
-    def places(self) -> "Places":
-        """Where the dashboard looks."""
-        return self.dashboard.places
 
     def draw(self) -> None:
         """Show what is known now."""

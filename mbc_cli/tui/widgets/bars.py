@@ -26,8 +26,8 @@ class Bars(Widget):
     Bars { height: auto; }
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._bars: tuple[Bar, ...] = ()
 
     def show(self, bars: Sequence[Bar]) -> None:

@@ -4,20 +4,16 @@ from textual.containers import Vertical
 
 
 class Box(Vertical):
-    """Looks as what is of class `panel`, but is as high as its view says.
+    """A panel of several widgets, as high as these unless its view says otherwise.
 
     Args:
         title: what is in it.
     """
 
     DEFAULT_CSS = """
-    Box {
-        border: round $surface-lighten-2; border-title-color: $text; border-subtitle-color: $text-muted;
-        padding: 0 1; height: auto;
-        &:focus-within { border: round $accent; }
-    }
+    Box { height: auto; }
     """
 
-    def __init__(self, title: str, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, title: str, *, id: str | None = None) -> None:
+        super().__init__(id=id, classes="panel")
         self.border_title = title

@@ -69,10 +69,8 @@ class Chart(Widget, can_focus=False):
     }
     """
 
-    def __init__(
-        self, title: str, empty: str = "nothing yet", *, id: str | None = None, classes: str | None = None
-    ) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, title: str, empty: str = "nothing yet", *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._title, self._value, self._empty = title, "", empty
         self.border_title = Content(title)
         self._shown = _Shown()

@@ -35,26 +35,12 @@ class Choice(Static, can_focus=True):
 
     @dataclass
     class Changed(Message):
-        """Another one is chosen."""
+        """Another one is chosen, the one at this place."""
 
-        choice: "Choice"
         at: int
 
-        @property
-        def control(self) -> "Choice":
-            """Where."""
-            return self.choice
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        *,
-        label: str = "",
-        is_folded: bool = False,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, names: Sequence[str], *, label: str = "", is_folded: bool = False, id: str) -> None:
+        super().__init__(id=id)
         self._label, self._names, self._is_folded = f"{label} " if label else "", names, is_folded
         self.at = 0
 
@@ -67,7 +53,7 @@ class Choice(Static, can_focus=True):
         if at != self.at:
             self.at = at
             self._draw()
-            self.post_message(self.Changed(self, at))
+            self.post_message(self.Changed(at))
 
     def action_step(self, by: int) -> None:
         """Choose the next, or the one before."""

@@ -51,20 +51,21 @@ class CodeSheet(ScrollView, can_focus=True):
         Binding("pagedown", "turn(1)", "Page down", show=False),
         Binding("home", "move(-1_000_000_000, 0)", "First", show=False),
         Binding("end", "move(1_000_000_000, 0)", "Last", show=False),
-        Binding("enter", "choose", "Look at the code", show=False),
+        Binding("enter", "choose", "Look at the code"),
     ]
 
     cursor: reactive[Cell] = reactive(Cell(0, 0))
 
+    @dataclass
     class CodeChosen(Message):
         """Someone wants to know more of a code: where it stands, counted from 0, and which it is."""
 
-        def __init__(self, level: int, position: int, code: int) -> None:
-            super().__init__()
-            self.level, self.position, self.code = level, position, code
+        level: int
+        position: int
+        code: int
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._codes = np.zeros((0, 1, 1), np.uint16)
         self._num_codes = 2
 

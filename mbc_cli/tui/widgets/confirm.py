@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 
 class Confirm(ModalScreen[bool]):

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 from textual.widgets import Static
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 # So that the values of boxes above each other stand in one line.
 _LABEL: Final = 9

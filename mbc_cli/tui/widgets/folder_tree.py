@@ -1,5 +1,6 @@
 """A tree of folders and files, whose names cannot do anything but be read."""
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -9,7 +10,7 @@ from textual.widgets import DirectoryTree
 from textual.widgets.directory_tree import DirEntry
 from textual.widgets.tree import TreeNode
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 # So many nodes of a folder are made in a moment; a person looks for others by typing a path.
 _MOST: Final = 1000
@@ -30,7 +31,7 @@ class FolderTree(DirectoryTree):
 
     async def show(self, path: Path) -> None:
         """Show another folder, or the one a file is in, with the cursor on that."""
-        is_folder = path.is_dir()
+        is_folder = await asyncio.to_thread(path.is_dir)
         self.set_reactive(FolderTree.path, path if is_folder else path.parent)
         await self.watch_path()
         for node in self.root.children:

@@ -17,8 +17,8 @@ class Gauge(Widget):
     Gauge { height: 1; color: $text-success; }
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._share: float | None = None
 
     def show(self, share: float | None) -> None:

@@ -49,7 +49,6 @@ class HeatMap(ScrollView, can_focus=True):
 
     Args:
         title: what the numbers are, in the border.
-        labels: of the rows, where each has a meaning and there is room for a whole one; None to number them.
     """
 
     DEFAULT_CSS = """
@@ -57,7 +56,6 @@ class HeatMap(ScrollView, can_focus=True):
         height: auto;
         overflow-x: hidden;
         scrollbar-size-vertical: 1;
-        border-subtitle-color: $text-muted;
         & > .heat-map--label { color: $text-muted; }
         & > .heat-map--empty { color: $text-muted; }
         & > .heat-map--warm { color: $primary; }
@@ -80,47 +78,28 @@ class HeatMap(ScrollView, can_focus=True):
         Binding("enter", "choose", "Choose", show=False),
     ]
 
-    @dataclass
     class Moved(Message):
         """The cursor is on another cell."""
 
-        map: "HeatMap"
-        cell: int
-
-        @property
-        def control(self) -> "HeatMap":
-            """The map."""
-            return self.map
-
     @dataclass
     class Chosen(Message):
-        """Enter was pressed on a cell."""
+        """Enter was pressed on the cell at the cursor."""
 
         map: "HeatMap"
-        cell: int
 
         @property
         def control(self) -> "HeatMap":
             """The map."""
             return self.map
 
-    def __init__(
-        self,
-        title: str = "",
-        *,
-        id: str | None = None,
-        classes: str = "panel",
-        labels: Sequence[str] | None = None,
-        can_focus: bool = True,
-    ) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, title: str = "", *, id: str | None = None, can_focus: bool = True) -> None:
+        super().__init__(id=id, classes="panel")
         self.border_title = Content(title)
         self.can_focus = can_focus
         self.cursor = 0
-        self._values: NDArray[Any] = np.zeros(0)
         self._begins, self._levels = np.zeros(0), np.zeros(0, np.uint8)
         self._marks: frozenset[int] = frozenset()
-        self._labels = labels
+        self._labels: Sequence[str] | None = None
         self._grid = CellGrid(1, 1, 0, 0)
         self._strips: dict[int, Strip] = {}
         self._palette: _Palette | None = None
@@ -131,15 +110,13 @@ class HeatMap(ScrollView, can_focus=True):
         Args:
             values: [cells], finite and not negative.
             marks: cells to light up.
-            labels: of the rows; None to keep those there are.
+            labels: of the rows, shown where there is room for whole ones; None to number them.
         """
         begins = steps(values)
         own, marked = levels(values, begins), frozenset(marks)
-        is_other_size = len(own) != len(self._levels) or (labels is not None and labels != self._labels)
+        is_other_size = len(own) != len(self._levels) or labels != self._labels
         is_other_scale = not np.array_equal(begins, self._begins) or bool(marked) != bool(self._marks)
-        self._values, self._begins = values, begins
-        if labels is not None:
-            self._labels = labels
+        self._begins, self._labels = begins, labels
         if is_other_size or is_other_scale:
             self._levels, self._marks = own, marked
             self._tell_steps()
@@ -165,7 +142,7 @@ class HeatMap(ScrollView, can_focus=True):
         for row in {self._grid.row(before), self._grid.row(cell)}:
             self._redraw(row)
         self.scroll_to_region(Region(0, self._grid.row(cell), 1, 1), animate=False)
-        self.post_message(self.Moved(self, cell))
+        self.post_message(self.Moved())
 
     def action_move(self, x: int, y: int) -> None:
         """Move the cursor by cells and rows; it stays where it would leave the map."""
@@ -191,7 +168,7 @@ class HeatMap(ScrollView, can_focus=True):
     def action_choose(self) -> None:
         """Say that the cursor's cell is meant."""
         if len(self._levels):
-            self.post_message(self.Chosen(self, self.cursor))
+            self.post_message(self.Chosen(self))
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)

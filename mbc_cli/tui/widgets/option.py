@@ -12,10 +12,10 @@ class Option(Checkbox):
     """
     BUTTON_LEFT, BUTTON_RIGHT = "", ""
 
-    def __init__(self, label: str, value: bool = False, *, id: str | None = None) -> None:
-        super().__init__(label, value, id=id, compact=True)
+    def __init__(self, label: str, *, id: str) -> None:
+        super().__init__(label, id=id, compact=True)
 
     @property
-    def BUTTON_INNER(self) -> str:  # type: ignore[override]
+    def BUTTON_INNER(self) -> str:  # type: ignore[override]  # noqa: N802  # as Textual names it
         """The sign."""
         return "[x]" if self.value else "[ ]"

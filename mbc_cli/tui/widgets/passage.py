@@ -8,7 +8,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 from mbc_cli.tui.widgets.turn import Cited
 
 

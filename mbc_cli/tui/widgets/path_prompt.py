@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 
 class PathPrompt(ModalScreen[Path | None]):
@@ -53,3 +53,17 @@ class PathPrompt(ModalScreen[Path | None]):
             self.dismiss(self._found(event.value.strip()))
         except ValueError as error:
             self.query_one("#words", Static).update(Text(plain(error)))
+
+
+def existing_path(typed: str) -> Path:
+    """The file or folder that is meant by what was typed; ~ stands for one's home.
+
+    Raises:
+        ValueError: there is none that can be looked at.
+    """
+    try:
+        path = Path(typed or ".").expanduser().resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ValueError(f"{typed}: {reason}") from error
+    return path

@@ -15,8 +15,8 @@ class QuestionInput(Input):
         Binding("down", "recall(1)", "Later question", show=False),
     ]
 
-    def __init__(self, *, placeholder: str = "", id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(placeholder=placeholder, id=id, classes=classes, select_on_focus=False)
+    def __init__(self, *, placeholder: str, id: str) -> None:
+        super().__init__(placeholder=placeholder, id=id, select_on_focus=False)
         self._asked: list[str] = []
         self._at, self._typed = 0, ""
 

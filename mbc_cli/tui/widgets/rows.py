@@ -15,7 +15,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 _GUTTER: Final = 3  # cells, for the signs of the cursor and of a mark
 
@@ -54,6 +54,7 @@ class Rows(ScrollView, can_focus=True):
     Attributes:
         cursor: the place of the row under the cursor.
         marked: keys of marked rows; such as are no longer shown are dropped.
+        empty: what stands there where there are no rows.
 
     Args:
         columns: what stands in the cells of a row.
@@ -83,47 +84,22 @@ class Rows(ScrollView, can_focus=True):
     ]
 
     cursor: reactive[int] = reactive(0)
+    empty: reactive[str] = reactive("")
 
     class Moved(Message):
         """Another row is under the cursor, or none."""
 
-        def __init__(self, rows: "Rows", key: Hashable | None) -> None:
-            super().__init__()
-            self.rows, self.key = rows, key
-
-        @property
-        def control(self) -> "Rows":
-            """The table."""
-            return self.rows
-
     class Marked(Message):
         """Other rows are marked than before."""
 
-        def __init__(self, rows: "Rows") -> None:
-            super().__init__()
-            self.rows = rows
-
-        @property
-        def control(self) -> "Rows":
-            """The table."""
-            return self.rows
-
+    @dataclass
     class TitleClicked(Message):
         """Someone clicked on the title of a column."""
 
-        def __init__(self, rows: "Rows", column: int) -> None:
-            super().__init__()
-            self.rows, self.column = rows, column
+        column: int
 
-        @property
-        def control(self) -> "Rows":
-            """The table."""
-            return self.rows
-
-    def __init__(
-        self, columns: Sequence[Column], *, can_mark: bool = False, id: str | None = None, classes: str | None = None
-    ) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, columns: Sequence[Column], *, can_mark: bool = False) -> None:
+        super().__init__()
         self.columns, self._can_mark = tuple(columns), can_mark
         self.marked: set[Hashable] = set()
         self._rows: Sequence[Row] = ()
@@ -145,6 +121,8 @@ class Rows(ScrollView, can_focus=True):
             return
         before, ahead = self.key, self.cursor - self.scroll_offset.y
         is_same_start = self.cursor < len(rows) and rows[self.cursor].key == before
+        if bool(rows) != bool(self._rows):
+            self.call_next(self.refresh_bindings)
         self._rows = rows
         keys = {row.key: place for place, row in enumerate(rows)} if self.marked or not is_same_start else {}
         if self.marked:
@@ -197,8 +175,8 @@ class Rows(ScrollView, can_focus=True):
             self.action_move(1)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Marking is offered where it is wanted."""
-        return self._can_mark if action == "mark" else True
+        """Marking is offered where it is wanted and there is something to mark."""
+        return self._can_mark and bool(self._rows) if action == "mark" else True
 
     def on_resize(self, event: events.Resize) -> None:
         self.virtual_size = Size(self._room, len(self._rows) + 1)
@@ -219,7 +197,8 @@ class Rows(ScrollView, can_focus=True):
             return self._strip(line, style, width)
         place = y - 1 + self.scroll_offset.y
         if place >= len(self._rows):
-            return Strip.blank(width, self.rich_style)
+            said = self.empty if place == 0 else ""
+            return self._strip(" " * _GUTTER + said, self.rich_style, width)
         row, is_here = self._rows[place], place == self.cursor
         is_marked = row.key in self.marked
         signs = ("▸" if is_here else " ") + ("● " if is_marked else "  ")
@@ -257,19 +236,19 @@ class Rows(ScrollView, can_focus=True):
         for number, width in enumerate(self._widths()):
             end += width + 1
             if x < end:
-                self.post_message(self.TitleClicked(self, number))
+                self.post_message(self.TitleClicked(number))
                 return
 
     def _remark(self, marked: set[Hashable]) -> None:
         if marked != self.marked:
             self.marked = marked
-            self.post_message(self.Marked(self))
+            self.post_message(self.Marked())
             self.refresh()
 
     def _tell(self) -> None:
         if self.key != self._told:
             self._told = self.key
-            self.post_message(self.Moved(self, self.key))
+            self.post_message(self.Moved())
 
 
 def middle(text: str, width: int) -> str:

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.suggester import Suggester, SuggestFromList
 from textual.widgets import Button, Input, Label, Static
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,12 @@ class RunForm(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False) as box:
             box.border_title, box.border_subtitle = "New training", "Enter starts, Escape closes"
-            yield from _field("Preset", "preset", ", ".join(self._presets), suggester=SuggestFromList(self._presets))
+            yield from _field(
+                "Preset",
+                "preset",
+                "mini, the name of another preset, or a TOML file",
+                suggester=SuggestFromList(self._presets),
+            )
             yield from _field("Data", "data", "a .jsonl or .csv file, squad:train, newswire:train:5000")
             yield from _field("Validation", "validation", "the last 5% of the documents")
             yield from _field("Name", "run", "the preset's name and a number")

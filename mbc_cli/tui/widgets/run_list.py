@@ -7,7 +7,7 @@ from rich.text import Text
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class RunList(OptionList):
     }
     """
 
-    def __init__(self, title: str, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes, markup=False)
+    def __init__(self, title: str, *, id: str | None = None) -> None:
+        super().__init__(id=id, markup=False)
         self.border_title = title
         self._runs: dict[str, RunLine] = {}
 
@@ -45,9 +45,9 @@ class RunList(OptionList):
         """Show these runs instead of the ones before; the highlight stays on its run."""
         new = {line.key: line for line in lines}
         if new.keys() == self._runs.keys() and [*new] == [*self._runs]:
-            for key in new:
-                if new[key] != self._runs[key]:
-                    self.replace_option_prompt(key, _written(new[key]))
+            for key, line in new.items():
+                if line != self._runs[key]:
+                    self.replace_option_prompt(key, _written(line))
         else:
             here = self.highlighted_option
             self.set_options([Option(_written(line), key) for key, line in new.items()])

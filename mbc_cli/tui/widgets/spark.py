@@ -17,8 +17,8 @@ class Spark(Widget):
     Spark { height: 1; color: $text-success; }
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._values: tuple[float, ...] = ()
 
     def show(self, values: Sequence[float]) -> None:

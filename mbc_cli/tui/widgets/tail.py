@@ -6,7 +6,7 @@ from itertools import islice
 from rich.text import Text
 from textual.widget import Widget
 
-from mbc_cli.render.text import plain
+from mbc_cli.text import plain
 from mbc_cli.tui.widgets.rows import middle
 
 
@@ -17,8 +17,8 @@ class Tail(Widget):
     Tail { height: 1fr; }
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._lines: tuple[str, ...] = ()
 
     def show(self, lines: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Collapsible, Static
 
-from mbc_cli.render.text import counted, plain
+from mbc_cli.text import counted, plain
 
 _BAR: Final = 8
 _INDENT: Final = 3

@@ -1,10 +1,9 @@
 """The formats that can be read: one entry each, found by the suffix of a file's name."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mbc_engine.documents.byte_stream import OPENERS
+from mbc_engine.documents.byte_stream import split_suffixes
 from mbc_engine.documents.formats.content import Read
 from mbc_engine.documents.formats.csv import read_csv
 from mbc_engine.documents.formats.docx import read_docx
@@ -62,10 +61,7 @@ def kind_of(name: str) -> Kind:
     Raises:
         UnreadableFile: none that can be read.
     """
-    stem, suffix = os.path.splitext(name.lower())
-    compression = suffix if suffix in OPENERS else ""
-    if compression:
-        suffix = os.path.splitext(stem)[1]
+    suffix, compression = split_suffixes(name)
     format = SUFFIXES.get(suffix)
     if format is None or (compression and not format.may_be_compressed):
         promised = suffix + compression

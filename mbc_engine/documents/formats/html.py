@@ -42,7 +42,10 @@ _DECLARED = re.compile(
 _MEANT = {
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
-    "shift_jis": "cp932", "euc_kr": "cp949", "iso8859-9": "cp1254", "utf-16": "utf-8",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "iso8859-9": "cp1254",
+    "utf-16": "utf-8",
 }
 _TRUSTED = re.compile(
     r"utf-8|cp125\d|cp866|cp874|cp932|cp949|iso8859-\d+|koi8-[ru]|mac-\w+|gb18030|big5|euc_jp|iso2022_jp"

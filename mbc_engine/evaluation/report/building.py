@@ -5,16 +5,7 @@ from dataclasses import dataclass
 
 from mbc_engine.evaluation.report.known import Known, KnownMethod
 from mbc_engine.evaluation.report.paired import Paired, pair_all
-from mbc_engine.evaluation.report.report import (
-    Cell,
-    Missing,
-    Origin,
-    Published,
-    PublishedCodes,
-    PublishedSize,
-    Report,
-    Row,
-)
+from mbc_engine.evaluation.report.report import Cell, Missing, Origin, Published, Report, Row
 from mbc_engine.evaluation.report.verdicts import cautions_of, most_telling_first, verdicts_of
 from mbc_engine.evaluation.results import CodeUsage, Online, Prediction, Retention, Scaling
 
@@ -88,7 +79,6 @@ def _cell(cell: CellResults, known: Known) -> Cell:
     asked = {name: results.predictions for name, results in cell.methods.items() if results.predictions}
     leader = _leader(rows)
     to_lead = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]
-    usage = known.code_usage.get(cell.place)
     return Cell(
         cell.name,
         cell.base,
@@ -98,7 +88,7 @@ def _cell(cell: CellResults, known: Known) -> Cell:
         against_leader=_tests(asked, to_lead),
         against_controls=_tests(asked, known.pairs),
         code_usage=cell.code_usage,
-        published_usage=PublishedCodes(usage.with_reset, usage.without_reset) if usage is not None else None,
+        published_usage=known.code_usage.get(cell.place),
     )
 
 
@@ -106,12 +96,7 @@ def _published(place: tuple[str, str], method: str, known: Known) -> Published |
     scores = known.scores.get((*place, method))
     if scores is None:
         return None
-    steps = known.retention.get((*place, method), ())
-    return Published(
-        scores.exact_match,
-        scores.f1,
-        tuple(PublishedSize(step.documents, step.bank_bytes, step.retention) for step in steps),
-    )
+    return Published(scores.exact_match, scores.f1, known.retention.get((*place, method), ()))
 
 
 def _tests(asked: Mapping[str, Sequence[Prediction]], names: Sequence[tuple[str, str]]) -> tuple[Paired, ...]:

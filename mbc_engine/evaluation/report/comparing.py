@@ -1,15 +1,14 @@
 """Two experiments side by side: what differs between them, on the questions that both asked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from mbc_engine.evaluation.folder import ExperimentFolder
 from mbc_engine.evaluation.report.building import CellResults
 from mbc_engine.evaluation.report.figures import NOTHING, percent
-from mbc_engine.evaluation.report.foreign import in_markdown
 from mbc_engine.evaluation.report.gathering import origin_of, results_of
-from mbc_engine.evaluation.report.markdown import flat, table_lines
+from mbc_engine.evaluation.report.markdown import flat
 from mbc_engine.evaluation.report.paired import Paired, pair_all
 from mbc_engine.evaluation.report.tables import Entry, Table, difference_entries
 from mbc_engine.evaluation.results import Prediction
@@ -106,33 +105,6 @@ def compare_experiments(
         settings=_changes(*(origin.settings for origin in origins)),
         environment=_changes(*(origin.environments[-1] if origin.environments else {} for origin in origins)),
     )
-
-
-def comparison_markdown(comparison: ExperimentComparison) -> str:
-    """The comparison as Markdown."""
-    return "\n".join(_paragraphs(comparison))
-
-
-def _paragraphs(comparison: ExperimentComparison) -> Iterator[str]:
-    first, second = in_markdown(comparison.first), in_markdown(comparison.second)
-    yield f"# {second} against {first}\n"
-    yield "In percent; differences are the second less the first.\n"
-    for table in comparison.tables():
-        yield f"## {in_markdown(table.title)}\n"
-        yield from table_lines(table)
-        yield ""
-    for name, only in ((first, comparison.only_first), (second, comparison.only_second)):
-        if only:
-            yield f"\nOnly in {name}: {in_markdown(', '.join(f'{cell} {method}' for cell, method in only))}."
-    for title, changes in (("Other settings", comparison.settings), ("Another environment", comparison.environment)):
-        if changes:
-            yield f"\n## {title}\n"
-            yield from (
-                f"- {in_markdown(change.name)}: {in_markdown(change.first or 'none')} before, "
-                f"{in_markdown(change.second or 'none')} now"
-                for change in changes
-            )
-    yield ""
 
 
 def _names(first: ExperimentFolder, second: ExperimentFolder) -> tuple[str, str]:

@@ -8,8 +8,8 @@ from mbc_engine.errors import DataError
 from mbc_engine.evaluation.folder import CellFolder, ExperimentFolder
 from mbc_engine.evaluation.report.building import CellResults, MethodResults
 from mbc_engine.evaluation.report.report import Missing, Origin
-from mbc_engine.event_log import EventFollower
 from mbc_engine.events import StageFinished, StageSkipped
+from mbc_engine.work.event_log import EventFollower
 
 # Of a grid that has just begun there are hundreds to do.
 _MOST_NAMED: Final = 4

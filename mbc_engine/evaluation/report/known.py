@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -23,37 +22,29 @@ class KnownMethod:
     is_told: bool = False
 
 
-class PublishedScores(Protocol):
+@dataclass(frozen=True)
+class PublishedScores:
     """The paper's figures of a method, in percent."""
 
-    @property
-    def exact_match(self) -> float: ...
-
-    @property
-    def f1(self) -> float: ...
+    exact_match: float
+    f1: float
 
 
-class PublishedStep(Protocol):
+@dataclass(frozen=True)
+class PublishedStep:
     """The paper's bytes of a bank after `documents`, and F1 of the first ones in percent of what it was."""
 
-    @property
-    def documents(self) -> int: ...
-
-    @property
-    def bank_bytes(self) -> int: ...
-
-    @property
-    def retention(self) -> float: ...
+    documents: int
+    bank_bytes: int
+    retention: float
 
 
-class PublishedUsage(Protocol):
+@dataclass(frozen=True)
+class PublishedUsage:
     """The paper's perplexity of code usage: a range, or from where on; and where it falls to without reset."""
 
-    @property
-    def with_reset(self) -> tuple[float, ...]: ...
-
-    @property
-    def without_reset(self) -> float: ...
+    with_reset: tuple[float, ...]
+    without_reset: float
 
 
 @dataclass(frozen=True)

@@ -44,13 +44,6 @@ Asked = tuple[str, Sequence[Prediction]]
 _Answers = tuple[Prediction, Prediction]
 
 
-def pair(
-    first: str, first_predictions: Sequence[Prediction], second: str, second_predictions: Sequence[Prediction]
-) -> Paired | None:
-    """Test one against the other; None where they share no question."""
-    return pair_all([((first, first_predictions), (second, second_predictions))])[0]
-
-
 def pair_all(tests: Sequence[tuple[Asked, Asked]]) -> list[Paired | None]:
     """Several tests, each of a first and a second by name; those on the same questions share what is drawn."""
     paired: list[Paired | None] = [None] * len(tests)
@@ -86,7 +79,7 @@ def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int],
 def _differences(
     each: Sequence[Sequence[_Answers]], documents: Sequence[int], value: Callable[[Prediction], float]
 ) -> list[Difference]:
-    from mbc_engine.statistics import compare_pairs
+    from mbc_engine.evaluation.statistics import compare_pairs
 
     values = [
         ([100.0 * value(one) for one, _ in shared], [100.0 * value(other) for _, other in shared]) for shared in each

@@ -4,19 +4,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from mbc_engine.evaluation.report.known import PublishedStep, PublishedUsage
 from mbc_engine.evaluation.report.paired import Paired
 from mbc_engine.evaluation.results import CodeUsage, Online, Retention, Scaling
 
 Outcome = Literal["worse", "no", "unchecked", "partly", "yes"]
-
-
-@dataclass(frozen=True)
-class PublishedSize:
-    """The paper's bytes of a bank after `documents`, and F1 of the first ones in percent of what it was."""
-
-    documents: int
-    bank_bytes: int
-    retention: float
 
 
 @dataclass(frozen=True)
@@ -25,15 +17,7 @@ class Published:
 
     exact_match: float
     f1: float
-    retention: tuple[PublishedSize, ...] = ()
-
-
-@dataclass(frozen=True)
-class PublishedCodes:
-    """The paper's perplexity of code usage: a range, or from where on; and where it falls to without reset."""
-
-    with_reset: tuple[float, ...]
-    without_reset: float
+    retention: tuple[PublishedStep, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +75,7 @@ class Row:
         """Whether the method tells which documents an answer is from."""
         return self.online is not None and self.online.scores.first_source is not None
 
-    def published_after(self, documents: int) -> PublishedSize | None:
+    def published_after(self, documents: int) -> PublishedStep | None:
         """The paper's retention after so many documents, where as many first ones as ours are asked about."""
         theirs = self.published.retention if self.published is not None else ()
         if self.retention is None or not theirs or self.retention.steps[0].documents != theirs[0].documents:
@@ -118,7 +102,7 @@ class Cell:
     against_leader: tuple[Paired, ...]
     against_controls: tuple[Paired, ...]
     code_usage: CodeUsage | None
-    published_usage: PublishedCodes | None = None
+    published_usage: PublishedUsage | None = None
 
     @property
     def title(self) -> str:

@@ -116,7 +116,9 @@ def swatch(style: int) -> str:
 class _Scale:
     """Where values of an axis stand between two places."""
 
-    def __init__(self, axis: Axis, values: Sequence[float], start: float, end: float, *, at_values: bool = False):
+    def __init__(
+        self, axis: Axis, values: Sequence[float], start: float, end: float, *, at_values: bool = False
+    ) -> None:
         self.axis, self._start, self._end = axis, start, end
         low, high = min(values), max(values)
         if axis.is_log:

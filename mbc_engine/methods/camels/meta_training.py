@@ -8,11 +8,12 @@ the training set, as it was before the first inner batch.
 """
 
 import json
-import random
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,12 +22,11 @@ import torch
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.events import Event, TuningStep
-from mbc_engine.methods.answering import MAX_NEW_TOKENS, QUESTION_WINDOW
-from mbc_engine.methods.camels.inner_update import InnerBatch, inner_step, parameters_of
+from mbc_engine.methods.camels.inner_batches import InnerBatches
+from mbc_engine.methods.camels.inner_update import inner_step, parameters_of
 from mbc_engine.methods.camels.weight_model import WEIGHTS, origin_of, save_weights, weight_model_for
 from mbc_engine.methods.tuning_folder import require_same, tuning_folder
 from mbc_engine.methods.tuning_snapshot import Noted, load_tuning, noted_in, save_tuning
-from mbc_engine.metrics import shortest
 from mbc_engine.model.base import BaseLM
 from mbc_engine.model.digest import state_digest
 
@@ -34,19 +34,37 @@ _SNAPSHOT: Final = "snapshot.safetensors"
 _ANOTHER: Final = "token weights of another base LM, of other questions or with other settings"
 
 
+@dataclass(frozen=True)
+class MetaSettings:
+    """What a meta-training is asked for.
+
+    Attributes:
+        steps: of the weight model's optimiser, Adam.
+        inner_documents: document-question-answer triples of an inner batch.
+        inner_batches: inner batches whose outer gradients make a step.
+        learning_rate: Adam's, 1e-5 in the released code, which takes many more steps.
+        inner_rate: of the inner update of the base LM.
+        locality: weight of the divergence on other text.
+        window: most tokens of a document; of a longer one a piece with the answer is taken.
+        seed: of the head's first weights and of the order of the examples.
+    """
+
+    steps: int
+    inner_documents: int = 6
+    inner_batches: int = 4
+    learning_rate: float = 1e-4
+    inner_rate: float = 5e-4
+    locality: float = 0.1
+    window: int = 512
+    seed: int = 0
+
+
 def meta_train(
     base: BaseLM,
     examples: Sequence[QAExample],
     folder: Path,
+    settings: MetaSettings,
     *,
-    steps: int,
-    inner_documents: int = 6,
-    inner_batches: int = 4,
-    learning_rate: float = 1e-4,
-    inner_rate: float = 5e-4,
-    locality: float = 0.1,
-    window: int = 512,
-    seed: int = 0,
     snapshot_seconds: float = 60,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
@@ -58,14 +76,7 @@ def meta_train(
         base: in float32; stays as it is.
         examples: questions about documents.
         folder: gets the weight model, and a snapshot until then.
-        steps: of the weight model's optimiser, Adam.
-        inner_documents: document-question-answer triples of an inner batch.
-        inner_batches: inner batches whose outer gradients make a step.
-        learning_rate: Adam's, 1e-5 in the released code, which takes many more steps.
-        inner_rate: of the inner update of the base LM.
-        locality: weight of the divergence on other text.
-        window: most tokens of a document; of a longer one a piece with the answer is taken.
-        seed: of the head's first weights and of the order of the examples.
+        settings: another training's folder is refused by them.
         snapshot_seconds: how often a snapshot is taken.
         stop: set it to end after the step in progress, with a snapshot.
 
@@ -75,94 +86,65 @@ def meta_train(
     """
     if not examples:
         raise DataError("There are no questions to train token weights on.", hint="Name a dataset that has some.")
-    stop = stop or threading.Event()
-    origin = json.dumps(
-        {
-            "steps": steps,
-            "inner_documents": inner_documents,
-            "inner_batches": inner_batches,
-            "learning_rate": learning_rate,
-            "inner_rate": inner_rate,
-            "locality": locality,
-            "window": window,
-            "seed": seed,
-            "base and examples": _digest(base, examples),
-        }
-    )
-    snapshot = folder / _SNAPSHOT
+    origin = json.dumps({**vars(settings), "base and examples": _digest(base, examples)})
     with tuning_folder(folder), _plain_attention(base):
         if (folder / WEIGHTS).exists():
             require_same(folder, origin_of(folder), origin, otherwise=_ANOTHER)
             return
-        model, done = weight_model_for(base, seed=seed), 0
-        learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
-        optimiser = torch.optim.Adam(learnt.values(), lr=learning_rate)
-        if snapshot.exists():
-            noted = noted_in(snapshot)
+        training = _MetaTraining(base, examples, folder, settings, origin)
+        yield from training.events(snapshot_seconds, stop or threading.Event())
+
+
+class _MetaTraining:
+    """One training: the weight model, its optimiser and where it stands, which may be where a snapshot was taken."""
+
+    def __init__(
+        self, base: BaseLM, examples: Sequence[QAExample], folder: Path, settings: MetaSettings, origin: str
+    ) -> None:
+        self.base, self.folder, self.settings, self.origin = base, folder, settings, origin
+        self.batches = InnerBatches(base, examples, settings.inner_documents, settings.window, settings.seed)
+        self.model, self.step = weight_model_for(base, seed=settings.seed), 0
+        self.learnt = {name: value for name, value in self.model.named_parameters() if value.requires_grad}
+        self.optimiser = torch.optim.Adam(self.learnt.values(), lr=settings.learning_rate)
+        self.snapshot = folder / _SNAPSHOT
+        if self.snapshot.exists():
+            noted = noted_in(self.snapshot)
             require_same(folder, noted.settings, origin, otherwise=_ANOTHER)
-            load_tuning(snapshot, learnt, optimiser)
-            done = noted.step
+            load_tuning(self.snapshot, self.learnt, self.optimiser)
+            self.step = noted.step
+
+    def events(self, snapshot_seconds: float, stop: threading.Event) -> Iterator[Event]:
+        """Everything that happens, until the weight model stands in the folder or a stop is asked for."""
         saved = time.monotonic()
-        for step in range(done, steps):
-            began, losses, parameters = time.monotonic(), [], parameters_of(base.model)
-            for number in range(step * inner_batches, (step + 1) * inner_batches):
-                batch = _inner_batch(base, examples, number, count=inner_documents, window=window, seed=seed)
-                weights = model(batch.documents)
-                outcome = inner_step(base.model, parameters, batch, weights, rate=inner_rate, locality=locality)
-                weights.backward(outcome.gradient / inner_batches)
-                parameters = outcome.parameters
-                losses.append(outcome.loss)
-            optimiser.step()
-            optimiser.zero_grad()
-            is_stopped = stop.is_set() and step + 1 < steps
+        while self.step < self.settings.steps:
+            event = self._step()
+            is_stopped = stop.is_set() and self.step < self.settings.steps
             if is_stopped or time.monotonic() - saved >= snapshot_seconds:
-                save_tuning(snapshot, learnt, optimiser, Noted(step + 1, float("inf"), origin))
+                save_tuning(self.snapshot, self.learnt, self.optimiser, Noted(self.step, math.inf, self.origin))
                 saved = time.monotonic()
-            speed = inner_documents * inner_batches / (time.monotonic() - began)
-            yield TuningStep(step + 1, steps, round(sum(losses) / len(losses), 5), round(speed, 2))
+            yield event
             if is_stopped:
                 return
-        save_weights(model, base, folder, origin)
-        snapshot.unlink(missing_ok=True)
+        save_weights(self.model, self.base, self.folder, self.origin)
+        self.snapshot.unlink(missing_ok=True)
 
-
-def _inner_batch(
-    base: BaseLM, examples: Sequence[QAExample], number: int, *, count: int, window: int, seed: int
-) -> InnerBatch:
-    """The inner batch of this number, and a text of none of its documents."""
-    window = min(window, base.context - 1)
-    chosen = [examples[index] for index in _in_turn(len(examples), number * count, count, seed)]
-    texts = [example.text for example in chosen]
-    others = [example.text for example in examples if example.text not in texts] or texts
-    elsewhere = random.Random(f"{seed} elsewhere {number}").choice(others)
-    return InnerBatch(
-        documents=base.written(
-            [_piece_of(base, example.text, window, shortest(example.answers)) for example in chosen], window=window
-        ),
-        questions=base.asked(
-            [example.question for example in chosen],
-            [shortest(example.answers) for example in chosen],
-            question_window=QUESTION_WINDOW,
-            answer_window=MAX_NEW_TOKENS,
-        ),
-        elsewhere=base.written([_piece_of(base, elsewhere, window)], window=window),
-    )
-
-
-def _in_turn(total: int, start: int, count: int, seed: int) -> list[int]:
-    """`count` places of an endless sequence from `start` on, rounds of all `total` in an order drawn for each."""
-    places = []
-    for round_number in range(start // total, (start + count - 1) // total + 1):
-        order = random.Random(f"{seed} round {round_number}").sample(range(total), total)
-        first = round_number * total
-        places += order[max(0, start - first) : start + count - first]
-    return places
-
-
-def _piece_of(base: BaseLM, text: str, window: int, answer: str = "") -> str:
-    """The first piece of a text with an answer in it, or the first of all."""
-    pieces = [piece.text for piece in base.pieces(text, window)]
-    return next((piece for piece in pieces if answer in piece), pieces[0])
+    def _step(self) -> TuningStep:
+        settings, began, losses = self.settings, time.monotonic(), []
+        parameters, first = parameters_of(self.base.model), self.step * settings.inner_batches
+        for number in range(first, first + settings.inner_batches):
+            batch = self.batches.batch(number)
+            weights = self.model(batch.documents)
+            outcome = inner_step(
+                self.base.model, parameters, batch, weights, rate=settings.inner_rate, locality=settings.locality
+            )
+            weights.backward(outcome.gradient / settings.inner_batches)
+            parameters = outcome.parameters
+            losses.append(outcome.loss)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        self.step += 1
+        speed = settings.inner_documents * settings.inner_batches / (time.monotonic() - began)
+        return TuningStep(self.step, settings.steps, round(sum(losses) / len(losses), 5), round(speed, 2))
 
 
 def _digest(base: BaseLM, examples: Sequence[QAExample]) -> str:
@@ -174,7 +156,7 @@ def _digest(base: BaseLM, examples: Sequence[QAExample]) -> str:
 @contextmanager
 def _plain_attention(base: BaseLM) -> Iterator[None]:
     """Attention that has a forward mode."""
-    usual = base.model.config._attn_implementation
+    usual = base.model.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
     base.model.set_attn_implementation("eager")
     try:
         yield

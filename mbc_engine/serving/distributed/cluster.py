@@ -1,6 +1,5 @@
 """Ray, started on this machine for a while or reached where it runs; it is imported only here and where it is used."""
 
-import importlib.util
 import logging
 import os
 import secrets
@@ -17,8 +16,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mbc_engine.cores import usable_cores
 from mbc_engine.errors import ConfigError, MBCError
+from mbc_engine.extras import require_extra
+from mbc_engine.machine import usable_cores
 
 # What a local cluster keeps in memory of texts and codes on their way; more lies on the disk.
 _OBJECT_BYTES: Final = 256 * 2**20
@@ -58,8 +58,7 @@ class Actors:
 
 def require_ray() -> None:
     """Raises ConfigError where Ray is not installed."""
-    if importlib.util.find_spec("ray") is None or importlib.util.find_spec("pyarrow") is None:
-        raise ConfigError("Ray is not installed, which --engine ray takes.", hint="Install it: pip install 'mbc[ray]'")
+    require_extra("ray", "ray", "pyarrow", asked_by="--engine ray")
 
 
 @contextmanager
@@ -118,7 +117,7 @@ def _start(address: str | None, folder: str | None, *, verbose: bool) -> None:
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(level)
     # Deaths of processes would be told on stdout, which is for data.
-    worker._worker_logs_enabled = verbose
+    worker._worker_logs_enabled = verbose  # noqa: SLF001 - there is no public way
 
 
 @contextmanager
@@ -166,7 +165,7 @@ def _local(folder: str | None) -> dict[str, Any]:
 
 def _short_folder() -> str | None:
     """Where temporary folders go: sockets lie in there, whose paths must be short."""
-    return None if sys.platform == "win32" else "/tmp"
+    return None if sys.platform == "win32" else "/tmp"  # noqa: S108 - mkdtemp makes a folder of one's own there
 
 
 def require_reachable(address: str) -> None:
@@ -201,7 +200,9 @@ def _require_answer(address: str) -> None:
     ]
     try:
         # That somebody answers is enough: what else is wrong, such as a missing token, Ray says at once itself.
-        subprocess.run(asking, capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS, check=False)
+        subprocess.run(  # noqa: S603 - this Python, and an address that was looked at
+            asking, capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired as error:
         raise ConnectionError("what listens there does not answer as Ray does.") from error
 

@@ -36,7 +36,7 @@ class ChunkEncoder:
         (stretch,) = unpacked(table)
         try:
             return packed(self._encoded(stretch))
-        except Exception as error:  # Ray would tell it as its own, with a traceback
+        except Exception as error:  # noqa: BLE001 - Ray would tell it as its own, with a traceback
             return packed(replace(stretch, items=(), error=told(error)))
 
     def _encoded(self, stretch: Stretch) -> Stretch:
@@ -59,7 +59,8 @@ class ChunkEncoder:
         """Raises ModelMismatch if the model of this name is another one on this machine."""
         import torch
 
-        from mbc_engine.model.checkpoint import load_model, signature
+        from mbc_engine.model.bank_binding import signature
+        from mbc_engine.model.checkpoint import load_model
 
         torch.set_num_threads(self._threads)
         model = load_model(self._name, device=self._device)

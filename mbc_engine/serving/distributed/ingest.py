@@ -13,7 +13,7 @@ from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import find_files, shown
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.events import Event
-from mbc_engine.model.checkpoint import signature
+from mbc_engine.model.bank_binding import signature
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model_folder import own_models, packaged_model
 from mbc_engine.serving.distributed.cluster import Actors, require_ray, room_for
@@ -108,13 +108,13 @@ def _stretches(
     every: Iterable[Files], model: MBC, bank: MemoryBank, actors: Actors, number: int
 ) -> Generator[Stretch, None, None]:
     """Stretches of files, encoded, in their order; where one is missing, processes died over it again and again."""
-    import pyarrow
+    import pyarrow as pa
     import ray
     import ray.data
     from ray.exceptions import RayError
     from ray.util.annotations import RayDeprecationWarning
 
-    tables: Any = [ray.put(pyarrow.table(packed(files))) for files in every]
+    tables: Any = [ray.put(pa.table(packed(files))) for files in every]
     if not tables:
         return
     listed = ray.data.from_arrow_refs(tables)

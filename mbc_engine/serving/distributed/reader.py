@@ -43,7 +43,7 @@ def stretches(files: Files, needed: Needed, chunks: int) -> Iterator[Stretch]:
                 yield Stretch(files.number, place, False, tuple(items))
                 place, items, waiting = place + 1, [], 0
         yield Stretch(files.number, place, True, tuple(items))
-    except Exception as error:  # Ray would tell it as its own, with a traceback
+    except Exception as error:  # noqa: BLE001 - Ray would tell it as its own, with a traceback
         yield Stretch(files.number, place, True, (), error=told(error))
 
 

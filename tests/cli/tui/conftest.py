@@ -1,8 +1,9 @@
-"""A place to look at, and a way to wait for what other threads and processes do."""
+"""A place to look at, ways to wait for what threads and processes do, and no process left when a test ends."""
 
 import asyncio
+import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,33 @@ def screen() -> Callable[[Dashboard], str]:
 
 @pytest.fixture
 def until() -> Until:
-    """Waits for a condition, half a minute at most: `await until(lambda: app.known.bank)`."""
+    """Waits for a condition: `await until(lambda: app.known.bank)`; long, as a busy machine takes to start a process."""
 
-    async def wait(condition: Callable[[], object], seconds: float = 30) -> None:
+    async def wait(condition: Callable[[], object], seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it did not come about"
             await asyncio.sleep(0.02)
 
     return wait
+
+
+@pytest.fixture(autouse=True)
+def _no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Trainings and ingests outlive their dashboard, but no test, however that ends."""
+    started: list[subprocess.Popen[bytes]] = []
+    begin = subprocess.Popen
+
+    def begun(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
+        started.append(begin(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr("mbc_cli.tui.jobs.child.subprocess.Popen", begun)
+    yield
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def shown_keys(app: Dashboard) -> set[str]:
+    return {own.binding.description for own in app.screen.active_bindings.values() if own.binding.show}

@@ -8,11 +8,11 @@ import pytest
 
 from mbc_cli.tui.app import VIEWS, Dashboard
 from mbc_cli.tui.places import Places
+from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_engine.bank import MemoryBank
 
 
-@pytest.mark.asyncio
 async def test_digits_and_page_keys_lead_to_the_views(places: Places) -> None:
     app = Dashboard(places)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -26,7 +26,15 @@ async def test_digits_and_page_keys_lead_to_the_views(places: Places) -> None:
         assert app.view.NAME == VIEWS[-1].NAME
 
 
-@pytest.mark.asyncio
+async def test_the_panel_of_keys_tells_what_a_view_shows(places: Places, until: Any, screen: Any) -> None:
+    app = Dashboard(places, IngestView.NAME)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.press("question_mark")
+        await until(lambda: "forgets what is no longer" in " ".join(screen(app).split()))
+        await pilot.press("question_mark")
+        await until(lambda: not app.screen.query("HelpPanel"))
+
+
 async def test_without_a_bank_it_says_how_to_get_one(places: Places, until: Any, screen: Any) -> None:
     app = Dashboard(places)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -35,7 +43,6 @@ async def test_without_a_bank_it_says_how_to_get_one(places: Places, until: Any,
         await pilot.pause()
 
 
-@pytest.mark.asyncio
 async def test_a_bank_that_comes_changes_and_goes_is_seen(
     places: Places, make_bank: Any, record: Any, until: Any
 ) -> None:
@@ -52,7 +59,6 @@ async def test_a_bank_that_comes_changes_and_goes_is_seen(
         await until(lambda: app.known.trouble)
 
 
-@pytest.mark.asyncio
 async def test_hostile_names_reach_the_screen_as_text(
     places: Places, home: Path, make_bank: Any, until: Any, screen: Any
 ) -> None:
@@ -66,7 +72,6 @@ async def test_hostile_names_reach_the_screen_as_text(
         assert "\x1b" not in screen(app)
 
 
-@pytest.mark.asyncio
 async def test_another_size_shows_what_there_is_room_for(
     places: Places, make_bank: Any, record: Any, until: Any, screen: Any
 ) -> None:
@@ -79,7 +84,6 @@ async def test_another_size_shows_what_there_is_room_for(
         await until(lambda: app.query_one("#sizes").display)
 
 
-@pytest.mark.asyncio
 async def test_being_terminated_leaves_the_terminal_as_it_was(places: Places, until: Any) -> None:
     app = Dashboard(places)
     async with app.run_test(size=(80, 24)):

@@ -26,7 +26,6 @@ from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.widgets.question_input import QuestionInput
-from mbc_engine.answers import Answers
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import (
     DocumentsIngested,
@@ -40,8 +39,9 @@ from mbc_engine.events import (
     Validated,
 )
 from mbc_engine.model.confidence import Judgement
-from mbc_engine.run_folder import EVENTS
+from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.ask import ReadAnswer, Reply, Source, Timings
+from mbc_engine.work.run_folder import EVENTS
 
 NOON = 1_790_000_000.0
 SMALL, LARGE = (80, 24), (160, 45)

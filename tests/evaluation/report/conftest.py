@@ -25,8 +25,8 @@ from mbc_engine.evaluation.results import (
     Scaling,
     ScalingStep,
 )
-from mbc_engine.event_log import EventLog
 from mbc_engine.events import StageFinished, StageSkipped
+from mbc_engine.work.event_log import EventLog
 
 TITLES = {
     "mbc": "MBC",

@@ -1,31 +1,17 @@
 """How results become a report."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mbc_engine.evaluation.report.building import MethodResults, build_report
-from mbc_engine.evaluation.report.paired import pair, pair_all
+from mbc_engine.evaluation.report.known import PublishedScores, PublishedStep, PublishedUsage
+from mbc_engine.evaluation.report.paired import pair_all
 from mbc_engine.evaluation.report.report import Origin
 from mbc_engine.evaluation.report.tables import tables_of
 from mbc_engine.evaluation.results import CodeUsage, Curve, Retention, RetentionStep
 
 
-@dataclass(frozen=True)
-class Scores:
-    exact_match: float
-    f1: float
-
-
-@dataclass(frozen=True)
-class PublishedStep:
-    documents: int
-    bank_bytes: int
-    retention: float
-
-
-@dataclass(frozen=True)
-class PublishedUsage:
-    with_reset: tuple[float, ...]
-    without_reset: float
+def pair(first, second):
+    return pair_all([(first, second)])[0]
 
 
 def test_methods_stand_in_the_order_of_their_titles_unknown_ones_last(cell_of, know, results_of, predict):
@@ -48,9 +34,9 @@ def test_neither_the_oracle_nor_a_control_leads(cell_of, know, results_of, predi
 
 def test_published_figures_stand_beside_ours_and_for_what_was_not_run(cell_of, know, results_of, predict):
     published = {
-        ("tiny", "quiz", "mbc"): Scores(3.5, 8.0),
-        ("tiny", "quiz", "uniform"): Scores(1.0, 2.0),
-        ("tiny", "other", "oracle"): Scores(9.0, 9.0),
+        ("tiny", "quiz", "mbc"): PublishedScores(3.5, 8.0),
+        ("tiny", "quiz", "uniform"): PublishedScores(1.0, 2.0),
+        ("tiny", "other", "oracle"): PublishedScores(9.0, 9.0),
     }
     report = build_report(
         Origin("t"),
@@ -68,7 +54,7 @@ def test_published_figures_stand_beside_ours_and_for_what_was_not_run(cell_of, k
 def test_the_papers_retention_stands_beside_ours_where_it_is_of_as_many_documents(cell_of, know, results_of, predict):
     place = ("tiny", "quiz", "mbc")
     steps = (PublishedStep(200, 1_500_000, 100.0), PublishedStep(400, 1_600_000, 97.5))
-    known = know({}, scores={place: Scores(3.5, 8.0)}, retention={place: steps})
+    known = know({}, scores={place: PublishedScores(3.5, 8.0)}, retention={place: steps})
 
     def table(first):
         ours = tuple(RetentionStep(first * number, 10.0, 20.0, 100.0, 4_000, 2_000) for number in (1, 2))
@@ -99,7 +85,7 @@ def test_tests_on_the_same_questions_are_what_each_is_alone(predict):
     """Of the last pair the questions are others: it shares no draw."""
     asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60), "d": predict(9, 40)}
     tests = [(("a", asked["a"]), (name, asked[name])) for name in ("b", "c", "d")]
-    assert pair_all(tests) == [pair(*first, *second) for first, second in tests]
+    assert pair_all(tests) == [pair(first, second) for first, second in tests]
     assert [test.questions for test in pair_all(tests)] == [60, 60, 40]
 
 
@@ -110,7 +96,7 @@ def test_a_cell_without_answers_has_no_leader(cell_of, know):
 
 def test_pairs_are_of_the_questions_both_were_asked(predict):
     # Of questions 2 to 5 the first answers 2 and 3 rightly, the second none.
-    test = pair("a", predict(4, 6), "b", predict(2, 8)[2:])
+    test = pair(("a", predict(4, 6)), ("b", predict(2, 8)[2:]))
     assert test is not None
     assert (test.questions, test.exact_match.first, test.exact_match.second) == (4, 50.0, 0.0)
     assert test.exact_match.difference.value == 50.0
@@ -119,10 +105,10 @@ def test_pairs_are_of_the_questions_both_were_asked(predict):
 def test_questions_of_the_same_name_are_paired_in_order(predict):
     first, second = predict(2, 2), predict(1, 2)
     alike = [[replace(one, id="x", question="When?") for one in asked] for asked in (first, second)]
-    test = pair("a", alike[0], "b", alike[1])
+    test = pair(("a", alike[0]), ("b", alike[1]))
     assert test is not None
     assert (test.questions, test.exact_match.first, test.exact_match.second) == (2, 100.0, 50.0)
 
 
 def test_what_shares_no_question_is_not_tested(predict):
-    assert pair("a", predict(1, 2), "b", predict(1, 4)[2:]) is None
+    assert pair(("a", predict(1, 2)), ("b", predict(1, 4)[2:])) is None

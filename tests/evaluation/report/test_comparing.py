@@ -1,6 +1,6 @@
 """Two experiments side by side."""
 
-from mbc_engine.evaluation.report.comparing import compare_experiments, comparison_markdown
+from mbc_engine.evaluation.report.comparing import compare_experiments
 
 
 def test_a_gain_of_the_second_is_a_plus(make_experiment, titles):
@@ -38,9 +38,9 @@ def test_folders_of_one_name_are_told_apart_by_their_paths(make_experiment, titl
     assert comparison.first != comparison.second
 
 
-def test_markdown_has_a_line_for_each_method(make_experiment, titles):
-    text = comparison_markdown(
-        compare_experiments(make_experiment("old", right=30), make_experiment("new", right=60), titles=titles)
-    )
-    assert "| MBC | 120 | 25.0 | 50.0 | +25.0 (" in text
-    assert "| Uniform | 120 | 2.5 | 2.5 | 0.0 (0.0 to 0.0) | 1.000 |" in text
+def test_its_table_has_a_line_for_each_method(make_experiment, titles):
+    comparison = compare_experiments(make_experiment("old", right=30), make_experiment("new", right=60), titles=titles)
+    (table,) = comparison.tables()
+    lines = {name.text: [entry.text for entry in entries] for name, *entries in table.lines}
+    assert lines["MBC"][:4] == ["120", "25.0", "50.0", "+25.0"]
+    assert lines["Uniform"][:5] == ["120", "2.5", "2.5", "0.0", "1.000"]

@@ -116,8 +116,10 @@ def test_fewer_documents_than_the_papers_are_flagged(cell_of, know, results_of, 
     known = know({}, scores={("tiny", "quiz", "mbc"): Figures(1.0, 2.0)}, documents=1665)
     report = build_report(Origin("t"), [cell_of({"mbc": results_of(predict(50, 100))})], known)
     assert report.cautions == (
-        "Quiz (Tiny LM): the paper's figures are of 1,665 documents in a memory, these of 100. "
-        "More documents are harder to tell apart.",
+        (
+            "Quiz (Tiny LM): the paper's figures are of 1,665 documents in a memory, these of 100. "
+            "More documents are harder to tell apart."
+        ),
     )
 
 

@@ -1,0 +1,131 @@
+"""The options of `mbc eval` that no other command has.
+
+In help texts `[b]train[/b]` keeps Rich from reading a tram out of `squad:train`.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mbc_cli.completion import evaluations, methods, presets, suites
+
+_WHAT, _HOW, _TRAINED, _WHERE = "What", "How", "What is trained for it", "Where"
+
+EvaluationArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=evaluations)
+]
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help="Questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64.",
+        rich_help_panel=_WHAT,
+    ),
+]
+SuiteOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="A whole grid instead: paper, small, or a TOML file.",
+        autocompletion=suites,
+        rich_help_panel=_WHAT,
+    ),
+]
+MethodOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        show_default="mbc and its controls",
+        help="mbc, mac, uniform, salient-spans, camels, tf-idf, closed-book, bm25, oracle, or a control; may be "
+        "given again.",
+        autocompletion=methods,
+        rich_help_panel=_WHAT,
+    ),
+]
+ProtocolOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        show_default="online",
+        help="online, retention, scaling or code-usage; may be given again.",
+        rich_help_panel=_WHAT,
+    ),
+]
+DocumentsOption = Annotated[int, typer.Option(min=1, help="Most documents that are taken in.", rich_help_panel=_HOW)]
+BankSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, show_default="all", help="Documents in a memory; more memories than one.", rich_help_panel=_HOW
+    ),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(min=1, show_default="all", help="Most questions to ask, evenly spaced.", rich_help_panel=_HOW),
+]
+GoldsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="WHICH",
+        help="Hold answers against the shortest gold answer, as the paper does, or the best of any.",
+        rich_help_panel=_HOW,
+    ),
+]
+TrainOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SPEC",
+        help="Questions that methods may learn from, as squad:[b]train[/b]; may be given again.",
+        rich_help_panel=_TRAINED,
+    ),
+]
+ValidationOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        show_default="squad:validation for squad:train, else a tenth of the documents",
+        help="Questions that learning rates are chosen by.",
+        rich_help_panel=_TRAINED,
+    ),
+]
+PresetOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="Train MBC by this preset, in place of --model.",
+        autocompletion=presets,
+        rich_help_panel=_TRAINED,
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting of the preset: training.epochs=3; may be given again.",
+        rich_help_panel=_TRAINED,
+    ),
+]
+RunOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|PATH",
+        show_default="the date and the data's name",
+        help="The folder that keeps everything; alone, it goes on where it ended.",
+        autocompletion=evaluations,
+        rich_help_panel=_WHERE,
+    ),
+]
+DataFolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        envvar="MBC_DATA",
+        show_default="the working folder",
+        help="Where the files lie that a suite names.",
+        rich_help_panel=_WHERE,
+    ),
+]
+PlanOption = Annotated[bool, typer.Option("--plan", help="Only tell what it needs, and what of it can be done here.")]
+HoursOption = Annotated[float, typer.Option(min=0, help="Pass over what of a suite is estimated to take longer here.")]
+ReportOption = Annotated[bool, typer.Option("--report", help="Open the report's page in the browser.")]

@@ -1,0 +1,1 @@
+"""The user's config: options that are not typed each time."""

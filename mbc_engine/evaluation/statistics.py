@@ -1,0 +1,129 @@
+"""How sure a mean over questions is: bootstrap intervals and paired permutation tests.
+
+Questions about one document are not independent, so that documents are drawn, or flipped, with all their questions (the
+cluster bootstrap and the cluster sign-flip test).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+# Numbers drawn at a time; more would take memory and no less time.
+_DRAWN: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and its 95% bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two methods' values of the same questions differ by.
+
+    Attributes:
+        difference: mean of the first minus the second.
+        p_value: how often a difference at least as large, in either direction, comes about where for each document it
+            is a coin's toss which method's values are whose.
+    """
+
+    difference: Interval
+    p_value: float
+
+
+def interval(values: ArrayLike, documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0) -> Interval:
+    """The mean over questions, with the percentile interval of means over documents drawn with replacement.
+
+    A document brings all its questions along. Where all documents have the same mean, as where there is only one, the
+    interval has no width: that says how little is known, not how much.
+
+    Args:
+        values: of each question, [Q], at least one.
+        documents: what each question is about, [Q]; anything that sorts.
+        resamples: how often as many documents as there are are drawn.
+        seed: of the draws.
+    """
+    sums, counts = _by_document([values], documents)
+    return _intervals(sums, counts, resamples, seed)[0]
+
+
+def compare_pairs(
+    pairs: Sequence[tuple[ArrayLike, ArrayLike]], documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0
+) -> list[Comparison]:
+    """Hold one method against another on the same questions, for several pairs, each as it would be alone.
+
+    All pairs share what is drawn, which takes most of the time: 40 pairs take twice as long as one.
+
+    Args:
+        pairs: values of each question by the first and by the second method, both [Q], at least one.
+        documents: what each question is about, [Q]; anything that sorts.
+        resamples: of the bootstrap and of the test. The test goes through all flips instead where these are no more.
+        seed: of the draws.
+    """
+    if not pairs:
+        return []
+    differences = [np.asarray(first, np.float64) - np.asarray(second, np.float64) for first, second in pairs]
+    sums, counts = _by_document(differences, documents)
+    intervals, p_values = _intervals(sums, counts, resamples, seed), _sign_flip_p_values(sums, resamples, seed)
+    return [Comparison(difference, p_value) for difference, p_value in zip(intervals, p_values, strict=True)]
+
+
+def _intervals(sums: Floats, counts: Floats, resamples: int, seed: int) -> list[Interval]:
+    """Of each column of the documents' sums, [documents, N]."""
+    rng, documents = np.random.default_rng(seed), len(sums)
+    means = []
+    for rows in _parts(resamples, documents):
+        drawn = rng.integers(documents, size=(rows, documents)) + documents * np.arange(rows)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
+        means.append(times @ sums / (times @ counts)[:, None])
+    lows, highs = np.percentile(np.concatenate(means), (2.5, 97.5), axis=0)
+    return [
+        Interval(float(mean), float(low), float(high))
+        for mean, low, high in zip(sums.sum(0) / counts.sum(), lows, highs, strict=True)
+    ]
+
+
+def _sign_flip_p_values(sums: Floats, resamples: int, seed: int) -> list[float]:
+    """Two-sided, of each column of the documents' sums of differences, [documents, N]; of drawn flips the given one
+    counts as one (Phipson and Smyth 2010), so that it is never 0."""
+    totals = sums.sum(0)
+    # What differs in the last bits only is as large.
+    least = np.abs(totals) - 1e-9 * np.abs(sums).sum(0)
+    found = np.zeros(len(totals))
+    rng = np.random.default_rng(seed)
+    for rows in _parts(resamples, len(sums)):
+        flips = rng.integers(2, size=(rows, len(sums)), dtype=np.int8).astype(np.float64)
+        found += (np.abs(totals - 2 * (flips @ sums)) >= least).sum(0)
+    p_values = (1 + found) / (1 + resamples)
+    for column in np.flatnonzero((sums != 0).sum(0) <= np.log2(resamples)):
+        own = sums[sums[:, column] != 0, column]
+        flips = (np.arange(2 ** len(own))[:, None] >> np.arange(len(own)) & 1).astype(np.float64)
+        p_values[column] = (np.abs(own.sum() - 2 * (flips @ own)) >= least[column]).mean()
+    return [float(p_value) for p_value in p_values]
+
+
+def _by_document(values: Sequence[ArrayLike], documents: Sequence[Any]) -> tuple[Floats, Floats]:
+    """Each document's sums of each of N kinds of values, [documents, N], and how many questions it has."""
+    _, owner = np.unique(np.asarray(documents), return_inverse=True)
+    weights = [np.asarray(own, np.float64) for own in values]
+    for own in weights:
+        if len(own) != len(owner) or not len(owner):
+            raise ValueError(f"{len(own)} values of {len(owner)} questions")
+    sums = np.stack([np.bincount(owner, own) for own in weights], axis=1)
+    return sums.astype(np.float64), np.bincount(owner).astype(np.float64)
+
+
+def _parts(resamples: int, documents: int) -> Iterator[int]:
+    """Rows to draw at a time."""
+    rows = max(1, _DRAWN // max(1, documents))
+    for start in range(0, resamples, rows):
+        yield min(rows, resamples - start)

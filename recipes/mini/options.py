@@ -1,0 +1,33 @@
+"""The command lines of the stages: options that mean the same in each, and how a training begins."""
+
+import argparse
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+_SHARED: Final[dict[str, dict[str, Any]]] = {
+    "data": {"type": Path, "required": True, "help": "the development data"},
+    "base": {"type": Path, "required": True, "help": "what base_lm.py made"},
+    "out": {"type": Path, "required": True},
+    "threads": {"type": int, "default": 1},
+    "device": {"default": "cpu"},
+    "seed": {"type": int, "default": 0},
+}
+
+
+def stage_parser(story: str | None, *shared: str) -> argparse.ArgumentParser:
+    """A parser with the shared options of these names; `story` is what the module says of itself."""
+    parser = argparse.ArgumentParser(description=story, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in shared:
+        parser.add_argument(f"--{name}", **_SHARED[name])
+    return parser
+
+
+def begin(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options, once torch has its threads and its seed and the folder to write into is there."""
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    return args

@@ -1,0 +1,37 @@
+"""`--read`: known without the engine, checked before a model is loaded."""
+
+import pytest
+
+from mbc_engine.model.reads import READS as ENGINE_READS
+from mbc_engine.read_modes import READ_MODES
+from tests.cli.ask.conftest import QUESTION
+
+
+def test_reads_are_known_without_the_engine():
+    assert set(READ_MODES) == set(ENGINE_READS)
+
+
+@pytest.mark.parametrize("read", ["backwards", "routed:", "routed:x", "routed:-1", ""])
+def test_an_unknown_read_is_an_error_before_any_model_is_loaded(mbc, bank, read):
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--read", read)
+    assert result.exit_code == 2
+    assert "There are flat, hierarchical, routed" in result.stderr
+
+
+@pytest.mark.parametrize("read", ["flat:3", "hierarchical:1", "routed:0"])
+def test_a_number_that_a_read_makes_nothing_of_is_an_error_before_any_model_is_loaded(mbc, bank, read):
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", "no-such-model", "--read", read).exit_code == 2
+
+
+def test_every_read_is_in_the_help(mbc, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    told = " ".join(mbc("ask", "--help").stdout.replace("│", " ").split())
+    for name, kind in READ_MODES.items():
+        assert f"{name} ({kind.words})" in told.replace(":N (", " (")
+
+
+def test_reads_are_completed(mbc, monkeypatch):
+    monkeypatch.setenv("_MBC_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "mbc ask --read r")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    assert mbc().stdout.split() == ["routed"]

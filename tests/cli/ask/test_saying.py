@@ -1,0 +1,56 @@
+"""An answer shown while it is generated, or whole."""
+
+import pytest
+
+from mbc_cli.render import reply as rendering
+from mbc_engine.model.base import BaseLM
+from tests.cli.ask.conftest import QUESTION
+
+
+def _noting(pieces, call):
+    def noted(self, piece):
+        pieces.append(piece)
+        call(self, piece)
+
+    return noted
+
+
+def test_an_answer_is_shown_as_it_comes(mbc, bank, model, says, terminal, monkeypatch):
+    says("Aa\x1blen")
+    pieces = []
+    monkeypatch.setattr(rendering.Saying, "__call__", _noting(pieces, rendering.Saying.__call__))
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model)
+    assert pieces == ["Aa\x1b", "l", "en"]
+    assert result.stdout.splitlines()[:2] == ["Aa␛len", ""]
+
+
+@pytest.mark.parametrize(
+    "options", [("--beams", 2), ("--min-confidence", 0), ("--json",), ("--answer", "both")], ids=str
+)
+def test_an_answer_that_may_change_is_shown_whole(mbc, bank, calibrated, says, terminal, monkeypatch, options):
+    says("Aalen")
+    pieces = []
+    monkeypatch.setattr(rendering.Saying, "__call__", _noting(pieces, rendering.Saying.__call__))
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", calibrated, *options)
+    assert (result.exit_code, pieces) == (0, [])
+    assert result.stdout.count("Aalen") >= 1
+
+
+def test_the_line_ends_when_an_answer_is_stopped(mbc, bank, model, terminal, monkeypatch):
+    def generate(self, prefix, questions, *, said, **options):
+        said("Aal")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BaseLM, "generate", generate)
+    result = mbc("ask", QUESTION, "--bank", bank, "--model", model)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "Aal\n", "Interrupted.\n")
+
+
+def test_no_answer_is_an_empty_line_in_a_pipe(mbc, bank, model, says):
+    says("")
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout.splitlines()[:2] == ["", ""]
+
+
+def test_no_answer_is_told_on_a_terminal(mbc, bank, model, says, terminal, monkeypatch):
+    monkeypatch.setattr(BaseLM, "generate", lambda self, prefix, questions, **options: [""])
+    assert mbc("ask", QUESTION, "--bank", bank, "--model", model).stdout.startswith("(no answer)\n")

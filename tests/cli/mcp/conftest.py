@@ -1,0 +1,39 @@
+"""Clients of servers of a memory, in this process."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult
+
+from mbc_cli.mcp.allowed import Allowed
+from mbc_cli.mcp.memory import Memory
+from mbc_cli.mcp.server import MemoryServer
+
+Serving = Callable[..., Any]
+
+
+@pytest.fixture
+def serving(model: Path, home: Path) -> Iterator[Serving]:
+    """Clients of servers in this process, of a memory in `memory.mbc` unless another one is given."""
+    with ExitStack() as memories:
+
+        @asynccontextmanager
+        async def client(*allowed: Path, memory: Memory | None = None) -> AsyncIterator[Client]:
+            path = home / "memory.mbc"
+            memory = memory or Memory([path], str(model), "cpu")
+            memories.callback(memory.close)
+            async with Client(MemoryServer(memory, Allowed(allowed, memory.banks)).server) as connected:
+                yield connected
+
+        yield client
+
+
+def told(result: CallToolResult) -> str:
+    """The text of a result."""
+    (content,) = result.content
+    assert content.type == "text"
+    return content.text

@@ -1,0 +1,59 @@
+"""Which files an assistant may have memorised."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from mbc_cli.mcp.allowed import Allowed
+
+
+def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:
+    bank, other = notes / "memory.mbc", home / "other"
+    other.mkdir()
+    for file in (bank, other / "x.txt", home / "secret.txt", notes / ".env"):
+        file.write_text("text")
+    (notes / "away").symlink_to(home)
+    (home / "near").symlink_to(notes)
+    allowed = Allowed([notes, other], [bank])
+    assert allowed.places([str(notes / "ada.txt"), "bruno.md", "x.txt", ".", str(home / "near" / "ada.txt")]) == [
+        *(notes / "ada.txt", notes / "bruno.md", other / "x.txt", notes, notes / "ada.txt")
+    ]
+    for name in (
+        *(str(home), str(home / "secret.txt"), str(home / "missing.txt"), "/", "../secret.txt", "away/secret.txt"),
+        *("away", ".env", "~root", "~nobody-of-this-name", "nul\0", "x" * 5000, f"{notes}-else"),
+    ):
+        with pytest.raises(Exception, match="is not to be memorised"):
+            allowed.places([name])
+    with pytest.raises(Exception, match="is a bank, not a document"):
+        allowed.places(["memory.mbc"])
+    with pytest.raises(Exception, match="does not exist"):
+        allowed.places(["missing.txt"])
+
+
+def test_links_below_lead_nowhere_else(notes: Path, home: Path) -> None:
+    outside = home / "outside"
+    outside.mkdir()
+    for name in ("a.txt", "b.txt", "c.png"):
+        (outside / name).write_text("secret")
+    (notes / "folder").symlink_to(outside)
+    (notes / "file.txt").symlink_to(outside / "a.txt")
+    (notes / "broken.txt").symlink_to(home / "missing")
+    (notes / "within.txt").symlink_to(notes / "ada.txt")
+    found = Allowed([notes]).find([notes])
+    assert [path.name for path in found.files] == ["ada.txt", "bruno.md"]
+    assert {(Path(own.source).name, own.reason) for own in found.skipped} == {
+        (name, "leads out of the folders that may be memorised") for name in ("folder", "file.txt", "broken.txt")
+    }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8 elsewhere")
+def test_an_allowed_folder_may_have_any_name(home: Path) -> None:
+    folder = home / os.fsdecode(b"n\xff")
+    folder.mkdir()
+    (folder / "ada.txt").write_text("text")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    found = Allowed([folder]).find([folder])
+    assert found.files == (folder / "ada.txt",)
+    assert [Path(own.source).name for own in found.skipped] == ["picture.png"]

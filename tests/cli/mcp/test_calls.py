@@ -1,0 +1,87 @@
+"""Calls that wait for each other, are cancelled, or fail as nobody expected."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from mbc_cli.mcp.memory import Memory
+from mbc_engine.documents import Found
+from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
+from mbc_engine.serving.sources import Source
+from tests.cli.mcp.conftest import Serving, told
+
+
+class Slow(Memory):
+    """A memory whose work waits until it is let go on, and which notes what was asked of it."""
+
+    def __init__(self, bank: Path) -> None:
+        super().__init__([bank], "none", None)
+        self.go_on, self.begun, self.asked = threading.Event(), threading.Event(), list[str]()
+
+    def search(self, query: str, top: int) -> Sequence[Source]:
+        self.asked.append(query)
+        self.begun.set()
+        if query == "worse":
+            raise RuntimeError("a\x1bsecret")
+        if query == "first":
+            assert self.go_on.wait(10)
+        return ()
+
+    def ingest(self, found: Found, stop: threading.Event) -> Iterator[Event]:
+        yield IngestStarted(2, 20)
+        yield DocumentsIngested(1, 1, 0, 10, 0.0, "")
+        assert stop.wait(10)
+        self.asked.append("stopped")
+        yield IngestFinished(*[0] * 5, 0.0, 0.0, False, *[0] * 6)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+
+
+async def test_calls_run_in_order_and_one_that_is_cancelled_before_its_turn_is_dropped(
+    serving: Serving, home: Path
+) -> None:
+    memory = Slow(home / "b.mbc")
+    async with serving(memory=memory) as client:
+        calls = []
+        for query in ("first", "dropped", "last"):
+            calls.append(asyncio.create_task(client.call_tool("search", {"query": query})))
+            await until(memory.begun.is_set)
+            await asyncio.sleep(0.05)
+        calls[1].cancel()
+        await asyncio.wait([calls[1]])
+        memory.go_on.set()
+        assert not (await calls[2]).is_error and not (await calls[0]).is_error
+    assert memory.asked == ["first", "last"]
+
+
+async def test_an_ingest_that_is_cancelled_stops_after_its_batch(serving: Serving, notes: Path, home: Path) -> None:
+    memory, steps = Slow(home / "b.mbc"), list[float]()
+
+    async def note(done: float, total: float | None, message: str | None) -> None:
+        steps.append(done)
+
+    async with serving(notes, memory=memory) as client:
+        call = asyncio.create_task(client.call_tool("ingest", {"paths": ["."]}, progress_callback=note))
+        await until(lambda: steps == [10])
+        call.cancel()
+        await until(lambda: memory.asked == ["stopped"])
+        assert not (await client.call_tool("search", {"query": "after"})).is_error
+
+
+async def test_what_nobody_expected_is_told_without_its_traceback(
+    serving: Serving, home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with serving(memory=Slow(home / "b.mbc")) as client:
+        failed = await client.call_tool("search", {"query": "worse"})
+        assert failed.is_error and told(failed).splitlines()[0] == "Unexpected error: RuntimeError: a␛secret"
+        assert not (await client.call_tool("search", {"query": "better"})).is_error
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,285 @@
+"""Questions and answers in OpenAI's shapes, with answers that are told."""
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mbc_cli.server.chat import Writing
+from mbc_engine.bank import Selection
+from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
+from mbc_engine.model.confidence import Judgement
+from mbc_engine.serving.answers import Answers
+from mbc_engine.serving.ask import ReadAnswer, Source
+
+
+def events(text: str) -> list[Any]:
+    """What a stream says, `[DONE]` as it stands."""
+    lines = text.split("\n\n")
+    assert lines.pop() == ""
+    assert all(line.startswith("data: ") for line in lines)
+    said = [line.removeprefix("data: ") for line in lines]
+    return [own if own == "[DONE]" else json.loads(own) for own in said]
+
+
+async def test_the_last_question_of_the_user_is_answered(serving: Callable[..., Any]) -> None:
+    running = serving()
+    response = await running.client.post(
+        "/v1/chat/completions",
+        json={
+            "model": "tiny",
+            "temperature": 0.7,
+            "user": "somebody",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Who moved?"},
+                {"role": "assistant", "content": None, "refusal": None},
+                {
+                    "role": "user",
+                    "content": [{"type": "text", "text": "Where did Ada"}, {"type": "text", "text": "go?"}],
+                },
+                {"role": "assistant", "content": "Well"},
+            ],
+        },
+    )
+    assert response.status_code == 200
+    told = response.json()
+    assert told["id"].startswith("chatcmpl-")
+    assert (told["object"], told["model"]) == ("chat.completion", "tiny")
+    assert told["choices"] == [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "to Where did Ada\ngo?"},
+            "finish_reason": "stop",
+            "logprobs": None,
+        }
+    ]
+    assert told["usage"]["total_tokens"] == told["usage"]["prompt_tokens"] + told["usage"]["completion_tokens"] > 2
+    assert told["mbc"]["answers"] == {"read": None, "memory": "to Where did Ada\ngo?"}
+    assert told["mbc"]["together"] == 1
+    assert told["sources"] == []
+
+
+async def test_options_of_the_memory_become_its_manner(serving: Callable[..., Any]) -> None:
+    running = serving()
+    own = {
+        "answers": "read",
+        "sources": 20,
+        "read": "routed:3",
+        "since": "2024",
+        "half_life": "4w",
+        "exclude": ["*.csv"],
+    }
+    assert (await running.ask(max_tokens=40, mbc=own)).status_code == 200
+    (manner, _) = running.asker.batches[0]
+    assert (manner.answers, manner.read, manner.sources) == (Answers.READ, "routed:3", 20)
+    assert (manner.max_tokens, manner.beams, manner.least) == (40, 1, None)
+    assert (manner.selection.half_life, manner.selection.exclude) == (28.0, ("*.csv",))
+    await running.ask(max_tokens=40, max_completion_tokens=100_000, mbc={"min_confidence": 0.5})
+    assert (running.asker.batches[1][0].max_tokens, running.asker.batches[1][0].least) == (512, 0.5)
+    await running.ask()
+    assert running.asker.batches[2][0].selection == Selection()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "told"),
+    [
+        ({"messages": []}, "messages", "at least 1"),
+        ({"messages": [{"role": "system", "content": "Hello"}]}, "messages", "no message of the user"),
+        ({"messages": [{"role": "user", "content": " \n"}]}, "messages", "no message of the user"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages", "no message of the user"),
+        ({"messages": [{"role": "user", "content": "x" * 8001}]}, "messages", "8,001 characters"),
+        ({"messages": [{"role": "user", "content": "x"}] * 1001}, "messages", "at most 1000"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "type text"),
+        ({"messages": [{"content": "Who?"}]}, "messages.0.role", "required"),
+        ({"n": 2}, "n", "one answer"),
+        ({"tools": [{"type": "function"}]}, "tools", "no tools"),
+        ({"functions": [{}]}, "functions", "no tools"),
+        ({"max_tokens": 0}, "max_tokens", "greater than"),
+        ({"stream": "yes"}, "stream", "boolean"),
+        ({"mbc": {"sources": 21}}, "mbc.sources", "less than"),
+        ({"mbc": {"answer": "both"}}, "mbc.answer", "not permitted"),
+        ({"mbc": {"read": "sideways"}}, None, "no read"),
+        ({"mbc": {"read": "routed:1001"}}, "mbc.read", "at most"),
+        ({"mbc": {"since": "soon"}}, None, "mbc.since 'soon' is no day"),
+        ({"mbc": {"half_life": "0d"}}, None, "mbc.half_life 30d"),
+        ({"mbc": {"only": ["x" * 201]}}, "mbc.only.0", "at most 200"),
+        ({"mbc": {"only": ["*a*a*a*b"]}}, "mbc.only.0", "at most 3 places"),
+        ({"mbc": {"exclude": ["/a\0b"]}}, "mbc.exclude.0", "no path holds a NUL"),
+        ({"mbc": {"x" * 100_000: 1}}, f"mbc.{'x' * 196}", "not permitted"),
+        ({"mbc": {"answers": "read", "min_confidence": 0.5}}, None, "mbc.min_confidence is about"),
+    ],
+)
+async def test_what_means_nothing_is_refused_in_a_line(
+    serving: Callable[..., Any], fields: dict[str, Any], param: str | None, told: str
+) -> None:
+    running = serving(is_begun=False)
+    response = await running.ask(**fields)
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert (error["type"], error["param"]) == ("invalid_request_error", param)
+    assert told in error["message"]
+    assert "\n" not in error["message"]
+
+
+async def test_another_model_is_not_found(serving: Callable[..., Any]) -> None:
+    running = serving(is_begun=False)
+    for response in (await running.ask(model="gpt-4"), await running.client.get("/v1/models/gpt-4")):
+        assert response.status_code == 404
+        assert response.json()["error"]["code"] == "model_not_found"
+    (listed,) = (await running.client.get("/v1/models")).json()["data"]
+    assert listed == (await running.client.get("/v1/models/tiny")).json()
+    assert (listed["id"], listed["owned_by"]) == ("tiny", "mbc")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b"1" * 5000, b"null", b'"x"'])
+async def test_what_is_not_json_is_told_so(serving: Callable[..., Any], body: bytes) -> None:
+    running = serving(is_begun=False)
+    for path in ("/v1/chat/completions", "/v1/documents"):
+        response = await running.client.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert response.status_code == 400
+        assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+async def test_what_is_sent_as_something_else_than_json_is_told_so(serving: Callable[..., Any]) -> None:
+    running = serving(is_begun=False)
+    response = await running.client.post("/v1/documents", content='{"text": "Ada"}', headers={"Content-Type": "a/b"})
+    assert response.status_code == 400
+    assert "Content-Type: application/json" in response.json()["error"]["message"]
+
+
+async def test_what_is_no_place_or_method_is_told_in_the_same_shape(serving: Callable[..., Any]) -> None:
+    running = serving(is_begun=False)
+    for method, path, status in (("GET", "/v1/nothing", 404), ("PUT", "/v1/models", 405), ("GET", "/docs", 404)):
+        response = await running.client.request(method, path)
+        assert response.status_code == status
+        assert set(response.json()["error"]) == {"message", "type", "param", "code"}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (NothingToRead("It is empty.", hint="Widen --as-of or --answer."), 400, "nothing_to_read"),
+        (BankBusy("Another writes."), 503, "bank_busy"),
+        (BankError("It is damaged."), 500, "bank_error"),
+        (ModelMismatch("Another model."), 500, "model_error"),
+        (ZeroDivisionError("secret"), 500, "unexpected"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_errors_of_the_memory_have_a_status_and_no_traceback(
+    serving: Callable[..., Any], error: Exception, status: int, code: str, stream: bool
+) -> None:
+    def fail(question: str) -> str:
+        raise error
+
+    running = serving()
+    running.asker.answer = fail
+    response = await running.ask(stream=stream)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+    assert "secret" not in response.text
+    if code == "nothing_to_read":
+        assert response.json()["error"]["message"] == "It is empty. Widen mbc.as_of or mbc.answers."
+    running.asker.answer = lambda question: "Aalen"
+    assert (await running.ask()).status_code == 200
+
+
+async def test_a_stream_says_the_pieces_and_then_the_rest(serving: Callable[..., Any]) -> None:
+    running = serving()
+    running.asker.can_be_said = True
+    running.asker.answer = lambda question: " Ada| moved |to Aalen. "
+    response = await running.ask(stream=True, stream_options={"include_usage": True})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    first, *pieces, last, usage, done = events(response.text)
+    assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert [chunk["choices"][0]["delta"]["content"] for chunk in pieces] == ["Ada", " moved", " to Aalen."]
+    assert {chunk["id"] for chunk in (first, *pieces, last, usage)} == {first["id"]}
+    assert (last["choices"][0]["finish_reason"], last["choices"][0]["delta"]) == ("stop", {})
+    assert last["mbc"]["answer"] == "Ada moved to Aalen."
+    assert last["sources"] == []
+    assert usage["choices"] == []
+    assert usage["usage"]["completion_tokens"] > 0
+    assert done == "[DONE]"
+
+
+async def test_a_stream_of_what_cannot_be_said_piece_by_piece_says_it_in_one(serving: Callable[..., Any]) -> None:
+    running = serving()
+    _, whole, last, done = events((await running.ask("Who?", stream=True)).text)
+    assert whole["choices"][0]["delta"] == {"content": "to Who?"}
+    assert (last["choices"][0]["finish_reason"], done) == ("stop", "[DONE]")
+
+
+SOURCE = Source(
+    "/notes/ada.txt", "", 0.75, 0, "unchanged", "Ada moved.", "Ada moved. All of it.", "2024-05-01", "b.mbc"
+)
+
+
+async def test_an_answer_that_was_read_comes_first_and_sources_are_told(serving: Callable[..., Any]) -> None:
+    running = serving()
+    read = ReadAnswer("Aalen", "/notes/ada.txt", "", "Ada moved to Aalen.")
+    running.asker.changes = {"read": read, "answers": Answers.BOTH, "sources": (SOURCE,), "passages": 1}
+    told = (await running.ask()).json()
+    assert told["choices"][0]["message"]["content"] == "Aalen"
+    assert told["mbc"]["answers"]["memory"] == "to Who?"
+    assert told["mbc"]["answers"]["read"]["sentence"] == "Ada moved to Aalen."
+    (source,) = told["sources"]
+    assert (source["path"], source["share"], source["sentence"]) == ("/notes/ada.txt", 0.75, "Ada moved.")
+    assert "passage" not in source
+
+
+@pytest.mark.parametrize(
+    ("changes", "least", "content"),
+    [
+        ({"answer": ""}, None, "(no answer)"),
+        ({"judgement": Judgement(0.3, "unsure")}, 0.5, "I do not know (confidence 30%, below 50%)."),
+        ({"answer": None, "answers": Answers.READ, "passages": 2}, None, "No answer in the files."),
+        ({"answer": None, "answers": Answers.READ}, None, "No file is there to be read."),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_where_there_is_no_answer_it_is_said_why(
+    serving: Callable[..., Any], changes: dict[str, Any], least: float | None, content: str, stream: bool
+) -> None:
+    running = serving()
+    running.asker.changes = changes
+    response = await running.ask(mbc={"min_confidence": least}, stream=stream)
+    if stream:
+        (_, chunk, *_) = events(response.text)
+        assert chunk["choices"][0]["delta"]["content"] == content
+    else:
+        assert response.json()["choices"][0]["message"]["content"] == content
+
+
+async def test_what_goes_wrong_in_the_middle_of_a_stream_ends_it_with_an_error(
+    serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_heard = threading.Event()
+    piece = Writing.piece
+
+    def heard(writing: Writing, **delta: str) -> Any:
+        is_heard.set()
+        return piece(writing, **delta)
+
+    def ask(questions: list[str], said: Callable[[str], None]) -> Any:
+        said("Ada")
+        assert is_heard.wait(10)
+        raise BankBusy("Another writes.")
+
+    monkeypatch.setattr(Writing, "piece", heard)
+    running = serving()
+    running.asker.can_be_said, running.asker.ask = True, ask
+    *_, chunk, error = events((await running.ask(stream=True)).text)
+    assert chunk["choices"][0]["delta"]["content"] == "Ada"
+    assert error["error"]["code"] == "bank_busy"
+
+
+async def test_without_its_thread_the_server_is_not_well(serving: Callable[..., Any]) -> None:
+    running = serving(is_begun=False)
+    health = await running.client.get("/health")
+    assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
+    for response in (await running.ask(), await running.add({"text": "Ada moved."})):
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "unavailable")
+        assert response.headers["retry-after"] == "1"

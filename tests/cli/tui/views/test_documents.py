@@ -1,0 +1,237 @@
+"""The view of documents: found, looked at, removed and put back, whatever other processes do meanwhile."""
+
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from mbc_cli.tui.app import Dashboard
+from mbc_cli.tui.places import Places
+from mbc_cli.tui.views.documents import DocumentsView
+from mbc_cli.tui.widgets.code_sheet import CodeSheet
+from mbc_cli.tui.widgets.confirm import Confirm
+from mbc_cli.tui.widgets.rows import Rows
+from mbc_engine.bank import MemoryBank, database
+from tests.cli.tui.conftest import shown_keys
+
+HOSTILE, HARMLESS = "/[red]\x1b[31m\u202eb.txt", "/[red]␛[31m<U+202E>b.txt"
+SMALL, LARGE = (80, 24), (200, 50)
+
+
+def opened(places: Places) -> Dashboard:
+    return Dashboard(places, DocumentsView.NAME)
+
+
+def found(app: Dashboard) -> list[str]:
+    """What stands in the column of sources."""
+    return [row.cells[0] for row in app.query_one("#found Rows", Rows).rows]
+
+
+def said(app: Dashboard) -> list[str]:
+    """What was said in passing."""
+    return [notification.message for notification in app._notifications]
+
+
+def held(path: Path) -> set[str]:
+    with MemoryBank.open(path, read_only=True) as bank:
+        return {origin.name for document in bank.documents() for origin in document.origins}
+
+
+async def find(pilot: Pilot[None], text: str) -> None:
+    await pilot.press("slash")
+    pilot.app.query_one("#text", Input).value = text
+    await pilot.press("enter")
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_documents_are_listed_and_looked_at(
+    places: Places, make_bank: Any, record: Any, until: Any, size: tuple[int, int], screen: Any
+) -> None:
+    make_bank(
+        "memory.mbc", record("/b.txt", "xy", date="2024-05-06"), record(HOSTILE, "xyz"), record("/c.csv", "v", "7")
+    )
+    app = opened(places)
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: found(app) == ["/b.txt", HARMLESS, "/c.csv"])
+        await until(lambda: "2 chunks of 2 B" in screen(app))
+        assert "2024-05-06" in screen(app)
+        assert HARMLESS in screen(app)
+        assert "\x1b" not in screen(app)
+        assert str(app.query_one("#count", Static).content) == "3 found"
+        await pilot.press("down")
+        await until(lambda: "3 chunks of 3 B" in screen(app))
+        sheet = app.query_one(CodeSheet)
+        assert [sheet.render_line(y).text[:10] for y in range(4)] == [
+            "chunk  1 2",
+            "    1  0 0",
+            "    2  1 1",
+            "    3  2 2",
+        ]
+
+
+async def test_what_is_typed_is_found_and_escape_shows_all_again(
+    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+) -> None:
+    make_bank("memory.mbc", *(record(f"/{name}.txt", name) for name in ("ada", "bruno", "adam")))
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: len(found(app)) == 3)
+        await find(pilot, "ada")
+        await until(lambda: found(app) == ["/ada.txt", "/adam.txt"])
+        await pilot.press("escape")
+        await until(lambda: len(found(app)) == 3)
+        await find(pilot, "no such")
+        await until(lambda: str(app.query_one("#count", Static).content) == "0 found")
+        await until(lambda: "Nothing matches. Escape shows all." in screen(app))
+        await until(lambda: not shown_keys(app) & {"Mark", "Remove", "Sort"})
+        await pilot.press("escape")
+        await until(lambda: shown_keys(app) >= {"Mark", "Remove", "Sort"})
+
+
+async def test_no_more_than_a_thousand_rows_are_shown(places: Places, make_bank: Any, record: Any, until: Any) -> None:
+    make_bank("memory.mbc", *(record(f"/{number:04}", "x") for number in range(1200)))
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: len(found(app)) == 1000)
+        assert str(app.query_one("#count", Static).content) == "1,000 of 1,200 shown"
+        await find(pilot, "/11")
+        await until(lambda: len(found(app)) == 100)
+
+
+async def test_rows_are_sorted_by_a_column_and_back(places: Places, make_bank: Any, record: Any, until: Any) -> None:
+    make_bank("memory.mbc", record("/b", "xyz"), record("/c", "x"), record("/a", "xy"))
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: found(app) == ["/b", "/c", "/a"])
+        await pilot.press("s")
+        assert found(app) == ["/a", "/b", "/c"]
+        await pilot.press("s")  # by chunks, as there are no parts and dates
+        assert found(app) == ["/b", "/a", "/c"]
+        await pilot.press("s", "s")
+        assert found(app) == ["/b", "/c", "/a"]
+        await pilot.click("#found Rows", offset=(5, 0))
+        assert found(app) == ["/a", "/b", "/c"]
+        await pilot.click("#found Rows", offset=(5, 0))
+        assert found(app) == ["/c", "/b", "/a"]
+
+
+async def test_a_removal_is_undone_and_a_second_one_too(
+    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+) -> None:
+    path = make_bank("memory.mbc", *(record(f"/{name}", name) for name in "abcd"))
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: len(found(app)) == 4)
+        await pilot.press("down", "d")
+        await until(lambda: found(app) == ["/a", "/c", "/d"])
+        assert app.query_one("#found Rows", Rows).key == ("/c", "")
+        await pilot.press("space", "space", "delete")
+        await until(lambda: found(app) == ["/a"])
+        assert held(path) == {"/a"}
+        await until(lambda: said(app)[-1] == "Removed 2 documents. Press u to put them back.")
+        await pilot.press("u")
+        await until(lambda: held(path) == {"/a", "/c", "/d"})
+        await pilot.press("ctrl+z")
+        await until(lambda: held(path) == {"/a", "/b", "/c", "/d"})
+        await until(lambda: len(found(app)) == 4)
+        await until(lambda: said(app)[-1] == "Put back 1 document.")
+        assert "Undo" not in screen(app)
+
+
+async def test_more_than_twenty_are_removed_only_if_that_is_meant(
+    places: Places, make_bank: Any, record: Any, until: Any
+) -> None:
+    path = make_bank("memory.mbc", *(record(f"/{number:02}", "x") for number in range(25)))
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: len(found(app)) == 25)
+        rows = app.query_one("#found Rows", Rows)
+        rows.marked = {row.key for row in rows.rows[:21]}
+        await pilot.press("d")
+        assert isinstance(app.screen, Confirm)
+        await pilot.press("n")
+        assert len(held(path)) == 25
+        await pilot.press("d", "y")
+        await until(lambda: len(held(path)) == 4)
+
+
+async def test_a_bank_without_names_shows_digests_and_removes_by_them(
+    places: Places, make_bank: Any, record: Any, until: Any
+) -> None:
+    records = [record("/a", "x"), record("/b", "xy")]
+    make_bank("memory.mbc", *records, keeps_origins=False)
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: found(app) == [own.digest[:12] for own in records])
+        await pilot.press("d")
+        await until(lambda: found(app) == [records[1].digest[:12]])
+        await pilot.press("u")
+        await until(lambda: len(found(app)) == 2)
+
+
+async def test_a_bank_that_another_process_writes_is_said_to_be_busy(
+    places: Places, make_bank: Any, record: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_bank("memory.mbc", record("/a", "x"))
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: found(app) == ["/a"])
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        await pilot.press("d")
+        await until(lambda: said(app))
+        assert "another process" in said(app)[0].lower()
+        other.execute("ROLLBACK")
+        other.close()
+        await pilot.press("d")
+        await until(lambda: found(app) == [])
+
+
+async def test_without_a_bank_it_says_why_and_shows_the_bank_that_comes(
+    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+) -> None:
+    app = opened(places)
+    async with app.run_test(size=SMALL):
+        await until(lambda: app.known.trouble and "No bank at" in screen(app))
+        path = make_bank("memory.mbc")
+        await until(lambda: "The bank is empty." in screen(app))
+        with MemoryBank.open(path) as bank:
+            bank.add([(record("/a", "x"), np.zeros((1, 2, 1), np.uint16))])
+        await until(lambda: found(app) == ["/a"])
+        await until(lambda: "/a" in screen(app))
+
+
+async def test_an_ingest_of_another_process_is_seen_within_a_moment(places: Places, notes: Path, until: Any) -> None:
+    app = opened(places)
+    async with app.run_test(size=SMALL):
+        command = [sys.executable, "-m", "mbc_cli", "ingest", str(notes), "--workers=0"]
+        command += [f"--bank={places.bank}", f"--model={places.model}"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
+            await until(lambda: other.poll() is not None)
+        assert other.returncode == 0
+        await until(lambda: len(found(app)) == 2, seconds=2)
+
+
+async def test_a_removal_that_has_to_wait_is_told_and_keeps_nobody_from_leaving(
+    places: Places, make_bank: Any, record: Any, until: Any, screen: Any
+) -> None:
+    path = make_bank("memory.mbc", record("/a.txt", "a"))
+    app = opened(places)
+    writer = sqlite3.connect(path, isolation_level=None)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: found(app))
+        writer.execute("BEGIN IMMEDIATE")
+        await pilot.press("d")
+        await until(lambda: "waiting to change the bank" in screen(app))
+        began = time.monotonic()
+        await pilot.press("q")
+    assert time.monotonic() - began < 5  # not the ten seconds that a busy bank is waited for
+    writer.close()

@@ -1,0 +1,257 @@
+"""The view of ingests: a folder is chosen, its way into the bank is shown, whoever began it, and it can be stopped."""
+
+import shutil
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from mbc_cli.paths import activity_log
+from mbc_cli.tui.app import Dashboard
+from mbc_cli.tui.places import Places
+from mbc_cli.tui.views.ingest import IngestView
+from mbc_cli.tui.widgets.confirm import Confirm
+from mbc_cli.tui.widgets.folder_tree import FolderTree
+from mbc_cli.tui.widgets.rows import Rows
+from mbc_engine.bank import MemoryBank, verify
+from mbc_engine.events import BankVerified, DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.work.activity_log import recorded
+from mbc_engine.work.ingest_history import IngestState
+
+HOSTILE, HARMLESS = "[red]\x1b[31m\u202eb", "[red]␛[31m<U+202E>b"
+SMALL, LARGE = (80, 24), (200, 50)
+MINI = Path(str(files("mbc_engine") / "models" / "mini"))
+EVENTS = [
+    IngestStarted(4, 4000),
+    FileSkipped(f"/{HOSTILE}.pdf", f"is damaged: {HOSTILE}"),
+    FileSkipped("/empty.txt", "is empty"),
+    DocumentsIngested(10, 100, 0, 1000, 1.0, "/one.txt"),
+    DocumentsIngested(20, 200, 3, 2000, 2.0, f"/{HOSTILE}.txt"),
+]
+END = IngestFinished(
+    documents=30,
+    chunks=300,
+    unchanged=3,
+    removed=1,
+    skipped=2,
+    seconds=4.0,
+    encoding=3.0,
+    is_complete=True,
+    bank_documents=30,
+    bank_origins=30,
+    bank_chunks=300,
+    code_bytes=3000,
+    codebook_bytes=100,
+    file_bytes=9000,
+)
+
+
+def opened(places: Places) -> Dashboard:
+    return Dashboard(places, IngestView.NAME)
+
+
+def state(app: Dashboard) -> str:
+    return str(app.query_one("#state", Static).content)
+
+
+def names(app: Dashboard) -> list[str]:
+    """What the tree shows below its root."""
+    return [node.label.plain for node in app.query_one(FolderTree).root.children]
+
+
+def skipped(app: Dashboard) -> list[tuple[str, ...]]:
+    return [row.cells for row in app.query_one("#skipped Rows", Rows).rows]
+
+
+async def go_to(pilot: Pilot[None], path: str) -> None:
+    await pilot.press("g")
+    await pilot.pause()
+    pilot.app.screen.query_one(Input).value = path
+    await pilot.press("enter")
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
+    places: Places, until: Any, size: tuple[int, int], screen: Any
+) -> None:
+    app = opened(places)
+    ingest = recorded(iter([*EVENTS, END]), activity_log(places.bank))
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: "Nothing was memorised yet" in state(app))
+        for _ in EVENTS:
+            next(ingest)
+        await until(lambda: "another process" in state(app))
+        await until(lambda: " 50 %" in screen(app))
+        for words in (
+            "2 kB of 4 kB in 4 files",
+            "20 memorised, 3 unchanged",
+            "200, 100 a second",
+            "2.00 s",
+            "/one.txt",
+        ):
+            assert words in screen(app)
+        assert HARMLESS in screen(app)
+        assert "\x1b" not in screen(app)
+        assert skipped(app)[1] == ("/empty.txt", "is empty")
+        await pilot.press("i", "c")
+        await until(lambda: app._notifications)
+        assert "Another process" in next(iter(app._notifications)).message
+        assert list(ingest) == [END]
+        await until(lambda: "Finished" in state(app))
+        await until(lambda: "30 memorised, 3 unchanged" in screen(app))
+        await until(lambda: "30 documents, 300 chunks" in screen(app))
+
+
+async def test_an_ingest_that_was_killed_is_told_from_one_at_work(places: Places, until: Any) -> None:
+    ingest = recorded(iter(EVENTS), activity_log(places.bank))
+    list(ingest)
+    app = opened(places)
+    async with app.run_test(size=SMALL):
+        await until(lambda: "Ended amid its work" in state(app))
+
+
+async def test_the_tree_shows_names_as_they_are_and_no_hidden_ones(
+    places: Places, home: Path, until: Any, screen: Any
+) -> None:
+    folder = home / "files"
+    folder.mkdir()
+    for name in (f"{HOSTILE}.txt", ".hidden", "[bold]"):
+        (folder / name).touch()
+    app = opened(places)
+    async with app.run_test(size=LARGE) as pilot:
+        await go_to(pilot, "files")
+        await until(lambda: names(app) == ["[bold]", f"{HARMLESS}.txt"])
+        await pilot.press("down", "down")
+        await until(lambda: f"Ingest {HARMLESS}.txt" in screen(app))
+        assert "\x1b" not in screen(app)
+        await pilot.press("backspace")
+        await until(lambda: "files" in names(app))
+
+
+async def test_a_folder_to_begin_with_may_have_any_name(
+    places: Places, home: Path, until: Any, monkeypatch: pytest.MonkeyPatch, screen: Any
+) -> None:
+    folder = home / HOSTILE
+    folder.mkdir()
+    (folder / "note.txt").touch()
+    monkeypatch.chdir(folder)
+    app = opened(places)
+    async with app.run_test(size=LARGE):
+        await until(lambda: names(app) == ["note.txt"])
+        await until(lambda: f"▾ {HARMLESS}" in screen(app) and f"Ingest {HARMLESS}" in screen(app))
+        assert "<U+202E>b ─" in screen(app)  # the end of the box's title
+        assert "\x1b" not in screen(app)
+
+
+async def test_a_path_may_lead_to_a_file_and_a_wrong_one_is_told(
+    places: Places, notes: Path, until: Any, screen: Any
+) -> None:
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await go_to(pilot, "notes/nothing")
+        await until(lambda: "no such file" in screen(app))
+        await pilot.press("escape")
+        await go_to(pilot, "notes/bruno.md")
+        await until(lambda: app.query_one(FolderTree).chosen == notes / "bruno.md")
+        await until(lambda: "Ingest bruno.md" in screen(app))
+
+
+async def test_the_way_up_leads_past_folders_that_are_gone(places: Places, home: Path, until: Any) -> None:
+    folder = home / "a" / "b" / "c"
+    folder.mkdir(parents=True)
+    (home / "here").touch()
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await go_to(pilot, "a/b/c")
+        await until(lambda: Path(app.query_one(FolderTree).path) == folder)
+        shutil.rmtree(home / "a")
+        await pilot.press("r", "backspace")
+        await until(lambda: "here" in names(app))
+
+
+async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
+    places: Places, home: Path, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Child:
+        is_running = True
+
+        def __init__(self, arguments: list[str], ended: Callable[[object], object]) -> None:
+            pass
+
+        def stop(self) -> None:
+            pass
+
+    monkeypatch.setattr("mbc_cli.tui.jobs.ingesting.Child", Child)
+    list(recorded(iter([*EVENTS, END]), activity_log(places.bank)))
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: "Finished" in state(app))
+        await pilot.press("i")
+        assert "Starting" in state(app)
+        with monkeypatch.context() as earlier:
+            earlier.setattr("time.time", lambda: 1e9)
+            ingest = recorded(iter([*EVENTS, END]), activity_log(places.bank))
+            next(ingest)
+        await until(lambda: "Memorising" in state(app))
+        list(ingest)
+
+
+async def test_of_a_large_folder_a_thousand_names_are_shown(places: Places, home: Path, until: Any) -> None:
+    folder = home / "large"
+    folder.mkdir()
+    for number in range(1003):
+        (folder / f"{number:04}").touch()
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await go_to(pilot, "large")
+        await until(lambda: len(names(app)) == 1001)
+        assert names(app)[-1] == "… and 3 more"
+        await pilot.press("end", "i")
+        assert "Nothing was memorised yet" in state(app)
+
+
+async def test_what_fails_tells_its_error_and_the_way_out(places: Places, notes: Path, until: Any) -> None:
+    places.bank.write_text("a list of things to buy, and no bank at all")
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await go_to(pilot, "notes")
+        await until(lambda: "ada.txt" in names(app))
+        await pilot.press("i")
+        await until(lambda: "Starting" in state(app))
+        await until(lambda: "It failed" in state(app))
+        assert str(places.bank) in state(app)
+        assert "is not a bank. Name a file" in state(app)
+
+
+@pytest.mark.skipif(not MINI.is_dir(), reason="the embedded model is not there")
+async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home: Path, until: Any) -> None:
+    folder = home / "stories"
+    folder.mkdir()
+    for number in range(600):
+        (folder / f"{number:03}.txt").write_text(f"Story {number} of the harbour and the bridge. " * 4)
+    (folder / "0.txt").touch()
+    (folder / f"0{HOSTILE}.pdf").write_bytes(b"%PDF-1.4 nothing")
+    app = opened(Places(places.bank, "mini", places.runs))
+    async with app.run_test(size=LARGE) as pilot:
+        await go_to(pilot, "stories")
+        await until(lambda: "0.txt" in names(app))
+        await pilot.press("i")
+        await until(lambda: app.known.is_ingesting and app.known.ingest.reported)
+        await until(lambda: "Memorising stories" in state(app))
+        await pilot.press("escape")
+        assert isinstance(app.screen, Confirm)
+        await pilot.press("y")
+        await until(lambda: "Stopping" in state(app) or app.known.ingest_state is IngestState.STOPPED)
+        await until(lambda: "Stopped" in state(app))
+        assert {cells[0]: cells[1] for cells in skipped(app)}["0.txt"] == "is empty"
+        assert any(cells[0] == f"0{HARMLESS}.pdf" and "damaged" in cells[1] for cells in skipped(app))
+        shown = app.known.ingest.finished
+    assert shown is not None
+    with MemoryBank.open(places.bank) as bank:
+        assert 0 < bank.totals().documents == shown.documents < 600
+    *_, end = verify(places.bank)
+    assert isinstance(end, BankVerified) and not end.damages

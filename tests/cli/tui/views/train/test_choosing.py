@@ -1,0 +1,102 @@
+"""Which training is looked at: the one changed last, one from the list, one from anywhere."""
+
+import pytest
+from textual.widgets import Input, OptionList
+
+from mbc_cli.tui.widgets.facts import Facts
+from mbc_cli.tui.widgets.plots import Plots
+from mbc_cli.tui.widgets.run_list import RunList
+from mbc_cli.tui.widgets.run_picker import RunPicker
+from mbc_engine.events import TrainStopped
+from tests.cli.tui.conftest import shown_keys
+from tests.cli.tui.views.train.conftest import (
+    LARGE,
+    SMALL,
+    STARTED,
+    chart,
+    drawing,
+    note,
+    opened,
+    steps,
+    title,
+    words,
+    write,
+)
+
+
+@pytest.mark.parametrize(("size", "place"), [(SMALL, "#brief"), (LARGE, "#facts")])
+async def test_without_runs_it_says_how_to_begin(places, until, size, place):
+    app = opened(places)
+    async with app.run_test(size=size):
+        await until(lambda: "Press n to start one" in words(app, place))
+        await until(lambda: "nothing yet" in drawing(chart(app, "loss")))
+
+
+async def test_another_run_is_chosen_from_the_list(places, until):
+    write(places.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
+    run = write(places.runs / "one", [STARTED, *steps(1, 30)])
+    app = opened(places, run)
+    async with app.run_test(size=LARGE) as pilot:
+        runs = app.query_one(RunList)
+        await until(lambda: runs.option_count == 2 and title(app, "loss") == "Loss  4")
+        assert app.focused is runs
+        await pilot.press("down" if runs.highlighted == 0 else "up", "enter")
+        await until(lambda: title(app, "loss") == "Loss  1")
+        assert app.known.run.folder.name == "other"
+
+
+async def test_a_small_screen_has_the_list_behind_a_key(places, until):
+    write(places.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
+    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: len(app.known.runs) == 2 and "Runs" in shown_keys(app))
+        await pilot.press("l")
+        await until(lambda: isinstance(app.screen, RunPicker))
+        picker = app.screen.query_one(OptionList)
+        picker.highlighted = picker.get_option_index(str(places.runs / "other"))
+        await pilot.press("enter")
+        await until(lambda: title(app, "loss") == "Loss  1")
+
+
+async def test_page_keys_do_no_harm_in_a_list_without_room(places, until):
+    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 3), TrainStopped(3, 100)]))
+    async with app.run_test(size=(200, 12)) as pilot:
+        await until(lambda: len(app.known.runs) == 1 and "stopped" in words(app, "#facts"))
+        assert not app.query_one(RunList).scrollable_content_region
+        app.query_one(RunList).focus()
+        await pilot.press("end", "pageup", "pagedown")
+
+
+async def test_a_run_anywhere_is_opened_by_its_folder(places, until, home):
+    elsewhere = write(home / "elsewhere" / "far", [STARTED, *steps(1, 7)])
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press("a")
+        await pilot.press(*"nowhere", "enter")
+        await until(lambda: "There is no run at" in words(app, "#words"))
+        app.screen.query_one(Input).value = str(elsewhere)
+        await pilot.press("enter")
+        await until(lambda: "far" in words(app, "#brief") and "step 7 of 100" in words(app, "#brief"))
+
+
+async def test_its_keys_outlive_the_size_of_the_screen(places, until):
+    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=LARGE) as pilot:
+        await until(lambda: isinstance(app.focused, RunList) and "New" in shown_keys(app))
+        app.query_one(Facts).show([])
+        await pilot.resize_terminal(*SMALL)
+        await until(lambda: isinstance(app.focused, Plots) and shown_keys(app) >= {"New", "Runs", "Plots"})
+        await pilot.resize_terminal(*LARGE)
+        await until(lambda: "New" in shown_keys(app) and "Runs" not in shown_keys(app))
+        await until(lambda: "✗ interrupted" in words(app, "#facts"))
+
+
+async def test_names_do_nothing_to_the_screen(places, until):
+    run = write(places.runs / "[bold]x\x1b[31m", [STARTED, *steps(1, 3)])
+    other = write(places.runs / "[link=y]", [STARTED, *steps(1, 3)])
+    app = opened(places, run)
+    async with app.run_test(size=LARGE):
+        app.compare(other)
+        await until(lambda: note(app, "loss") == "[link=y] + 4")
+        for place in ("#facts", "#runs"):
+            await until(lambda place=place: "[bold]x␛[31m" in words(app, place))

@@ -1,0 +1,158 @@
+"""Trainings started, paused, stopped and resumed by keys, and what is said where that fails."""
+
+import json
+
+from textual.widgets import Input
+
+from mbc_cli.tui.jobs.trainings import TrainingEnded
+from mbc_cli.tui.widgets.confirm import Confirm
+from mbc_cli.tui.widgets.run_form import RunForm
+from mbc_engine.events import TrainPaused, TrainStopped
+from mbc_engine.work.lock import work_lock
+from mbc_engine.work.run_folder import LOCK, Request, request_in
+from mbc_engine.work.run_history import RunState
+from tests.cli.tui.conftest import shown_keys
+from tests.cli.tui.views.train.conftest import SMALL, STARTED, opened, steps, words, write
+
+
+async def test_pausing_going_on_and_stopping_are_asked_for_in_the_folder(places, until):
+    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
+    app = opened(places, run)
+    async with app.run_test(size=SMALL) as pilot:
+        with work_lock(run / LOCK):
+            await until(lambda: "Pause" in shown_keys(app))
+            await pilot.press("p")
+            await until(lambda: request_in(run) is Request.PAUSE)
+            await until(lambda: "will pause after this step" in words(app, "#brief"))
+            write(run, [TrainPaused(10, 100)])
+            await until(lambda: "Go on" in shown_keys(app) and "paused" in words(app, "#brief"))
+            await pilot.press("space")
+            await until(lambda: request_in(run) is None)
+            for key, request in (("n", None), ("y", Request.STOP)):
+                await pilot.press("s")
+                await until(lambda: isinstance(app.screen, Confirm))
+                await pilot.press(key)
+                await until(lambda: not isinstance(app.screen, Confirm))
+                await until(lambda wanted=request: request_in(run) is wanted)
+            await until(lambda: "will stop after this step" in words(app, "#brief"))
+            write(run, [TrainStopped(10, 100)])
+        await until(lambda: "■ one stopped" in words(app, "#brief"))
+        assert "Resume" in shown_keys(app)
+
+
+async def test_what_cannot_be_asked_is_said(places, until, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("[red]not yours")
+
+    monkeypatch.setattr("mbc_cli.tui.jobs.trainings.make_request", refuse)
+    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
+    app = opened(places, run)
+    async with app.run_test(size=SMALL) as pilot:
+        with work_lock(run / LOCK):
+            await until(lambda: "Pause" in shown_keys(app))
+            await pilot.press("p")
+            await until(lambda: any("[red]not yours" in own.message for own in app._notifications))
+            await until(lambda: "training step 10 of 100" in words(app, "#brief"))
+
+
+async def test_words_of_a_training_that_failed_do_nothing_to_the_screen(places, until):
+    run = write(places.runs / "one", [STARTED, *steps(1, 3), TrainStopped(3, 100)])
+    app = opened(places, run)
+    async with app.run_test(size=SMALL):
+        await until(lambda: "stopped" in words(app, "#brief"))
+        app.view.post_message(TrainingEnded(run, "no [red]\x1b[31m disk"))
+        await until(lambda: "no [red]␛[31m disk" in words(app, "#brief"))
+
+
+async def test_a_training_that_cannot_start_says_why_in_the_form(places, until):
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press("n")
+        await until(lambda: isinstance(app.screen, RunForm))
+        await pilot.press("enter")
+        await until(lambda: "Trained on what?" in words(app, "#words"))
+        app.screen.query_one("#preset", Input).value = "mini"
+        app.screen.query_one("#data", Input).value = "'missing [file].jsonl'"
+        await pilot.press("enter")
+        await until(lambda: "Error: There is no file" in words(app, "#words"))
+        await until(lambda: "missing [file].jsonl. --data takes" in words(app, "#words"))
+        await pilot.press("escape")
+        assert app.known.run is None
+
+
+async def test_the_form_for_another_training_stays_open_while_one_is_at_work(places, until):
+    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
+    app = opened(places, run)
+    async with app.run_test(size=SMALL) as pilot:
+        with work_lock(run / LOCK):
+            await until(lambda: "Pause" in shown_keys(app))
+            await pilot.press("n")
+            await until(lambda: isinstance(app.screen, RunForm))
+            write(run, steps(11, 20))
+            await until(lambda: app.known.run.history.latest.step == 20)
+            app.view.draw()
+            await pilot.pause()
+            assert isinstance(app.screen, RunForm)
+
+
+async def test_enter_twice_starts_one_training(places, until, monkeypatch):
+    begun = []
+
+    class Child:
+        is_running = True
+
+        def __init__(self, arguments, ended):
+            begun.append(arguments)
+
+    monkeypatch.setattr("mbc_cli.tui.jobs.trainings.Child", Child)
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press("n")
+        await until(lambda: isinstance(app.screen, RunForm))
+        app.screen.query_one("#preset", Input).value = "mini"
+        app.screen.query_one("#data", Input).value = "a.jsonl"
+        await pilot.press("enter", "enter")
+        assert [own[0] for own in begun] == ["train"]
+
+
+async def test_a_training_is_started_paused_stopped_and_resumed(places, until, preset, home):
+    data = home / "questions.jsonl"
+    rows = [
+        {"text": f"{name} moved to Delft.", "question": f"Where did {name} move?", "answers": ["Delft"]}
+        for name in ("Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo")
+    ]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+
+        def is_(state: RunState) -> bool:
+            return app.known.run is not None and app.known.run.state is state
+
+        await pilot.press("n")
+        await until(lambda: isinstance(app.screen, RunForm))
+        form = {"preset": str(preset), "data": data.name, "run": "mine", "settings": "training.epochs=5000"}
+        for field, value in form.items():
+            app.screen.query_one(f"#{field}", Input).value = value
+        await pilot.press("enter")
+        await until(lambda: not isinstance(app.screen, RunForm))
+        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.latest is not None)
+        assert app.known.run.folder == places.runs / "mine"
+        await until(lambda: "Pause" in shown_keys(app))
+        await pilot.press("p")
+        await until(lambda: is_(RunState.PAUSED) and "Go on" in shown_keys(app))
+        step = app.known.run.history.progress.step
+        await pilot.press("p")
+        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.progress.step > step)
+
+        async def stop() -> int:
+            await until(lambda: "Stop" in shown_keys(app))
+            await pilot.press("s")
+            await until(lambda: isinstance(app.screen, Confirm))
+            await pilot.press("y")
+            await until(lambda: is_(RunState.STOPPED) and "Resume" in shown_keys(app))
+            return app.known.run.history.progress.step
+
+        step = await stop()
+        await pilot.press("r")
+        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.progress.step > step)
+        assert await stop() > step

@@ -1,0 +1,133 @@
+"""A training drawn: its measures as it goes, beside another, and however it goes."""
+
+import json
+from dataclasses import replace
+
+from textual.widgets import OptionList
+
+from mbc_cli.tui.widgets.plots import Plots
+from mbc_cli.tui.widgets.run_picker import RunPicker
+from mbc_engine.events import CodesReset, QuantisationStarted, TrainFinished, TrainStopped
+from mbc_engine.work.lock import work_lock
+from mbc_engine.work.run_folder import EVENTS, LOCK
+from tests.cli.tui.conftest import shown_keys
+from tests.cli.tui.views.train.conftest import (
+    LARGE,
+    SMALL,
+    STARTED,
+    STEP,
+    VALIDATED,
+    chart,
+    drawing,
+    note,
+    opened,
+    steps,
+    title,
+    words,
+    write,
+)
+
+
+async def test_a_large_screen_shows_everything_at_once(places, until):
+    events = [STARTED, *steps(1, 30), QuantisationStarted(9, 20), CodesReset(12, 3), VALIDATED]
+    run = write(places.runs / "one", [*events, TrainStopped(30, 100)])
+    app = opened(places, run)
+    async with app.run_test(size=LARGE) as pilot:
+        await until(lambda: title(app, "loss") == "Loss  4")
+        assert len(app.query_one(Plots).in_sight) == 12
+        assert title(app, "answers") == "Answers, %  ● F1 25.0  ○ EM 12.5"
+        assert title(app, "source") == "Right source, %  25  ● val. 75.0"
+        await pilot.pause()
+        assert "┊" in drawing(chart(app, "loss"))
+        assert "▴" in drawing(chart(app, "dead"))
+        assert "▴" not in drawing(chart(app, "loss"))
+        facts = words(app, "#facts")
+        for fact in ("■ stopped", "30 of 100", "50 questions/s", "3 codes in 1 step", "F1 25.0, EM 12.5"):
+            assert fact in facts
+        await until(lambda: "■ stopped step 30 F1 25.0" in words(app, "#runs"))
+        assert shown_keys(app) >= {"Resume", "New"}
+        assert not shown_keys(app) & {"Pause", "Stop", "Compare", "Runs"}
+
+
+async def test_a_small_screen_shows_one_plot_and_turns_to_the_others(places, until):
+    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: title(app, "loss") == "Loss  4")
+        assert "✗ one interrupted step 30 of 100 (30%)" in words(app, "#brief")
+        plots = app.query_one(Plots)
+        seen = []
+        for key in ("right", "]", "left", "[", "["):
+            await pilot.press(key)
+            await pilot.pause()
+            seen.append([own.id for own in plots.in_sight])
+        assert seen == [["answers"], ["source"], ["answers"], ["loss"], ["speed"]]
+        await until(lambda: title(app, "speed") == "Questions a second  50")
+
+
+async def test_one_plot_can_be_seen_alone(places, until):
+    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=LARGE) as pilot:
+        await until(lambda: title(app, "rate") == "Learning rate  0.001")
+        plots = app.query_one(Plots)
+        await until(lambda: chart(app, "rate").size.height)
+        await pilot.click("#rate")
+        await until(lambda: [own.id for own in plots.in_sight] == ["rate"])
+        await pilot.press("z")
+        await until(lambda: len(plots.in_sight) == 12)
+
+
+async def test_it_moves_with_the_run_and_forgets_what_a_resumed_run_takes_back(places, until):
+    run = write(places.runs / "one", [STARTED, *steps(1, 10)])
+    app = opened(places, run)
+    async with app.run_test(size=SMALL):
+        with work_lock(run / LOCK):
+            await until(lambda: "▶ one training step 10 " in words(app, "#brief"))
+            write(run, steps(11, 12, loss=3.25))
+            await until(lambda: title(app, "loss") == "Loss  3.25")
+            (run / EVENTS).unlink()
+            write(run, [STARTED, *steps(1, 5, loss=2.5)])
+            await until(lambda: title(app, "loss") == "Loss  2.5")
+            assert "step 5 of 100" in words(app, "#brief")
+
+
+async def test_two_runs_are_told_apart_by_what_they_are_drawn_with(places, until):
+    write(places.runs / "other", [STARTED, *steps(1, 90, loss=1.0), VALIDATED, TrainFinished(90, 5.0, "model")])
+    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
+    async with app.run_test(size=LARGE) as pilot:
+        await until(lambda: "Compare" in shown_keys(app))
+        await pilot.press("c")
+        await until(lambda: isinstance(app.screen, RunPicker))
+        assert [option.id for option in app.screen.query_one(OptionList).options] == [str(places.runs / "other")]
+        await pilot.press("enter")
+        await until(lambda: note(app, "loss") == "other + 1")
+        await pilot.pause()
+        assert "+" in drawing(chart(app, "loss"))
+        assert "◆" in drawing(chart(app, "answers"))
+        assert "+ other" in words(app, "#runs")
+        assert "+ other: finished, best F1 25.0" in words(app, "#facts")
+        await pilot.press("c")
+        await until(lambda: "+" not in drawing(chart(app, "loss")))
+        assert app.known.other is None
+
+
+async def test_a_training_that_diverges_is_drawn_all_the_same(places, until):
+    worse = [replace(STEP, step=11, loss=1e30), replace(STEP, step=12, loss=float("nan"), perplexity=float("inf"))]
+    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 10), *worse]))
+    async with app.run_test(size=LARGE):
+        await until(lambda: title(app, "loss") == "Loss  nan")
+        await until(lambda: "e29" in drawing(chart(app, "loss")) or "e30" in drawing(chart(app, "loss")))
+        assert title(app, "perplexity") == "Perplexity of codes  inf"
+
+
+async def test_a_hundred_thousand_steps_are_shown_to_the_last(places, until):
+    lines = [json.dumps({"time": 0.0, **STARTED.to_json(), "total_steps": 100_000})]
+    step = json.dumps({"time": 1.0, **STEP.to_json()})
+    lines += [step.replace('"step": 1,', f'"step": {number},') for number in range(1, 100_000)]
+    lines.append(json.dumps({"time": 2.0, **replace(STEP, step=100_000, loss=0.765).to_json()}))
+    run = places.runs / "long"
+    run.mkdir(parents=True)
+    (run / EVENTS).write_text("".join(f"{line}\n" for line in lines))
+    app = opened(places, run)
+    async with app.run_test(size=LARGE):
+        await until(lambda: title(app, "loss") == "Loss  0.765")
+        assert "100,000 of 100,000" in words(app, "#facts")

@@ -1,0 +1,83 @@
+"""The table of many rows: what stands in it, its cursor and its marks."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from mbc_cli.tui.widgets.rows import Column, Row, Rows, middle
+from tests.cli.tui.widgets.conftest import HOSTILE, Alone, lines
+
+
+def table() -> Rows:
+    return Rows((Column("name"), Column("n", 3, is_number=True)), can_mark=True)
+
+
+def rows(names: Sequence[str]) -> list[Row]:
+    return [Row(name, (name, "7")) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "short"),
+    [
+        ("notes.txt", 9, "notes.txt"),
+        ("/home/ada/notes.txt", 10, "/ho…es.txt"),
+        ("abc", 1, "…"),
+        ("abc", 0, ""),
+        ("日本語日本語", 7, "日…本語"),
+    ],
+)
+def test_a_long_text_loses_its_middle(text: str, width: int, short: str) -> None:
+    assert middle(text, width) == short
+
+
+@given(st.text(max_size=40), st.integers(0, 30))
+def test_a_shortened_text_fits_and_keeps_both_ends(text: str, width: int) -> None:
+    short = middle(text, width)
+    assert cell_len(short) <= width
+    if short != text and width > 1:
+        assert any(text.startswith(short[:cut]) and text.endswith(short[cut + 1 :]) for cut in range(len(short)))
+
+
+async def test_columns_share_the_width_and_names_are_text() -> None:
+    app = Alone(table())
+    async with app.run_test(size=(24, 5)):
+        widget = app.query_one(Rows)
+        widget.show([Row(1, (HOSTILE, "12"))])
+        assert lines(widget)[:2] == ["   name                n", "▸  [red]␛…m<U+202E>b  12"]
+
+
+async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
+    app = Alone(table())
+    async with app.run_test(size=(24, 6)) as pilot:
+        widget = app.query_one(Rows)
+        widget.show(rows("abcdefgh"))
+        await pilot.press("down", "space", "down", "space")
+        assert (widget.key, widget.marked) == ("e", {"b", "d"})
+        widget.show(rows("xyabcefgh"))
+        assert (widget.key, widget.marked) == ("e", {"b"})
+        widget.show(rows("xyabcfgh"))
+        assert widget.key == "f"  # what has come in its place
+        widget.show(rows("x"))
+        assert widget.key == "x"
+        widget.show([])
+        assert (widget.key, widget.marked) == (None, set())
+        await pilot.press("down", "space", "end", "pagedown")
+        assert widget.key is None
+
+
+async def test_keys_and_clicks_move_the_cursor_and_keep_it_in_sight() -> None:
+    app = Alone(table())
+    async with app.run_test(size=(24, 6)) as pilot:
+        widget = app.query_one(Rows)
+        widget.show(rows([f"{number:03}" for number in range(100)]))
+        for key, name in [("end", "099"), ("pageup", "095"), ("up", "094"), ("home", "000"), ("pagedown", "004")]:
+            await pilot.press(key)
+            assert widget.key == name
+            assert any(line.startswith("▸") and name in line for line in lines(widget)[1:])
+        await pilot.click(Rows, offset=(5, 2))
+        assert lines(widget)[2].startswith("▸")
+        await pilot.click(Rows, offset=(0, 2))
+        assert widget.marked == {widget.key}

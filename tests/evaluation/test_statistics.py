@@ -1,0 +1,187 @@
+"""Intervals and tests by hand, by full enumeration, and by simulation."""
+
+import itertools
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.evaluation.statistics import Comparison, Interval, compare_pairs, interval
+
+answered = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.25, 0.5, 1.0])), min_size=1, max_size=20)
+
+
+def by_document(values: Sequence[float], documents: Sequence[int]) -> list[list[float]]:
+    return [
+        [value for value, own in zip(values, documents, strict=True) if own == document]
+        for document in dict.fromkeys(documents)
+    ]
+
+
+def all_means(values: Sequence[float], documents: Sequence[int]) -> list[float]:
+    """The means of all ordered draws of as many documents as there are, with replacement."""
+    groups = by_document(values, documents)
+    draws = [list(itertools.chain(*drawn)) for drawn in itertools.product(groups, repeat=len(groups))]
+    return sorted(sum(drawn) / len(drawn) for drawn in draws)
+
+
+def all_flips(first: Sequence[float], second: Sequence[float], documents: Sequence[int]) -> Fraction:
+    """The share of all 2^documents exchanges of the methods that leave as large a difference, in exact numbers."""
+    differences = [Fraction(one) - Fraction(other) for one, other in zip(first, second, strict=True)]
+    sums = [sum(group) for group in by_document(differences, documents)]  # type: ignore[arg-type]
+    signs = list(itertools.product((1, -1), repeat=len(sums)))
+    totals = [abs(sum(sign * own for sign, own in zip(row, sums, strict=True))) for row in signs]
+    return Fraction(sum(total >= abs(sum(sums)) for total in totals), len(signs))
+
+
+def compared(first, second, documents, **draws) -> Comparison:
+    (found,) = compare_pairs([(first, second)], documents, **draws)
+    return found
+
+
+def test_the_interval_holds_the_middle_of_all_means() -> None:
+    values, documents = [1, 1, 0, 0.5, 0, 0, 1], ["a", "a", "a", "b", "c", "c", "d"]
+    means = all_means(values, documents)  # 4^4 of them
+    found = interval(values, documents, resamples=200_000)
+    assert found.mean == 0.5
+    assert found.low == pytest.approx(means[int(0.025 * 256)], abs=0.03)
+    assert found.high == pytest.approx(means[int(0.975 * 256)], abs=0.03)
+
+
+def test_two_documents_by_hand() -> None:
+    """Drawn are both of one, both of the other, or one of each: 1/4, 1/4, 1/2."""
+    assert interval([1, 0, 0], ["long", "long", "short"]) == Interval(1 / 3, 0.0, 0.5)
+
+
+def test_one_document_says_nothing_of_others() -> None:
+    assert interval([1, 0, 0, 0], [5, 5, 5, 5]) == Interval(0.25, 0.25, 0.25)
+
+
+def test_questions_of_one_document_count_together() -> None:
+    """Ten copies of each question make nobody surer."""
+    values, documents = np.tile([0, 1, 1, 0, 1], 10), np.tile(np.arange(5), 10)
+    assert interval(values, documents) == interval([0, 1, 1, 0, 1], range(5))
+    alone = interval(values, np.arange(50))
+    assert alone.high - alone.low < 0.5 < interval(values, documents).high - interval(values, documents).low
+
+
+@given(answered, st.integers(0, 3))
+def test_an_interval_is_the_same_for_the_same_seed_in_whatever_order(
+    questions: list[tuple[int, float]], seed: int
+) -> None:
+    def of(rows: list[tuple[int, float]]) -> Interval:
+        return interval([value for _, value in rows], [document for document, _ in rows], resamples=50, seed=seed)
+
+    found, values = of(questions), [value for _, value in questions]
+    assert of(sorted(questions)) == found == of(questions)
+    assert found.mean == pytest.approx(np.mean(values))
+    assert min(values) <= found.low <= found.high <= max(values)
+
+
+def test_resamples_beyond_one_part_are_all_drawn() -> None:
+    """So many documents that a part holds one resample."""
+    documents = np.arange(1 << 20)
+    found = interval(documents % 2, documents, resamples=3)
+    assert found.mean == 0.5
+    assert 0.49 < found.low < found.high < 0.51
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Documents that are easy or hard as a whole, 40 of 1 to 9 questions: drawing questions would be too sure."""
+    rng = np.random.default_rng(1)
+    rounds, held, held_by_questions = 150, 0, 0
+    for _ in range(rounds):
+        documents = np.repeat(np.arange(40), rng.integers(1, 10, 40))
+        ease = rng.choice([0.1, 0.7], 40)  # 0.4 in the mean
+        values = rng.random(len(documents)) < ease[documents]
+        for each, name in ((documents, "documents"), (np.arange(len(documents)), "questions")):
+            found = interval(values, each, resamples=400)
+            if name == "documents":
+                held += found.low <= 0.4 <= found.high
+            else:
+                held_by_questions += found.low <= 0.4 <= found.high
+    assert held / rounds > 0.9
+    assert held_by_questions / rounds < 0.8
+
+
+def test_a_paired_test_by_hand() -> None:
+    """Sums of differences 1, 1, 2, so that only two of eight flips come to 4 or -4."""
+    found = compared([1, 1, 1, 1], [0, 0, 0, 0], ["a", "b", "c", "c"])
+    assert found.p_value == 2 / 8
+    assert found.difference == Interval(1.0, 1.0, 1.0)
+
+
+def test_several_pairs_are_each_what_it_is_alone() -> None:
+    """One with few documents that differ, whose flips are all gone through, among others whose are drawn."""
+    rng = np.random.default_rng(4)
+    documents, second = rng.integers(0, 30, 90), rng.integers(0, 2, 90)
+    few = np.where(documents < 4, 1, second)
+    pairs = [(rng.integers(0, 2, 90), second), (few, second), (rng.random(90), second)]
+    found = compare_pairs(pairs, documents, resamples=500, seed=3)
+    for one, pair in zip(found, pairs, strict=True):
+        alone = compared(*pair, documents, resamples=500, seed=3)
+        assert one.p_value == alone.p_value
+        values = (one.difference.mean, one.difference.low, one.difference.high)
+        assert values == pytest.approx((alone.difference.mean, alone.difference.low, alone.difference.high))
+    assert compare_pairs([], documents) == []
+
+
+def test_questions_of_one_document_are_flipped_together() -> None:
+    first, second = [1.0] * 12, [0.0] * 12
+    assert compared(first, second, [0] * 12).p_value == 1
+    assert compared(first, second, [0, 1] * 6).p_value == 1 / 2
+    assert compared(first, second, range(12)).p_value == 2 / 2**12
+
+
+def test_like_methods_do_not_differ() -> None:
+    assert compared([1, 0, 1], [1, 0, 1], [0, 1, 2]) == Comparison(Interval(0.0, 0.0, 0.0), 1.0)
+    assert compared([1, 0], [0, 1], [0, 0]).p_value == 1  # one document, on which they are as good
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), *[st.sampled_from([0.0, 1 / 3, 0.4, 2 / 3, 1.0])] * 2), min_size=1))
+def test_few_documents_are_flipped_in_all_ways(questions: list[tuple[int, float, float]]) -> None:
+    documents, first, second = zip(*questions, strict=True)
+    found = compared(first, second, documents, resamples=200)
+    # Thirds are no exact floats: ties are of sixtieths.
+    first, second = ([Fraction(round(value * 15), 15) for value in each] for each in (first, second))
+    assert found.p_value == all_flips(first, second, documents)
+    assert compared(second, first, documents, resamples=200).p_value == found.p_value
+
+
+def test_many_documents_are_flipped_at_random() -> None:
+    """14 documents that differ have more flips than are drawn; what is drawn comes near all of them. Of these, every
+    eighth is exactly as large as what was found."""
+    first, second = [1] * 10 + [0] * 4, [0] * 10 + [1] * 4
+    exact = compared(first, second, range(14), resamples=1 << 14).p_value
+    assert exact == all_flips(first, second, range(14)) == 2 * (1001 + 364 + 91 + 14 + 1) / 2**14
+    drawn = [compared(first, second, range(14), resamples=5000, seed=seed).p_value for seed in range(3)]
+    assert exact not in drawn
+    assert drawn == pytest.approx([exact] * 3, abs=0.025)
+
+
+def test_a_drawn_p_value_is_never_0() -> None:
+    found = compared([1.0] * 50, [0.0] * 50, range(50), resamples=999)
+    assert found.p_value == 1 / 1000
+
+
+def test_p_values_of_like_methods_are_spread_evenly() -> None:
+    """Two methods that differ by chance alone are told apart at 5% in about one round of twenty, although a document
+    that one method happens to know well has three questions."""
+    rng = np.random.default_rng(3)
+    documents = np.repeat(np.arange(30), 3)
+    found = []
+    for seed in range(300):
+        first, second = rng.random((2, 30))[:, documents] + rng.random((2, 90))
+        found.append(compared(first, second, documents, resamples=200, seed=seed).p_value)
+    assert 0.02 < np.mean(np.array(found) <= 0.05) < 0.08
+    assert 0.43 < np.mean(np.array(found) <= 0.5) < 0.57
+
+
+def test_values_and_questions_are_as_many() -> None:
+    with pytest.raises(ValueError, match="2 values of 3 questions"):
+        interval([1, 0], [1, 2, 3])
+    with pytest.raises(ValueError, match="0 values"):
+        interval([], [])

@@ -1,0 +1,50 @@
+"""Variants of a preset differ from it in what they are about, and in nothing else."""
+
+from typing import Any
+
+import pytest
+
+from mbc_engine.config import load_preset, parse_config, preset_names
+from mbc_engine.experiments.variants import mac_of, without_reset
+from mbc_engine.model_folder import CONFIG, packaged_model
+
+
+def changed(one: dict[str, Any], other: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """What other settings have in place of these, by path."""
+    found: dict[str, Any] = {}
+    for key, value in one.items():
+        if isinstance(value, dict) and isinstance(other[key], dict):
+            found |= changed(value, other[key], f"{path}{key}.")
+        elif value != other[key]:
+            found[f"{path}{key}"] = other[key]
+    return found
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_mac_is_the_preset_without_codes_and_kv_lora(name: str) -> None:
+    config = load_preset(name)
+    found = changed(config.model_dump(), mac_of(config).model_dump())
+    assert found.pop("training.quantise_from", 0.0) == 0.0
+    assert found == {"model.quantised": False, "model.lora.layers": 0}
+
+
+def test_mac_does_not_take_over_how_sure_of_its_answers_another_model_was() -> None:
+    calibrated = parse_config((packaged_model("mini") / CONFIG).read_text(), "mini")
+    assert calibrated.model.confidence is not None
+    assert mac_of(calibrated).model.confidence is None
+
+
+@pytest.mark.parametrize("variant", [mac_of, without_reset])
+def test_a_variant_is_a_config_that_can_be_written_and_read(variant: Any) -> None:
+    config = variant(load_preset("mini"))
+    assert parse_config(config.to_toml(), "variant") == config
+
+
+def test_without_reset_only_the_reset_is_missing() -> None:
+    config = load_preset("distilgpt2")
+    assert changed(config.model_dump(), without_reset(config).model_dump()) == {"training.reset_codes": False}
+
+
+def test_residual_codes_do_not_matter_where_there_are_none() -> None:
+    config = load_preset("mini", ["model.quantised=false", "model.read=flat"])
+    assert config.model.codebook.levels == 2

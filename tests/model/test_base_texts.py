@@ -1,0 +1,157 @@
+"""What the base LM is given: questions, passages, targets and pieces of texts as tokens."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import processors
+from transformers import AutoTokenizer
+
+from mbc_engine.errors import ConfigError
+from mbc_engine.model.base import BaseLM, load_base
+from tests.model.conftest import QUESTIONS, ids_of, prefix_for
+
+
+def test_a_question_is_cut_after_its_window(base: BaseLM) -> None:
+    prefix = prefix_for(base, 1)
+    window = len(ids_of(base, "Who moved"))
+    assert base.generate(prefix, ["Who moved to Bergen?"], window=window) == base.generate(prefix, ["Who moved"])
+
+
+def test_an_empty_question_is_one_end_token(base: BaseLM, prompts: Any) -> None:
+    end = base.tokenizer.eos_token_id
+    assert prompts(base, prefix_for(base, 2), ["", "Who?"], max_new_tokens=3) == [[end], ids_of(base, "Who?")]
+    assert base.asked(["", "Who?"], ["x", "x"], question_window=9, answer_window=2).mask.sum(1).tolist() == [
+        3,
+        len(ids_of(base, "Who?")) + 2,
+    ]
+
+
+@pytest.fixture(params=["<begin> $A", "<mask> <begin> $A <end>"])
+def begun(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> BaseLM:
+    """A base LM whose tokenizer begins texts with BOS, or as GLM's does with two tokens of its own."""
+    shutil.copytree(tiny.bases["llama"], tmp_path / "begun")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "begun")
+    tokenizer.add_special_tokens({"bos_token": "Q"})  # any token that the vocabulary has
+    special = [("<begin>", tokenizer.bos_token_id), ("<mask>", 7), ("<end>", tokenizer.eos_token_id)]
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=request.param, special_tokens=special
+    )
+    tokenizer.save_pretrained(tmp_path / "begun")
+    return load_base(str(tmp_path / "begun"))
+
+
+def test_texts_begin_as_the_tokenizer_begins_them(begun: BaseLM, prompts: Any) -> None:
+    begin, end, line = [begun.tokenizer.bos_token_id], begun.tokenizer.eos_token_id, ids_of(begun, "\n")
+    if begun.tokenizer("")["input_ids"] != begin:
+        begin = [7, *begin]
+    assert begun.tokenizer("Ada?")["input_ids"][: -1 if begin[1:] else None] == [*begin, *ids_of(begun, "Ada?")]
+    passages = ["Ada moved.", "", "x"]
+    assert prompts(begun, prefix_for(begun, 3), ["Ada?", "Who?", ""], passages=passages, max_new_tokens=2) == [
+        [*begin, *ids_of(begun, "Ada moved."), *line, *ids_of(begun, "Ada?")],
+        [*begin, *ids_of(begun, "Who?")],
+        [*begin, *ids_of(begun, "x"), *line],
+    ]
+    texts = begun.asked(["Ada?"], ["Delft"], question_window=1, answer_window=9)
+    assert texts.ids[0].tolist() == [*begin, *ids_of(begun, "Ada?")[:1], *ids_of(begun, " Delft"), end]
+    assert begun.written(["Ada?"], window=9).ids[0].tolist() == [*begin, *ids_of(begun, "Ada?")]
+
+
+def test_an_end_token_that_is_written_out_is_text(base: BaseLM, prompts: Any) -> None:
+    end = base.tokenizer.eos_token
+    (ids,) = prompts(base, prefix_for(base, 1), [f"Who {end} moved?"], passages=[f"Ada moved.{end}"], max_new_tokens=1)
+    assert base.tokenizer.eos_token_id not in ids
+    assert base.tokenizer.decode(ids).count(end) == 2
+
+
+def test_a_passage_stands_on_the_line_before_its_question(base: BaseLM, prompts: Any) -> None:
+    passages = ["Ada moved to Bergen.", "", "x"]
+    seen = prompts(base, prefix_for(base, 3), QUESTIONS[:3], passages=passages)
+    line_end = ids_of(base, "\n")
+    assert seen == [
+        ids_of(base, passages[0]) + line_end + ids_of(base, QUESTIONS[0]),
+        ids_of(base, QUESTIONS[1]),
+        ids_of(base, "x") + line_end + ids_of(base, "x"),
+    ]
+
+
+def test_a_passage_is_cut_where_the_context_is_full_and_its_question_is_not(every_base: BaseLM, prompts: Any) -> None:
+    base, passage = every_base, "Ada moved to Bergen in the spring. " * 9
+    most, slides = 5, getattr(every_base.model.config, "sliding_window", None)
+    assert base.context == (slides or base.model.config.max_position_embeddings)
+    (seen,) = prompts(base, prefix_for(base, 1), QUESTIONS[1:2], passages=[passage * 9], max_new_tokens=most)
+    question = ids_of(base, "\n") + ids_of(base, QUESTIONS[1])
+    room = base.context - 3 - most - len(question)
+    assert seen == ids_of(base, passage * 9)[:room] + question
+
+
+def test_a_question_that_leaves_no_room_for_its_answer_is_refused(base: BaseLM) -> None:
+    with pytest.raises(ConfigError, match=r"do not fit the base LM's context of 160\.") as caught:
+        base.generate(prefix_for(base, 1), ["Who?"], max_new_tokens=158 - len(ids_of(base, "Who?")))
+    assert caught.value.hint
+
+
+def test_each_question_has_a_passage_or_none(base: BaseLM) -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        base.generate(prefix_for(base, 2), QUESTIONS[:2], passages=["x"])
+
+
+def test_targets_are_the_answer_and_the_end_never_the_question(base: BaseLM) -> None:
+    end = base.tokenizer.eos_token_id
+    texts = base.asked(["Ada?", "Who moved?"], ["Delft", "Delft in the spring"], question_window=9, answer_window=9)
+    width = texts.target_mask.shape[1]
+    for row, (question, answer) in enumerate([("Ada?", " Delft"), ("Who moved?", " Delft in the spring")]):
+        wanted = texts.ids[row, -width:][texts.target_mask[row].bool()].tolist()
+        assert wanted == [*ids_of(base, answer), end]
+        assert texts.ids[row][texts.mask[row].bool()].tolist() == ids_of(base, question) + wanted
+    assert texts.target_mask[:, 0].tolist() == [1, 1]
+
+
+def test_an_answer_longer_than_its_window_is_cut_and_still_ends(base: BaseLM) -> None:
+    texts = base.asked(["Ada?"], ["Delft in the spring"], question_window=9, answer_window=4)
+    assert texts.ids[0, -4:].tolist() == [*ids_of(base, " Delft in the spring")[:3], base.tokenizer.eos_token_id]
+
+
+def test_questions_for_training_are_those_of_inference(base: BaseLM, prompts: Any) -> None:
+    passages = ["Ada moved to Bergen.", "", "Hugo moved to Haifa in the spring. " * 30, "x"]
+    assert len(ids_of(base, passages[2])) > base.context
+    at_inference = prompts(base, base.no_prefix(4), QUESTIONS, passages=passages, max_new_tokens=16)
+    texts = base.asked(QUESTIONS, ["Delft"] * 4, passages=passages, question_window=128, answer_window=16)
+    width = texts.target_mask.shape[1]
+    given = [ids[:-width][mask[:-width].bool()].tolist() for ids, mask in zip(texts.ids, texts.mask, strict=True)]
+    assert given == at_inference
+    assert max(map(len, at_inference)) == base.context - 16
+
+
+def test_pieces_are_the_text_in_order_and_equally_long(base: BaseLM) -> None:
+    text = "Ada moved to Bergen in the spring. Zoë met 東京 § Hugo.\n\nWho moved?"
+    whole = ids_of(base, text)
+    for window in (1, 3, 7, len(whole) - 1, len(whole), 500):
+        pieces = base.pieces(text, window)
+        assert [token for piece in pieces for token in piece.ids] == whole
+        lengths = [len(piece.ids) for piece in pieces]
+        assert max(lengths) <= window and max(lengths) - min(lengths) <= 1
+        assert len(pieces) == -(-len(whole) // window)
+    assert base.pieces("", 8) == []
+
+
+def test_a_piece_knows_where_its_tokens_lie(base: BaseLM) -> None:
+    text = "Ada moved to Bergen in the spring."
+    for piece in base.pieces(text, 4):
+        assert piece.text in text
+        assert [piece.text[start:end] for start, end in piece.spans] == [base.tokenizer.decode(id) for id in piece.ids]
+    assert "".join(piece.text for piece in base.pieces(text, 4)) == text
+
+
+def test_a_character_of_several_tokens_belongs_to_each(base: BaseLM) -> None:
+    (piece,) = base.pieces("a東", 9)
+    assert len(piece.ids) == 4
+    assert piece.spans[1:] == ((1, 2),) * 3
+
+
+def test_a_piece_fits_the_context(base: BaseLM) -> None:
+    pieces = base.pieces("Ada moved. " * 200, 10_000)
+    assert max(len(piece.ids) for piece in pieces) < base.context
+    assert base.piece_loss(pieces[0], torch.ones(len(pieces[0].ids))).isfinite()

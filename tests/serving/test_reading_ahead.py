@@ -1,0 +1,32 @@
+"""Processes that read files: one that dies costs its file, and is replaced."""
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+from mbc_engine import open_bank
+from mbc_engine.documents import Skipped
+from mbc_engine.serving.reading import Chunked, FileRead
+from mbc_engine.serving.reading_ahead import read_all
+
+
+def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    large = folder / "0.jsonl"  # more rows than are read ahead, so that it is in work when its process dies
+    large.write_text("\n".join(json.dumps({"text": f"Row {number}."}) for number in range(5000)))
+    files = [large, *sorted(folder.glob("*.txt"))]
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        items = read_all(files, bank, model.documents.chunker, workers=1)
+        first = next(items)
+        (process,) = multiprocessing.active_children()
+        process.kill()
+        rest = list(items)
+    assert isinstance(first, Chunked)
+    assert [item for item in rest if isinstance(item, Skipped)] == [
+        Skipped(str(large), "ended the process that read it")
+    ]
+    names = [Path(item.record.source).name for item in rest if isinstance(item, Chunked)]
+    assert names[-4:] == ["0.txt", "1.txt", "2.txt", "3.txt"]
+    assert sum(isinstance(item, FileRead) for item in rest) == 5
+    assert not any(item.lost for item in rest if isinstance(item, FileRead))

@@ -1,0 +1,266 @@
+"""A training that was killed, stopped or paused goes on to the same bits."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import SafetensorError
+
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.errors import ConfigError
+from mbc_engine.events import (
+    CheckpointSaved,
+    CodesReset,
+    Event,
+    QuantisationStarted,
+    StatesCached,
+    TrainFinished,
+    TrainPaused,
+    TrainResumed,
+    TrainStarted,
+    TrainStep,
+    TrainStopped,
+)
+from mbc_engine.training import trainer
+from mbc_engine.work.event_log import read_events
+from mbc_engine.work.run_folder import Request, clear_request, is_at_work, make_request, request_in
+from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
+
+# Two epochs of five steps with everything that changes on the way: quantisation begins, codes die, parts accumulate.
+EVERYTHING = [
+    *ROUTED,
+    "model.centring=true",
+    "model.lora.dropout=0.2",
+    "model.codebook.dead_threshold=0.3",
+    "training.quantise_from=0.3",
+    "training.accumulate=2",
+    "training.backprop_dropout=0.5",
+    "training.bank_documents=2",
+]
+
+
+def steady(events: list[Event]) -> list[Event]:
+    """What must be the same in every run: without paths, clocks, starts and snapshots."""
+    passing = (TrainStarted, CheckpointSaved, StatesCached, TrainPaused, TrainResumed, TrainStopped)
+    kept = [event for event in events if not isinstance(event, passing)]
+    return [
+        replace(event, examples_per_second=0.0)
+        if isinstance(event, TrainStep)
+        else replace(event, seconds=0.0, model="")
+        if isinstance(event, TrainFinished)
+        else event
+        for event in kept
+    ]
+
+
+def same_outcome(one: Path, other: Path) -> None:
+    for file in ("snapshot.safetensors", "model/model.safetensors", "model/adapter/adapter_model.safetensors"):
+        here, there = tensors(one / file), tensors(other / file)
+        assert here.keys() == there.keys()
+        different = [name for name, value in here.items() if not torch.equal(value, there[name])]
+        assert not different, file
+    logs = [steady(list(read_events(run / "events.jsonl"))) for run in (one, other)]
+    assert logs[0] == logs[1]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from types import SimpleNamespace
+import torch
+torch.set_num_threads(1)
+from mbc_engine.config import parse_config
+from mbc_engine.datasets.example import QAExample
+from mbc_engine.events import TrainStep
+from mbc_engine.training import trainer
+
+folder = Path(sys.argv[1])
+config = parse_config((folder / "config.toml").read_text(), "config")
+rows = [line.split("\\t") for line in (folder / "examples.tsv").read_text().splitlines()]
+examples = [QAExample(name, text, question, (answer,)) for name, text, question, answer in rows]
+ticks = iter(range(0, 10**9, 1000))
+trainer.time = SimpleNamespace(monotonic=lambda: next(ticks))  # every step is due for a snapshot
+for event in trainer.train(config, examples, examples[:3], folder / "killed", cache=folder / "cache"):
+    if isinstance(event, TrainStep) and event.step == 8:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_run_resumes_to_the_same_bits(
+    tiny: Any, tmp_path: Path, start: Runner, examples: Callable[[int], list[QAExample]]
+) -> None:
+    config = tiny.config("gpt2", "bert", *EVERYTHING)
+    whole = start(config, "whole")
+    (tmp_path / "config.toml").write_text(config.to_toml())
+    rows = ["\t".join((e.id, e.text, e.question, e.answers[0])) for e in examples(20)]
+    (tmp_path / "examples.tsv").write_text("\n".join(rows))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], env=environment, capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    before = list(read_events(tmp_path / "killed" / "events.jsonl"))
+    # The snapshot is of step 7, in the middle of an epoch; a step more was done and is lost.
+    assert (of(TrainStep, before)[-1].step, of(CheckpointSaved, before)[-1].step) == (8, 7)
+
+    resumed = start(config, "killed", resume=True)
+    assert of(TrainStarted, resumed)[0].step == 7
+    assert steady(whole)[-len(steady(resumed)) :] == steady(resumed)
+    same_outcome(tmp_path / "whole", tmp_path / "killed")
+    assert of(CodesReset, whole)
+    assert [event.step for event in of(QuantisationStarted, whole)] == [3]
+
+
+@pytest.mark.parametrize("step", [1, 5, 7, 10], ids=["first", "an epoch's last", "in the middle", "the very last"])
+@pytest.mark.parametrize("encoder", ["bert", "t5"])
+def test_a_stopped_run_resumes_to_the_same_bits(
+    tiny: Any, tmp_path: Path, start: Runner, step: int, encoder: str
+) -> None:
+    config = tiny.config("llama", encoder, *EVERYTHING, *(FROZEN if step == 7 else []))
+    start(config, "whole")
+    stop = threading.Event()
+
+    def at(event: Event) -> bool:
+        if isinstance(event, TrainStep) and event.step == step:
+            stop.set()
+        return False
+
+    first = start(config, "stopped", stop=stop, until=at)
+    if step < 10:
+        assert first[-1] == TrainStopped(step, 10)
+        assert isinstance(first[-2], CheckpointSaved)
+    start(config, "stopped", resume=True)
+    same_outcome(tmp_path / "whole", tmp_path / "stopped")
+
+
+@pytest.mark.parametrize("step", [1, 5, 7], ids=["first", "an epoch's last", "in the middle"])
+def test_a_paused_run_goes_on_to_the_same_bits(
+    tiny: Any, tmp_path: Path, start: Runner, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny.config("gpt2", "bert", *EVERYTHING)
+    start(config, "whole")
+    run, naps = tmp_path / "paused", []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            clear_request(run)
+
+    monkeypatch.setattr(trainer.time, "sleep", nap)
+
+    def at(event: Event) -> bool:
+        if isinstance(event, TrainStep) and event.step == step:
+            make_request(run, Request.PAUSE)
+        return False
+
+    events = start(config, "paused", until=at)
+    names = [type(event).__name__ for event in events]
+    place = names.index("TrainPaused")
+    assert names[place - 1 : place + 2] == ["CheckpointSaved", "TrainPaused", "TrainResumed"]
+    assert events[place : place + 2] == [TrainPaused(step, 10), TrainResumed(step, 10)]
+    assert len(naps) == 3
+    same_outcome(tmp_path / "whole", run)
+
+
+def test_a_pause_may_end_in_a_stop(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    config, run = tiny.config("gpt2", "bert", *EVERYTHING), tmp_path / "run"
+    start(config, "whole")
+
+    def at(event: Event) -> bool:
+        if isinstance(event, TrainStep) and event.step == 2:
+            make_request(run, Request.PAUSE)
+        if isinstance(event, TrainPaused):
+            assert is_at_work(run)
+            make_request(run, Request.STOP)
+        return False
+
+    events = start(config, "run", until=at)
+    assert events[-2:] == [TrainPaused(2, 10), TrainStopped(2, 10)]
+    assert (request_in(run), is_at_work(run)) == (None, False)
+    start(config, "run", resume=True)
+    same_outcome(tmp_path / "whole", run)
+
+
+@pytest.mark.parametrize("step", [2, 5], ids=["in the middle", "an epoch's last"])
+def test_a_run_stops_on_request(tiny: Any, tmp_path: Path, start: Runner, step: int) -> None:
+    def at(event: Event) -> bool:
+        if isinstance(event, TrainStep) and event.step == step:
+            make_request(tmp_path / "run", Request.STOP)
+        return False
+
+    events = start(tiny.config(), "run", until=at)
+    assert isinstance(events[-2], CheckpointSaved)
+    assert events[-1] == TrainStopped(step, 10)
+
+
+def test_a_run_stops_on_request_while_texts_are_read(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    def at(event: Event) -> bool:
+        if isinstance(event, StatesCached):
+            make_request(tmp_path / "run", Request.STOP)
+        return False
+
+    events = start(tiny.config("gpt2", "bert", *FROZEN), "run", until=at)
+    assert events == [StatesCached(20, 20), TrainStopped(0, 10)]
+
+
+def test_what_was_asked_of_an_earlier_process_is_over(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    (tmp_path / "run").mkdir()
+    make_request(tmp_path / "run", Request.STOP)
+    assert isinstance(start(tiny.config(), "run")[-1], TrainFinished)
+
+
+def test_an_abandoned_run_without_snapshot_starts_over(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    config = tiny.config()
+    start(config, "whole")
+    start(config, "left", until=lambda event: isinstance(event, TrainStep) and event.step == 2)
+    again = start(config, "left", resume=True)
+    assert of(TrainStarted, again)[0].step == 0
+    same_outcome(tmp_path / "whole", tmp_path / "left")
+    assert [event.step for event in of(TrainStep, list(read_events(tmp_path / "left" / "events.jsonl")))] == [
+        *range(1, 11)
+    ]
+
+
+def test_every_snapshot_is_taken_in_time(
+    tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: next(clock))
+    events = start(tiny.config(), "run")
+    assert [event.step for event in of(CheckpointSaved, events)] == [*range(1, 11)]
+
+
+def test_a_finished_run_has_nothing_left_to_do(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    start(tiny.config(), "run")
+    again = start(tiny.config(), "run", resume=True)
+    assert [type(event) for event in again] == [TrainStarted, TrainFinished]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("File too large")])
+def test_a_full_disk_is_told_and_the_run_goes_on_from_its_snapshot(
+    tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def full(tensors: Any, path: Path, notes: Any) -> None:
+        path.write_bytes(b"half")
+        raise error
+
+    config = tiny.config("gpt2", "bert")
+    start(config, "run", until=lambda event: isinstance(event, CheckpointSaved))
+    before = (tmp_path / "run" / "snapshot.safetensors").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("mbc_engine.model.tensor_file.save_file", full)
+        with pytest.raises(ConfigError, match="cannot read or write its files") as caught:
+            start(config, "run", resume=True)
+    assert str(error) in caught.value.message
+    assert (tmp_path / "run" / "snapshot.safetensors").read_bytes() == before
+    assert not (tmp_path / "run" / "snapshot.partial").exists()
+    assert not is_at_work(tmp_path / "run")
+    assert isinstance(start(config, "run", resume=True)[-1], TrainFinished)

@@ -1,0 +1,131 @@
+"""What a training and whoever watches it tell each other by files."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mbc_engine.events import CodesReset, TrainFinished, TrainPaused, TrainStarted, TrainStopped
+from mbc_engine.work.event_log import EventLog
+from mbc_engine.work.followed_run import FollowedRun
+from mbc_engine.work.lock import work_lock
+from mbc_engine.work.run_folder import (
+    EVENTS,
+    LOCK,
+    Request,
+    clear_request,
+    is_at_work,
+    make_request,
+    read_usage,
+    request_in,
+    runs_in,
+    write_usage,
+)
+from mbc_engine.work.run_history import RunState
+
+
+def test_a_request_holds_until_it_is_replaced_or_cleared(tmp_path: Path) -> None:
+    assert request_in(tmp_path) is None
+    make_request(tmp_path, Request.PAUSE)
+    assert request_in(tmp_path) is Request.PAUSE
+    make_request(tmp_path, Request.STOP)
+    assert request_in(tmp_path) is Request.STOP
+    clear_request(tmp_path)
+    clear_request(tmp_path)
+    assert request_in(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"dance", b"\xff"])
+def test_a_request_that_is_none_is_passed_over(tmp_path: Path, content: bytes) -> None:
+    make_request(tmp_path, Request.PAUSE)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content)
+    assert request_in(tmp_path) is None
+
+
+def test_a_training_is_at_work_as_long_as_it_holds_the_lock(tmp_path: Path) -> None:
+    assert not is_at_work(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with work_lock(tmp_path / LOCK):
+        assert is_at_work(tmp_path)
+        assert is_at_work(tmp_path)
+    assert not is_at_work(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "file/lock"], ids=["too long", "in a file"])
+def test_nobody_is_at_work_where_nobody_can_be(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    assert not is_at_work(tmp_path / name)
+
+
+def test_usage_of_another_shape_is_none(tmp_path: Path) -> None:
+    write_usage(tmp_path, np.zeros(4, np.float32), 0)
+    assert read_usage(tmp_path) is None
+
+
+def test_usage_comes_back_as_it_was(tmp_path: Path) -> None:
+    assert read_usage(tmp_path) is None
+    usage = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    write_usage(tmp_path, usage, 7)
+    read = read_usage(tmp_path)
+    assert read is not None
+    assert read.dtype == np.float32
+    np.testing.assert_array_equal(read, usage)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x02\0\0\0\0\0\0\0{}", b"nonsense"])
+def test_damaged_usage_is_none(tmp_path: Path, content: bytes) -> None:
+    write_usage(tmp_path, np.zeros((1, 1, 2), np.float32), 0)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content)
+    assert read_usage(tmp_path) is None
+
+
+def test_training_goes_on_where_usage_cannot_be_written(tmp_path: Path) -> None:
+    write_usage(tmp_path / "nowhere", np.zeros((1, 1, 2), np.float32), 0)
+
+
+def test_runs_are_folders_with_a_log_the_last_changed_first(tmp_path: Path) -> None:
+    for name, changed in (("b", 200), ("a", 200), ("old", 100), ("new", 300)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / EVENTS).touch()
+        os.utime(tmp_path / name / EVENTS, (changed, changed))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "file").touch()
+    assert [run.name for run in runs_in(tmp_path)] == ["new", "a", "b", "old"]
+    assert runs_in(tmp_path / "nowhere") == []
+
+
+def test_a_run_whose_training_has_gone_without_an_end_is_interrupted(tmp_path: Path) -> None:
+    run = FollowedRun(tmp_path)
+    assert run.state is RunState.INTERRUPTED
+    log = EventLog(tmp_path / EVENTS)
+    with work_lock(tmp_path / LOCK):
+        assert run.state is RunState.PREPARING
+        log.append(TrainStarted(0, 2, 1, 1, 1))
+        assert len(run.update().events) == 1
+        assert run.state is RunState.TRAINING
+        log.append(TrainPaused(1, 2))
+        run.update()
+        assert run.state is RunState.PAUSED
+    assert run.state is RunState.INTERRUPTED
+    for end, state in ((TrainStopped(1, 2), RunState.STOPPED), (TrainFinished(2, 1.0, "m"), RunState.FINISHED)):
+        log.append(end)
+        run.update()
+        assert run.state is state
+    log.close()
+
+
+def test_a_run_whose_log_is_cut_back_has_another_history(tmp_path: Path) -> None:
+    log, run = EventLog(tmp_path / EVENTS), FollowedRun(tmp_path)
+    log.append(CodesReset(0, 1))
+    position = log.position()
+    log.append(CodesReset(1, 2))
+    run.update()
+    before = run.history
+    log.rewind(position)
+    run.update()
+    log.close()
+    assert (before.codes_reset, run.history.codes_reset) == (3, 1)

@@ -1,0 +1,165 @@
+"""A training folded from its events: curves, thinned by hand, and what is made of the times."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbc_engine.events import (
+    CheckpointSaved,
+    CodesReset,
+    Event,
+    QuantisationStarted,
+    StatesCached,
+    TrainFinished,
+    TrainPaused,
+    TrainResumed,
+    TrainStarted,
+    TrainStep,
+    TrainStopped,
+    Validated,
+)
+from mbc_engine.work.event_log import Stamped
+from mbc_engine.work.run_history import CURVES, RunHistory, RunState, StepProgress
+
+STARTED = TrainStarted(0, 40, 100, 50, 999)
+FIRST = TrainStep(1, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
+
+
+def step(number: int, **fields: float | None) -> TrainStep:
+    return replace(FIRST, step=number, **fields)  # type: ignore[arg-type]
+
+
+def history(*events: Event | tuple[float, Event]) -> RunHistory:
+    """Of events at times, or a second apart."""
+    made = RunHistory()
+    made.add(
+        Stamped(*event) if isinstance(event, tuple) else Stamped(second, event) for second, event in enumerate(events)
+    )
+    return made
+
+
+def test_a_training_is_told() -> None:
+    best, worse = Validated(2, 0, 3, 3, 50.0, 60.0, 70.0, True), Validated(3, 1, 3, 3, 50.0, 59.0, 70.0, False)
+    told = history(
+        StatesCached(50, 50),
+        STARTED,
+        CodesReset(0, 7),
+        FIRST,
+        QuantisationStarted(1, 50),
+        CodesReset(1, 2),
+        step(2),
+        best,
+        CheckpointSaved(2, "s"),
+        step(3, examples_per_second=25.5),
+        worse,
+        CheckpointSaved(3, "s"),
+    )
+    assert (told.started, told.cached, told.latest) == (
+        STARTED,
+        StatesCached(50, 50),
+        step(3, examples_per_second=25.5),
+    )
+    assert (told.validations, told.best) == ([best, worse], best)
+    assert (told.resets, told.codes_reset) == ([CodesReset(0, 7), CodesReset(1, 2)], 9)
+    assert (told.quantised, told.checkpoints) == (QuantisationStarted(1, 50), [2, 3])
+    assert (told.progress, told.last_time) == (StepProgress(3, 40), 11.0)
+    assert told.throughput == pytest.approx((12.5 + 12.5 + 25.5) / 3)
+
+
+def test_of_nothing_nothing_is_known() -> None:
+    told = history()
+    assert (told.state, told.progress, told.last_time) == (RunState.PREPARING, StepProgress(0, 0), None)
+    assert (told.throughput, told.seconds_left) == (None, None)
+    assert len(told.series("loss", 10).steps) == 0
+
+
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        ([StatesCached(1, 2)], RunState.PREPARING),
+        ([StatesCached(1, 2), TrainStopped(0, 40)], RunState.STOPPED),
+        ([STARTED], RunState.TRAINING),
+        ([STARTED, FIRST, TrainPaused(1, 40)], RunState.PAUSED),
+        ([STARTED, FIRST, TrainPaused(1, 40), TrainResumed(1, 40)], RunState.TRAINING),
+        ([STARTED, FIRST, TrainPaused(1, 40), TrainStopped(1, 40)], RunState.STOPPED),
+        ([STARTED, FIRST, TrainFinished(40, 1.0, "m")], RunState.FINISHED),
+    ],
+)
+def test_the_state_is_that_of_the_last_event(events: list[Event], state: RunState) -> None:
+    assert history(*events).state is state
+
+
+def test_a_resumed_training_goes_on_where_it_began() -> None:
+    assert history(TrainStarted(7, 40, 100, 50, 999)).progress == StepProgress(7, 40)
+
+
+def test_the_time_left_is_told_by_the_median_step() -> None:
+    """Steps after 2, 3, 2 and, with a validation, 60 seconds: the median is 2.5, and 35 steps are left."""
+    times = (10.0, 12.0, 15.0, 17.0, 77.0)
+    steps = [(time, step(number)) for number, time in enumerate(times, 1)]
+    assert history((0.0, STARTED), *steps).seconds_left == 35 * 2.5
+    assert history((0.0, STARTED), *steps, (99.0, TrainFinished(40, 99.0, "m"))).seconds_left == 0.0
+    assert history((0.0, STARTED), steps[0]).seconds_left is None
+
+
+def test_only_the_last_steps_tell_the_time_left() -> None:
+    slow = [(10.0 * number, step(number)) for number in range(60)]
+    quick = [(590.0 + number, step(60 + number)) for number in range(1, 41)]
+    assert history((0.0, replace(STARTED, total_steps=110)), *slow, *quick).seconds_left == 10 * 1.0
+
+
+def test_every_field_of_a_step_makes_a_curve() -> None:
+    told = history(STARTED, FIRST, step(2, route_accuracy=0.5))
+    for name in CURVES:
+        series = told.series(name, 2)
+        assert series.steps.tolist() == [1.0, 2.0]
+        if name == "route_accuracy":
+            assert math.isnan(series.values[0])
+            assert series.values[1] == 0.5
+        else:
+            assert series.values.tolist() == [getattr(FIRST, name)] * 2
+
+
+def test_a_thinned_curve_has_the_means_of_neighbours() -> None:
+    """Seven steps in three buckets: of 2, 2 and 3."""
+    losses = (1.0, 2.0, 3.0, 5.0, 6.0, 7.0, 11.0)
+    series = history(STARTED, *(step(number, loss=loss) for number, loss in enumerate(losses, 1))).series("loss", 3)
+    assert series.steps.tolist() == [1.5, 3.5, 6.0]
+    assert series.values.tolist() == [1.5, 4.0, 8.0]
+
+
+def test_what_is_missing_has_no_part_in_a_mean() -> None:
+    values = (None, 0.25, None, None, 0.5, 1.0)
+    told = history(*(step(number, route_accuracy=value) for number, value in enumerate(values)))
+    thinned = told.series("route_accuracy", 3).values
+    assert (thinned[0], thinned[2]) == (0.25, 0.75)
+    assert math.isnan(thinned[1])
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=40), st.integers(1, 12))
+def test_thinning_equals_the_slow_way(values: list[int | None], points: int) -> None:
+    told = history(*(step(number, route_accuracy=value) for number, value in enumerate(values)))
+    series = told.series("route_accuracy", points)
+    count = min(points, len(values))
+    steps, means = [], []
+    for point in range(count):
+        bucket = range(point * len(values) // count, (point + 1) * len(values) // count)
+        there = [value for value in values[bucket.start : bucket.stop] if value is not None]
+        steps.append(sum(bucket) / len(bucket))
+        means.append(sum(there) / len(there) if there else math.nan)
+    np.testing.assert_allclose(series.steps, steps)
+    np.testing.assert_allclose(series.values, means)
+
+
+def test_events_may_come_bit_by_bit() -> None:
+    events: list[Event] = [STARTED, *map(step, range(1, 30))]
+    whole, told = history(*events), RunHistory()
+    for second, event in enumerate(events):
+        told.add([Stamped(second, event)])
+        told.series("loss", 5)
+    assert told.series("loss", 5).values.tolist() == whole.series("loss", 5).values.tolist()
+    assert told.seconds_left == whole.seconds_left
