@@ -1,0 +1,44 @@
+"""Train a small memory on generated news, about a minute on two cores, and ask the model that comes of it.
+
+    python examples/train_tiny.py [STORIES]
+
+It starts from the embedded base LM and encoder. A memory that answers well takes far more stories and hours; what can be
+seen here is how a training is told and kept. The run stays in `tiny-run/`.
+"""
+
+import sys
+from pathlib import Path
+
+from mbc_engine import Compressed, evaluate, load_examples, load_model, load_preset, result_of, train
+from mbc_engine.events import Event, TrainFinished, TrainStep, Validated
+
+RUN = Path("tiny-run")
+
+
+def show(event: Event) -> None:
+    match event:
+        case TrainStep():
+            print(f"step {event.step}: loss {event.loss:.2f}, {event.examples_per_second:.0f} examples/s")
+        case Validated(first_source=float(found)):
+            print(
+                f"validated: the right one of 8 documents is found for {found:.0f}% of the questions, F1 {event.f1:.1f}%"
+            )
+        case TrainFinished():
+            print(f"the model is in {event.model}")
+
+
+def main(stories: int) -> None:
+    codes = min(64, stories)  # no more than documents to fit them to
+    config = load_preset("mini", ["training.epochs=1", f"model.codebook.codes={codes}", "model.codebook.levels=1"])
+    examples, validation = load_examples(f"newswire:train:{stories}"), load_examples("newswire:validation:8")
+    for event in train(config, examples, validation, RUN, cache=RUN / "states"):
+        show(event)
+    unseen = load_examples("newswire:test:8")
+    scores = result_of(evaluate(Compressed(load_model(RUN / "model")), unseen)).online.scores
+    print(
+        f"unseen news: the right one of 8 documents is found for {scores.first_source:.0f}% of {scores.questions} questions"
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300)

