@@ -31,6 +31,8 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
     async with app.run_test(size=(160, 45)) as pilot:
         await until(lambda: "8 documents, 8 chunks" in screen(app) and "202 bytes a chunk" in screen(app))
         await until(lambda: app.known.ingest.growth)
+        await until(lambda: app.focused and app.focused.has_focus)
+        await pilot.pause()  # else the tab that gets the focus at the start comes back into sight
 
         app.action_view(AskView.NAME)
         await until(lambda: app.query_one(QuestionInput).has_focus)
