@@ -38,10 +38,10 @@ class Form:
 
 
 PAPER = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
-MINI = CodeShape(tokens=12, levels=2, num_codes=512, per_position=True)
+RESIDUAL = CodeShape(tokens=12, levels=2, num_codes=512, per_position=True)
 FORMS = [
     Form(f"{name}, {per} a document, {'sources' if keeps else 'no sources'}", shape, dim, per, keeps)
-    for name, shape, dim in (("paper's codes", PAPER, T5_WIDTH), ("mini's codes", MINI, 192))
+    for name, shape, dim in (("paper's codes", PAPER, T5_WIDTH), ("12 x 2 residual codes", RESIDUAL, 192))
     for per in (1, 5)
     for keeps in (True, False)
 ]

@@ -2,7 +2,7 @@
 
     pip install -c constraints.txt -e '.[embedded,bench]'
     python benchmarks/performance.py                       # everything, on an otherwise idle machine
-    python benchmarks/performance.py --only read sources   # some sections; the others stay as they were
+    python benchmarks/performance.py --only read startup   # some sections; the others stay as they were
     python benchmarks/performance.py --only                # none: write the page from what is kept
 
 What was measured is kept in the folder, step by step, with the machine it was measured on: an interrupted run goes on
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import read
-import sources
 from keeping import Kept, conditions
 from measuring import in_a_new_process
 from sections import SECTIONS, Section
@@ -47,7 +46,7 @@ def measure(section: Section, args: argparse.Namespace) -> None:
 
 def page(args: argparse.Namespace) -> Iterator[str]:
     """docs/performance.md from what is kept."""
-    yield "# How fast, how large, how often right"
+    yield "# How fast, how large"
     yield ""
     yield (
         "Written by `python benchmarks/performance.py` from what it measured; change that, not this. What banks weigh "
@@ -114,7 +113,6 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="measure these sections anew")
     parser.add_argument("--largest", type=int, default=read.SIZES[-1], help="documents of the largest bank")
     parser.add_argument("--memory", type=float, default=read.MEMORY_GB, help="GB a dense read may take (%(default)s)")
-    parser.add_argument("--squad", type=Path, default=sources.SQUAD, help="squad_val.jsonl.xz (default %(default)s)")
     args = parser.parse_args()
     args.folder = args.folder.resolve()
     failed = []

@@ -289,7 +289,7 @@ def plan(largest: int = SIZES[-1], shapes: Iterable[str] = SHAPES) -> list[Cell]
 
 
 def scan_plan(largest: int = SCAN_SIZES[-1]) -> list[Cell]:
-    """The cells of the routed scan: the paper's codes, and those of `mini`."""
+    """The cells of the routed scan: the paper's codes, and two residual levels."""
     return [(name, "scan", size) for name in ("distilgpt2", "mini") for size in SCAN_SIZES if size <= largest]
 
 

@@ -9,7 +9,7 @@ from keeping import Result
 from wording import LEAST_GROWTH, in_bytes, in_time, plot, table, times
 
 WANTED_GROWTH: Final = 1.2
-TITLES: Final = {"distilgpt2": "DistilGPT2's shape", "llama2-7b": "LLaMA-2-7B's shape", "mini": "mini's codes"}
+TITLES: Final = {"distilgpt2": "DistilGPT2's shape", "llama2-7b": "LLaMA-2-7B's shape", "mini": "two residual levels"}
 
 
 def cells_of(found: dict[str, Result], name: str) -> dict[tuple[str, int], Result]:
@@ -155,7 +155,8 @@ def scan_written(found: dict[str, Result]) -> Iterator[str]:
     rows = []
     for name in ("distilgpt2", "mini"):
         shape = read.form_of(name).shape
-        title = f"{'mini' if name == 'mini' else 'the paper'}'s, {shape.bits_per_chunk / 8:g} bytes"
+        kind = "two residual levels" if name == "mini" else "the paper's"
+        title = f"{kind}, {shape.bits_per_chunk / 8:g} bytes"
         for (_, size), own in sorted(cells_of(found, name).items()):
             a_million = f"{1e9 * own['seconds'] / size:,.0f} ms"
             rows.append([title, f"{size:,}", in_time(own["seconds"]), a_million, in_bytes(own["grown"])])

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 import read
-import sources
 from keeping import Result
 from read_written import read_plots, read_written, scan_written
 from throughput import memorising_written, training_written
@@ -69,37 +68,6 @@ def read_steps(args: argparse.Namespace) -> list[Step]:
 def scan_steps(args: argparse.Namespace) -> list[Step]:
     """Scores of all documents."""
     return cell_steps(read.scan_plan(args.largest), args)
-
-
-def source_steps(args: argparse.Namespace) -> list[Step]:
-    """A step for each data set."""
-    return [
-        Step("newswire", "sources", "measure", (sources.NEWSWIRE, sources.NEWSWIRE_SIZES)),
-        Step("squad", "sources", "measure_squad", (str(args.squad),)),
-    ]
-
-
-def sources_written(found: dict[str, Result]) -> Iterator[str]:
-    """The section on sources."""
-    yield (
-        "How often the right document is the first source, or among the first five, for the embedded `mini`. *Routed* "
-        "is its own read. Its codes are residual, which a flat read by counts cannot take, so *flat* is "
-        "`hierarchical:N` with all N chunks in one group: attention over everything. In training, mini's attention "
-        "had one document at a time before it, and never learned to tell documents apart: the flat figures show that. "
-        "*BM25* (bm25s with its own settings, English stop words, no stemming) has the full text of the same "
-        "documents, and needs it kept."
-    )
-    results = [own for name in ("newswire", "squad") for own in found.get(name, [])]
-    rows = []
-    for own in results:
-        for name, rates in own["methods"].items():
-            kept = {"BM25": f"{own['text_bytes']:,.0f}", "chance": ""}.get(name, f"{own['code_bytes']:.0f}")
-            figures = [f"{rates[key]:.1f}" for key in ("first", "in_five")]
-            rows.append([own["data"], f"{own['documents']:,}", f"{own['questions']:,}", name, *figures, kept])
-    head = ["data", "documents in the bank", "questions", "found by", "first, %", "in five, %", "bytes a document"]
-    yield from table(head, rows)
-    if found.get("squad") == []:
-        yield "squad_val was not there when this was measured, and is left out."
 
 
 def answers(llama: bool = False) -> list[Result]:
@@ -206,7 +174,6 @@ SECTIONS: Final = {
             seed="0 (weights, question, codes), 1 (codebook)",
         ),
         Section("scan", "The routed scan", scan_steps, scan_written, seed="0 (question, codes), 1 (codebook)"),
-        Section("sources", "The right document", source_steps, sources_written, seed="0 (generated news)"),
         Section(
             "answer",
             "Whole answers",
