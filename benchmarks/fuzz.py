@@ -1,0 +1,215 @@
+"""Damaged and hostile files for the document readers and the bank, for as long as one likes.
+
+    python benchmarks/fuzz.py --seconds 1200 --seed 0 [--format pdf] [--keep findings]
+
+A process reads one file after another, each made from the seed and its number alone: a sound file of
+`fuzz_samples.py` whose bytes, words or members are changed, cut, spliced and repeated, or a hostile one. What may come of
+it are documents, a reason why there are none, or an error of ours. Everything else is a finding: another exception, a
+crash, more processor time or memory than a reader may take, words on the terminal, a text or reason that cannot be stored
+or printed, the content of another file. The first of each kind is made smaller and kept in a folder.
+"""
+
+import argparse
+import mmap
+import os
+import resource
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count, takewhile
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from fuzz_targets import CANARY, READ, REFUSED, Finding, Target, targets
+
+SECONDS: Final = 30
+MEMORY: Final = 2 << 30
+# Beyond this, in which memory that is asked for and never used counts too, nothing is had.
+_ADDRESSES: Final = 8 << 30
+# How often a finding is read again to make it smaller.
+_TRIES: Final = 300
+_TRIES_OF_SLOW: Final = 12
+
+
+@dataclass
+class Tally:
+    """How many files came to what, and the first of each finding: its number, and what is left of it."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    findings: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+
+
+class Board:
+    """What a process tells, for others to read when it has ended, however: how many files came to what, and the last."""
+
+    _LAYOUT: Final = struct.Struct("<qqq200s")
+
+    def __init__(self, number: int) -> None:
+        self._shared = mmap.mmap(-1, self._LAYOUT.size)
+        self._write(number, 0, 0, "")
+
+    def begin(self, number: int) -> None:
+        """This file is next."""
+        _, read, refused, _ = self.told()
+        self._write(number, read, refused, "")
+
+    def end(self, came: str) -> None:
+        """The file came to this."""
+        number, read, refused, _ = self.told()
+        is_fine = came in (READ, REFUSED)
+        self._write(number, read + (came == READ), refused + (came == REFUSED), "" if is_fine else came)
+
+    def told(self) -> tuple[int, int, int, str]:
+        """The last file's number, how many were read, how many refused, and the finding or ""."""
+        number, read, refused, finding = self._LAYOUT.unpack(self._shared[:])
+        return number, read, refused, finding.rstrip(b"\0").decode("utf-8", "replace")
+
+    def _write(self, number: int, read: int, refused: int, finding: str) -> None:
+        self._shared[:] = self._LAYOUT.pack(number, read, refused, finding.encode())
+
+
+def fuzz(target: Target, seed: int, folder: Path, seconds: float = float("inf"), most: int | None = None) -> Tally:
+    """Read files for so many seconds, or so many of them; a process that made or met a finding is followed by another."""
+    tally, first, end = Tally(), 0, time.monotonic() + seconds
+
+    def file(number: int) -> bytes:
+        return target.make(Random(f"{seed} {target.name} {number}"))
+
+    while time.monotonic() < end and (most is None or first < most):
+        board = Board(first)
+        numbers = takewhile(lambda _: time.monotonic() < end, count(first) if most is None else range(first, most))
+        files = ((number, file(number)) for number in numbers)
+        died = _in_a_process(lambda files=files, board=board: _read(target, files, folder, board))
+        number, read, refused, finding = board.told()
+        tally.outcomes.update({READ: read, REFUSED: refused})
+        if not (finding := died or finding):
+            break
+        tally.outcomes["findings"] += 1
+        if finding not in tally.findings:
+            tally.findings[finding] = number, _smaller(target, file(number), finding, folder)
+        first = number + 1
+    return tally
+
+
+def _read(target: Target, files: Iterable[tuple[int, bytes]], folder: Path, board: Board) -> None:
+    """Read files up to the first finding."""
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    terminal = os.open(folder / "terminal", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(terminal, stream)
+    path = folder / f"a.{target.name}"
+    for number, data in files:
+        board.begin(number)
+        path.unlink(missing_ok=True)  # SQLite knows files by their i-nodes
+        path.write_bytes(data)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        came = _came(target, path)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > MEMORY:
+            came = f"more than {MEMORY >> 30} GiB"
+        if os.fstat(terminal).st_size:
+            came = "words on the terminal"
+        board.end(came)
+        if came not in (READ, REFUSED):
+            return
+
+
+def _came(target: Target, path: Path) -> str:
+    try:
+        return target.read(path)
+    except Finding as finding:
+        return str(finding)
+    except Exception as error:  # noqa: BLE001 - which of them is what is to be told
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "mbc_engine" in frame.filename]
+        return (
+            f"{type(error).__name__} in {Path(frames[-1].filename).name}:{frames[-1].name}" if frames else repr(error)
+        )
+
+
+def _in_a_process(work: Callable[[], None]) -> str:
+    """What ended a process that does this before its time, or ""."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - a fork's end is not to run what its parent does in its own
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        return f"more than {SECONDS} s" if name == "SIGPROF" else name
+    return "the process failed" if os.WEXITSTATUS(status) else ""
+
+
+def _smaller(target: Target, data: bytes, finding: str, folder: Path) -> bytes:
+    """What is left of a file when everything is taken from it without which it comes to the same."""
+
+    def is_same(some: bytes) -> bool:
+        board = Board(0)
+        died = _in_a_process(lambda: _read(target, [(0, some)], folder, board))
+        return (died or board.told()[-1]) == finding
+
+    tries = _TRIES_OF_SLOW if finding.startswith("more than") else _TRIES
+    step = max(1, len(data) // 2)
+    while step:
+        place, has_shrunk = 0, False
+        while place < len(data) and tries:
+            tries -= 1
+            less = data[:place] + data[place + step :]
+            if is_same(less):
+                data, has_shrunk = less, True
+            else:
+                place += step
+        if not has_shrunk:
+            step //= 2
+    return data
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--format", help="one alone, such as pdf, txt.gz, mbc or export")
+    parser.add_argument("--keep", type=Path, default=Path("findings"), metavar="FOLDER")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="mbc-fuzz-"))
+    (folder / "canary").write_text(CANARY)
+    chosen = [target for target in targets(folder / "canary") if arguments.format in (None, target.name)]
+    if not chosen:
+        parser.error(f"there is no format {arguments.format}")
+    print("| format | files | read | refused | findings |\n|---|---:|---:|---:|---:|", flush=True)
+    total: Counter[str] = Counter()
+    try:
+        for target in chosen:
+            tally = fuzz(target, arguments.seed, folder, arguments.seconds / len(chosen))
+            total += tally.outcomes
+            _print(f"`{target.name}`", tally.outcomes)
+            for finding, (number, data) in tally.findings.items():
+                arguments.keep.mkdir(parents=True, exist_ok=True)
+                place = arguments.keep / f"{number}.{target.name}"
+                place.write_bytes(data)
+                print(f"{place}: {finding}", file=sys.stderr, flush=True)
+    finally:
+        shutil.rmtree(folder)
+    _print("all", total)
+    sys.exit(1 if total["findings"] else 0)
+
+
+def _print(name: str, outcomes: Counter[str]) -> None:
+    cells = (outcomes.total(), outcomes[READ], outcomes[REFUSED], outcomes["findings"])
+    print(f"| {name} | {' | '.join(f'{number:,}' for number in cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

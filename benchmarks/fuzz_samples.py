@@ -1,0 +1,342 @@
+"""What benchmarks/fuzz.py damages: sound files of every format, hostile ones, and words that mean something in them."""
+
+import csv
+import gzip
+import io
+import json
+import lzma
+import zipfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Final
+from xml.sax.saxutils import escape
+
+from docx import Document as WordDocument
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+WORDS: Final = (
+    "Zoë",
+    "moved",
+    "to",
+    "Łódź",
+    "in",
+    "1954.",
+    "жук",
+    "東京",
+    "مرحبا",
+    "👩‍🚀",
+    "e\u0301",
+    "\u2028",
+    "A-",
+    "\ufeff",
+)
+NUMBERS: Final = (
+    b"0",
+    b"-1",
+    b"1",
+    b"255",
+    b"65536",
+    b"2147483648",
+    b"-9223372036854775809",
+    b"9" * 400,
+    b"1e309",
+    b"NaN",
+)
+_ENCODINGS: Final = ("utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "cp1251", "koi8_r", "cp932", "gb18030")
+_DEEP: Final = 100_000
+_BOMB_BYTES: Final = 48 << 20
+
+
+def prose(chance: Random) -> str:
+    """Words and line ends."""
+    ends = (" ", " ", " ", "\n", "\r\n", "\r", "\n\n", "\t", "\x85", "\x0c")
+    return "".join(chance.choice(WORDS) + chance.choice(ends) for _ in range(chance.choice((1, 5, 50, 400))))
+
+
+def text(chance: Random) -> bytes:
+    """In one encoding or another."""
+    return prose(chance).encode(chance.choice(_ENCODINGS), "replace")
+
+
+def markdown(chance: Random) -> bytes:
+    """With or without front matter and comments."""
+    parts = ["---\ntitle: t\ndate: 2024-05-01\n---\n"] * chance.randrange(2)
+    parts += [f"<!-- {prose(chance)} -->", f"# {prose(chance)}", prose(chance)]
+    return "\n".join(parts).encode()
+
+
+def html(chance: Random) -> bytes:
+    """A tree of random elements, with dates, entities and a declared encoding."""
+    names = (
+        "p",
+        "td",
+        "table",
+        "pre",
+        "script",
+        "title",
+        "svg",
+        "template",
+        "select",
+        "br",
+        "time",
+        "b",
+        "html",
+        "x:y",
+    )
+
+    def element(depth: int) -> str:
+        if depth > 4 or chance.random() < 0.3:
+            return escape(prose(chance))
+        name = chance.choice(names)
+        inner = "".join(element(depth + 1) for _ in range(chance.randrange(3)))
+        return f'<{name} datetime="2024-05-01" class=x>{inner}' + f"</{name}>" * chance.randrange(3)
+
+    charset = chance.choice(("utf-8", "koi8-r", "utf-16", "zip", "rot13", "undefined", "iso-2022-jp", "\udcff"))
+    head = f'<meta charset="{charset}"><meta name=date content="1 May 2024">&eacute;&#xD800;&#0;&bad;<!-- c --><![CDATA[d]]>'
+    return f"<!DOCTYPE html>{head}{element(0)}".encode("utf-8", "replace")
+
+
+def jsonl(chance: Random) -> bytes:
+    """Rows of every kind of value."""
+    values = (
+        "a text",
+        "\ud800",
+        "\0",
+        "",
+        None,
+        True,
+        7,
+        -1e300,
+        ["x"],
+        {"text": "y"},
+        "row 3",
+        "x" * 300,
+        "2024-05-01",
+    )
+    keys = ("text", "content", "body", "title", "date", "id", "other")
+    rows = [{key: chance.choice(values) for key in chance.sample(keys, 4)} for _ in range(chance.randrange(1, 9))]
+    return "\n".join(json.dumps(row, ensure_ascii=chance.random() < 0.5) for row in rows).encode(
+        "utf-8", "surrogatepass"
+    )
+
+
+def rows(chance: Random) -> bytes:
+    """CSV in one dialect or another."""
+    file = io.StringIO()
+    dialect = {"delimiter": chance.choice(",;\t"), "quoting": chance.choice((csv.QUOTE_ALL, csv.QUOTE_MINIMAL))}
+    writer = csv.writer(file, lineterminator=chance.choice(("\n", "\r\n", "\r")), **dialect)
+    writer.writerow(("Id", "TEXT", "date"))
+    writer.writerows((number, prose(chance), "2024-05-01") for number in range(chance.randrange(6)))
+    return file.getvalue().encode(chance.choice(_ENCODINGS), "replace")
+
+
+def docx(chance: Random) -> bytes:
+    """Paragraphs, a table and properties."""
+    return _docx(chance.randrange(20))
+
+
+@lru_cache  # making one takes longer than reading it
+def _docx(seed: int) -> bytes:
+    chance, document = Random(seed), WordDocument()
+    for _ in range(seed % 4):
+        document.add_paragraph("".join(sign for sign in prose(chance) if sign.isprintable()))
+    document.add_table(2, 2).cell(0, 0).text = "cell"
+    file = io.BytesIO()
+    document.save(file)
+    return file.getvalue()
+
+
+_FONTS: Final = (
+    (
+        b"/Type /Font /Subtype /Type1 /BaseFont /Helvetica /FirstChar 32 /LastChar 34 /Widths [500 500 500] "
+        b"/Encoding << /BaseEncoding /WinAnsiEncoding /Differences [65 /Adieresis /uni0416 /g7 300 /a] >>"
+    ),
+    (
+        b"/Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /ToUnicode 8 0 R /DescendantFonts [<< /Type /Font "
+        b"/Subtype /CIDFontType2 /BaseFont /X /DW 1000 /W [1 [500 600] 3 9 700] >>]"
+    ),
+    b"/Type /Font /Subtype /Type3 /FontMatrix [0.001 0 0 0.001 0 0] /CharProcs << /a 4 0 R >> /FontBBox [0 0 9 9]",
+)
+_CMAP: Final = (
+    "/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <FFFF> endcodespacerange "
+    "2 beginbfchar <0041> <0416> <42> <D83DDE00> endbfchar 2 beginbfrange <0043> <0050> <0061> "
+    "<0060> <0062> [<0041> <0042> <0043>] endbfrange endcmap"
+)
+_PAINT: Final = (
+    "(Zo\\353 \\(moved\\)) Tj", "<00410042> Tj", "[(A) -250 <0043> 9999999999 (B)] TJ", "T*", "1 0 0 1 72 720 Tm", "12 TL",
+    "0 0 0 0 0 0 cm", "/F1 1000000000.5 Tf", "/F1 12 Tf", "/X0 Do", "q", "Q", "BT", "ET", "(x) '", '1 2 (y) "', "-1 Tz",
+    "BI /W 2 /H 2 /BPC 8 /CS /G ID abcd EI", "/Span << /ActualText (z) >> BDC", "EMC", "<< /A [[[]]] >>", "99 Tr",
+)  # fmt: skip
+
+
+def pdf(chance: Random) -> bytes:
+    """Written by hand, so that its objects can be damaged where they stand; sometimes by pypdf, compressed or locked."""
+    content = " ".join(
+        ["BT /F1 12 Tf (Zo\\353 moved) Tj", *(chance.choice(_PAINT) for _ in range(chance.randrange(30))), "ET"]
+    ).encode()
+    if chance.random() < 0.3:
+        return _packed_pdf(content, chance)
+    form = b"BT /F1 9 Tf (form) Tj ET /X0 Do"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R /Outlines 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R 5 0 R] /Count 2 /Resources << /Font << /F1 6 0 R >> /XObject << /X0 7 0 R >> >> >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Rotate 90 >>",
+        _stream(b"", content),
+        b"<< /Type /Page /Parent 2 0 R /Contents [4 0 R 4 0 R] /Annots [3 0 R] >>",
+        b"<< %s >>" % chance.choice(_FONTS),
+        _stream(b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X0 7 0 R >> >>", form),
+        _stream(b"", _CMAP.encode()),
+        b"<< /CreationDate (D:20240501120000+02'00') /Title (T) >>",
+    ]
+    written, places = bytearray(b"%PDF-1.7\n"), []
+    for number, body in enumerate(objects, 1):
+        places.append(len(written))
+        written += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(written)
+    written += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    written += b"".join(b"%010d 00000 n \n" % place for place in places)
+    written += b"trailer << /Size %d /Root 1 0 R /Info 9 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, start)
+    return bytes(written)
+
+
+def _stream(words: bytes, data: bytes) -> bytes:
+    return b"<< %s /Length %d >>\nstream\n%s\nendstream" % (words, len(data), data)
+
+
+def _packed_pdf(content: bytes, chance: Random) -> bytes:
+    writer = PdfWriter()
+    stream = DecodedStreamObject()
+    stream.set_data(content)
+    page = writer.add_blank_page(600, 800)
+    page[NameObject("/Contents")] = writer._add_object(stream.flate_encode())  # noqa: SLF001
+    font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+    fonts = DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})
+    page[NameObject("/Resources")] = DictionaryObject(
+        {NameObject("/Font"): DictionaryObject({NameObject("/F1"): fonts})}
+    )
+    writer.add_metadata({"/CreationDate": "D:20240501"})
+    if chance.random() < 0.5:
+        writer.encrypt("", algorithm="RC4-128")
+    file = io.BytesIO()
+    writer.write(file)
+    return file.getvalue()
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    """An archive."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def members_of(data: bytes) -> dict[str, bytes]:
+    """The files in a sound archive."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _word(body: bytes, before: bytes = b"") -> bytes:
+    """A Word document of this XML."""
+    spaces = b'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    members = members_of(docx(Random(0)))
+    members["word/document.xml"] = b"%s<w:document %s><w:body>%s</w:body></w:document>" % (before, spaces, body)
+    return zipped(members)
+
+
+def _entities(canary: Path) -> bytes:
+    """Declarations of entities that grow without end, or stand for another file."""
+    grown = "".join(f'<!ENTITY e{number} "{f"&e{number - 1};" * 20}">' for number in range(1, 12))
+    return f'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e0 "ha">{grown}<!ENTITY f SYSTEM "file://{canary}">]>'.encode()
+
+
+def hostile(canary: Path) -> dict[str, list[Callable[[], bytes]]]:
+    """Files made to do harm, by format.
+
+    Args:
+        canary: a file whose content no document may show.
+    """
+    paragraph = b"<w:p><w:r><w:t>%s</w:t></w:r></w:p>"
+    large = b"The river rose.\n" * (_BOMB_BYTES // 16)
+    return {
+        "pdf": [
+            lambda: b"%PDF-1.4\n" + b"[" * _DEEP,
+            lambda: b"%PDF-1.4\n1 0 obj " + b"<</A " * _DEEP,
+            lambda: b"%PDF-1.4\ntrailer <</Root 1 0 R /Prev 9>>\nstartxref\n9\n%%EOF",
+            lambda: pdf(Random(1)).replace(b"/Kids [3 0 R 5 0 R]", b"/Kids [2 0 R 2 0 R]"),
+            lambda: pdf(Random(1)).replace(b"/Size 10", b"/Size 9999999999"),
+            lambda: _bomb_pdf(large),
+        ],
+        "docx": [
+            lambda: _word(paragraph % b"&e11;&f;", _entities(canary)),
+            lambda: _word(b"<w:tbl><w:tr><w:tc>" * (_DEEP // 20)),
+            lambda: _word(paragraph % (b"A" * _BOMB_BYTES)),
+            lambda: _word((paragraph % b"A") * 1_600_000),
+            lambda: zipped({**members_of(docx(Random(0))), "../../escape.xml": b"<a/>", "word/media/x.bin": large}),
+            lambda: zipped({"[Content_Types].xml": b"<Types/>"}),
+        ],
+        "html": [
+            lambda: b"<div>" * _DEEP,
+            lambda: b"<table><tr><td>" * _DEEP,
+            lambda: b"<p " + b"a=1 " * _DEEP + b">x",
+            lambda: _entities(canary) + b"<p>&e11;&f;</p>",
+            lambda: b"&" * 1_000_000,
+            lambda: b"<!--" * _DEEP,
+            lambda: b"<a" * _DEEP,
+        ],
+        "markdown": [lambda: b"<!--" * _DEEP, lambda: b"---\na:\n" + b"--" * _DEEP, lambda: b"-->" * _DEEP],
+        "text": [lambda: large, lambda: b"\xff" * 1_000_000, lambda: b"\xef\xbb\xbf" * _DEEP, lambda: b"\r" * 3_000_000],
+        "jsonl": [
+            lambda: b'{"text": ' + b"[" * _DEEP,
+            lambda: b'{"a":' * _DEEP,
+            lambda: b'{"text": "a", "id": ' + b"9" * _DEEP + b"}",
+            lambda: b'{"text": "' + b"\\ud800" * _DEEP + b'"}',
+            lambda: b'{"text": "' + b"a" * (17 << 20),
+        ],
+        "csv": [lambda: b'text\n"' + b'""' * 2_000_000, lambda: b"text" + b",text" * _DEEP, lambda: b"text\n" + b"a" * (17 << 20)],
+    }  # fmt: skip
+
+
+def _bomb_pdf(large: bytes) -> bytes:
+    writer = PdfWriter()
+    stream = DecodedStreamObject()
+    stream.set_data(b"BT /F1 12 Tf (x) Tj ET " + large)
+    writer.add_blank_page(600, 800)[NameObject("/Contents")] = writer._add_object(stream.flate_encode())  # noqa: SLF001
+    file = io.BytesIO()
+    writer.write(file)
+    return file.getvalue()
+
+
+SAMPLES: Final[dict[str, Callable[[Random], bytes]]] = {
+    "pdf": pdf,
+    "docx": docx,
+    "html": html,
+    "markdown": markdown,
+    "text": text,
+    "jsonl": jsonl,
+    "csv": rows,
+}
+SUFFIXES: Final = {name: f".{name}" for name in SAMPLES} | {"markdown": ".md", "text": ".txt"}
+COMPRESSIONS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    ".gz": lambda data: gzip.compress(data, 1, mtime=0),
+    ".xz": lambda data: lzma.compress(data, preset=0),
+}
+TOKENS: Final = {
+    "pdf": (
+        b"/Kids", b"/Parent", b"/Contents", b"/Filter", b"/FlateDecode", b"/LZWDecode", b"/ASCII85Decode", b"/DecodeParms",
+        b"/Predictor", b"/Columns", b"/Length", b"/Prev", b"/XRefStm", b"/Encrypt", b"/ObjStm", b"/ToUnicode", b"/Font",
+        b"/Type0", b"/Crypt", b"/JBIG2Decode", b"/RunLengthDecode", b"1 0 R", b"2 0 R", b"3 0 R", b"4 0 R", b"7 0 R",
+        b"99 0 R", b"stream\n", b"endstream", b"endobj", b"obj", b"xref", b"trailer", b"null", b"true", b"<<", b">>",
+        b"[", b"]", b"(", b")", b"<", b">", b"%", b"\\",
+    ),
+    "docx": (b"<w:p>", b"</w:p>", b"<w:tbl>", b"<w:moveFrom>", b"<w:txbxContent>", b"&amp;", b"]]>", b"<!DOCTYPE a>", b"<?x?>", b"rId1", b"../", b"http://x.invalid/"),
+    "html": (b"<p>", b"</p>", b"<script>", b"</html>", b"<!--", b"-->", b"<![CDATA[", b"&#x110000;", b"&lt", b"<plaintext>", b"<meta charset=", b"\0"),
+    "markdown": (b"---\n", b"<!--", b"-->", b"date: 2024", b"...\n"),
+    "text": (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0", b"\r", b"\x1b[2J", b"\xed\xa0\x80"),
+    "jsonl": (b'"text":', b'"id":', b'"date":', b"{", b"}", b"[", b"\\ud800", b"null", b"\n", b'"'),
+    "csv": (b'"', b'""', b",", b";", b"\t", b"\n", b"\r", b"\0", b"text"),
+}  # fmt: skip

