@@ -67,21 +67,34 @@ def watch(
         waiting: set[tuple[Change, str]] = set()
         for changed in coming:
             waiting |= changed
-            if not waiting:
+            try:
+                if waiting:
+                    yield from _again(model, bank, paths, waiting, ignore=ignore, prune=prune, stop=stop)
+            except BankBusy:
                 continue
-            there = [path for path in paths if path.exists()]
-            found = find_files(there, ignore)
-            touched = _touched(found, {_place(path) for _, path in waiting})
-            has_lost = any(change == Change.deleted or _is_rule(path) for change, path in waiting)
-            if touched.files or touched.skipped or (prune and has_lost):
-                gone = partial(vanished, bank, there, found) if prune and has_lost else None
-                try:
-                    yield from ingest_found(model, bank, touched, gone=gone, stop=stop)
-                except BankBusy:
-                    continue
             waiting = set()
     except OSError as error:
         raise DataError(f"The folders cannot be watched: {error}.", hint="Ingest them now and then instead.") from error
+
+
+def _again(
+    model: MBC,
+    bank: MemoryBank,
+    paths: Sequence[Path],
+    changed: set[tuple[Change, str]],
+    *,
+    ignore: Sequence[str],
+    prune: bool,
+    stop: threading.Event,
+) -> Iterator[Event]:
+    """Ingest what has changed."""
+    there = [path for path in paths if path.exists()]
+    found = find_files(there, ignore)
+    touched = _touched(found, {_place(path) for _, path in changed})
+    has_lost = prune and any(change == Change.deleted or _is_rule(path) for change, path in changed)
+    if touched.files or touched.skipped or has_lost:
+        gone = partial(vanished, bank, there, found) if has_lost else None
+        yield from ingest_found(model, bank, touched, gone=gone, stop=stop)
 
 
 def _is_rule(path: str) -> bool:
