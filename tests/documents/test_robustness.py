@@ -60,22 +60,22 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
+FILES = {
+    "a.pdf": (pdf(), 250),
+    "a.docx": (docx(), 60),
+    "a.html": (HTML, 250),
+    "a.jsonl.xz": (lzma.compress(ROWS), 250),
+    "a.txt.gz": (gzip.compress(HTML, mtime=0), 250),
+    "a.jsonl": (ROWS, 250),
+    "a.csv": (b"id,title,text\n" + b'1,"a ""b""","c\nd"\n' * 5, 250),
+    "a.txt": ("Zoë\r\nжж".encode("utf-16"), 250),
+}
+
+
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    ("name", "data", "times"),
-    [
-        ("a.pdf", pdf(), 250),
-        ("a.docx", docx(), 60),
-        ("a.html", HTML, 250),
-        ("a.jsonl.xz", lzma.compress(ROWS), 250),
-        ("a.txt.gz", gzip.compress(HTML, mtime=0), 250),
-        ("a.jsonl", ROWS, 250),
-        ("a.csv", b"id,title,text\n" + b'1,"a ""b""","c\nd"\n' * 5, 250),
-        ("a.txt", "Zoë\r\nжж".encode("utf-16"), 250),
-    ],
-)
-def test_no_damage_raises(write: Callable[[str, bytes], Path], name: str, data: bytes, times: int) -> None:
-    chance = random.Random(0)
+@pytest.mark.parametrize("name", FILES)
+def test_no_damage_raises(write: Callable[[str, bytes], Path], name: str) -> None:
+    (data, times), chance = FILES[name], random.Random(0)
     for _ in range(times):
         require_sound(write(name, mutated(data, chance)))
 

@@ -1,0 +1,52 @@
+"""How many codes are in use along two short trainings that differ in the online reset alone (paper, section 4.4.4)."""
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import matplotlib.pyplot as plt
+from look import BLUE, FAINT, RED
+from matplotlib.figure import Figure
+
+from mbc_engine import load_preset, train
+from mbc_engine.datasets.newswire import examples, stories
+from mbc_engine.events import TrainStep
+
+# The paper's codebook: one book of 512 codes, from the first step. A step's bank is its batch.
+CHANGES: Final = (
+    "model.codebook.levels=1",
+    "model.codebook.per_position=false",
+    "training.quantise_from=0",
+    "training.bank_documents=0",
+    "training.batch_size=16",
+    "training.epochs=8",
+    "training.precision=float32",
+    "training.losses.reconstruction=0",
+)
+
+
+def draw() -> Figure:
+    """Train on the questions of a hundred stories, twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        curves = {resets: perplexities(Path(folder), 100, CHANGES, resets=resets) for resets in (True, False)}
+    figure, axes = plt.subplots(figsize=(8.6, 3.1), layout="constrained")
+    for resets, colour, name in ((True, BLUE, "with the reset"), (False, RED, "without")):
+        curve = curves[resets]
+        print(
+            f"{name}: {curve[0]:.0f} codes at first, at most {max(curve):.0f}, {curve[-1]:.0f} after {len(curve)} steps"
+        )
+        axes.plot(range(1, len(curve) + 1), curve, color=colour, lw=1.6)
+        end = (len(curve), curve[-1])
+        axes.annotate(name, end, (5, 0), textcoords="offset points", color=colour, va="center", annotation_clip=False)
+    axes.axhline(512, color=FAINT, lw=0.8, ls=(0, (4, 3)))
+    axes.set(xlim=(0, len(curve) * 1.13), ylim=(0, 540), xlabel="training step")
+    axes.set_title("Codes in effect in use (perplexity), of 512")
+    return figure
+
+
+def perplexities(folder: Path, told: int, changes: tuple[str, ...], *, resets: bool) -> list[float]:
+    """The perplexity of code usage after each step of a training of mini's shape."""
+    config = load_preset("mini", [*changes, f"training.reset_codes={str(resets).lower()}"])
+    data = list(examples(stories("train", told, seed=0)))
+    events = train(config, data, [], folder / f"{resets}", cache=folder / "states")
+    return [event.perplexity for event in events if isinstance(event, TrainStep)]

