@@ -123,7 +123,7 @@ class WorkingGroup(_Works, TyperGroup):
         named = ctx._protected_args  # noqa: SLF001  # nothing public tells it before the group itself is invoked
         if not named:
             return super().invoke(ctx)
-        for param in self.params:
+        for param in self.params if named[0] in self.commands else ():  # what is no command is told as such
             if is_typed(ctx, param.name):
                 raise ConfigError(
                     f"{param.opts[0]} is not for {named[0]} here.",

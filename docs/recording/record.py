@@ -32,7 +32,7 @@ COMMANDS = (
     ("mbc ingest stories", 3.0),
     ('mbc ask "When did Teresa Andrade found the festival?" --sources 1', 4.0),
     ('mbc ask "Who saved the pigeons in Bramblehaven?" --sources 1', 4.0),
-    ("mbc bank info", 6.0),
+    ("mbc bank remove stories/07-family-business-in.txt --prove", 6.0),
 )
 LONGEST = 3.0
 BETWEEN_KEYS = 0.04

@@ -137,6 +137,7 @@ def test_an_unknown_model_is_an_error(mbc, questions):
         ),
         (["--json", "show", "first"], "--json is not for show here."),
         (["--data", "newswire:test:2", "compare", "one", "two"], "--data is not for compare here."),
+        (["--data", "newswire:test:2", "newswire:test:3"], "No such command 'newswire:test:3'."),
         (["--data", "newswire:test:2", "--preset", "mini"], "There is nothing to train the preset mini on"),
         (["--data", "newswire:test:2", "--preset", "mini", "--model", "mini"], "--model and --preset contradict"),
     ],

@@ -64,7 +64,7 @@ def ask(
       mbc ask "When was it built?" --bank work.mbc --sources 5 --json
       mbc ask "Who leads?" --bank team.mbc --bank mine.mbc --weight 1 --weight 2
       mbc ask "Who leads?" --since 2024 --half-life 30d --only 'sport/**'
-      mbc ask "Who leads?" --answer memory --min-confidence 0.5
+      mbc ask "Who leads?" --answer memory
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """

