@@ -21,7 +21,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = list(files.documentation_pages())
     for page in pages:
         for path in _links(page):
-            if path.startswith(_OUTSIDE) and Path(config.docs_dir, path).is_file() and path not in files.src_uris:
+            if _is_outside(path, config) and Path(config.docs_dir, path).is_file() and path not in files.src_uris:
                 file = _brought_in(path, config)
                 files.append(file)
                 if file.is_documentation_page():
@@ -33,7 +33,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
     """Lead the links of pages from outside back into docs/, which mkdocs only knows as `/`."""
     if not page.file.src_uri.startswith(_OUTSIDE):
         return markdown
-    docs = f"{_OUTSIDE}{Path(config.docs_dir).name}/"
+    docs = _docs(config)
 
     def inside(link: re.Match[str]) -> str:
         path = _resolved(page.file, link["path"])
@@ -45,6 +45,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
 def _links(page: File) -> list[str]:
     """Where the links of a page lead, relative to docs/."""
     return [_resolved(page, link["path"]) for link in _LINK.finditer(page.content_string)]
+
+
+def _is_outside(path: str, config: MkDocsConfig) -> bool:
+    return path.startswith(_OUTSIDE) and not path.startswith(_docs(config))
+
+
+def _docs(config: MkDocsConfig) -> str:
+    """docs/ as pages from outside name it."""
+    return f"{_OUTSIDE}{Path(config.docs_dir).name}/"
 
 
 def _resolved(page: File, path: str) -> str:

@@ -1,7 +1,6 @@
 """How large files and functions may become, with the reasons of those that are larger."""
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,6 @@ FOLDERS = ("mbc_engine", "mbc_cli", "benchmarks", "recipes", "examples", "docs")
 MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 60
 LARGER: dict[str, str] = {}
-
-
-def modules() -> Iterator[Path]:
-    for folder in FOLDERS:
-        yield from sorted((ROOT / folder).rglob("*.py"))
 
 
 def name(path: Path) -> str:

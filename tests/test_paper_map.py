@@ -16,7 +16,7 @@ SPANS = re.findall(r"`([^`\s]+)`", PAGE)
 PRESETS = ("distilgpt2", "gpt2-large", "gpt2-xl", "llama2-7b")
 HYPER_PARAMETERS = [
     tuple(cell.strip() for cell in row.strip("| \n").split("|"))
-    for row in re.findall(r"^\|[^|]*\| `(?:model|training)\..*$", PAGE, re.M)
+    for row in re.findall(r"^\|[^|]*\| `(?:model|training)\..*$", PAGE, re.MULTILINE)
 ]
 
 
@@ -47,7 +47,7 @@ def test_every_name_exists(span: str) -> None:
 
 def test_equations_and_lines_have_their_tests() -> None:
     for row in re.findall(
-        r"^\| (?!paper|line|---).*\|$", PAGE.split("## Equations")[1].split("## Hyper-parameters")[0], re.M
+        r"^\| (?!paper|line|---).*\|$", PAGE.split("## Equations")[1].split("## Hyper-parameters")[0], re.MULTILINE
     ):
         assert "test_" in row, row
 

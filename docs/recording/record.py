@@ -5,7 +5,7 @@
 The shell's terminal is a pseudoterminal, of which every piece of output is kept with its time; `screens.py` knows what the
 screen then shows, and `drawing.py` draws it. The files are the stories of `mbc demo`. A command that takes longer than
 LONGEST is drawn at the pace that makes it last that long; the picture's title says so.
-It needs the embedded encoder (the extra `embedded`) and pyte (the extra `docs`).
+It needs the embedded encoder (the extra `embedded`) and pyte (the extra `dev`).
 """
 
 import os

@@ -143,7 +143,7 @@ def reader(home: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     digest = json.loads(_typed(reader, "mbc bank show notes/bruno.md --json"))["digest"]
     reader.stands_for = {
         r"/home/me\b": str(home),
-        r"/(mnt/)?shared\b": str(home / "shared"),
+        r"(?<!\.)/(mnt/)?shared\b": str(home / "shared"),
         r"\b8377\b": port,
         r"mbc serve\b(?!.*--port)": f"mbc serve --port {port}",
         r"\b9000\b": str(_free_port()),

@@ -15,8 +15,8 @@ import pytest
 import mbc_engine
 from mbc_engine import events
 
-pytest.importorskip("material", reason="the extra docs is not installed")
-pytest.importorskip("mkdocstrings_handlers.python", reason="the extra docs is not installed")
+pytest.importorskip("material", reason="the extra dev is not installed")
+pytest.importorskip("mkdocstrings_handlers.python", reason="the extra dev is not installed")
 
 pytestmark = pytest.mark.xdist_group("docs_site")
 
