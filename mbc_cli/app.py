@@ -131,6 +131,6 @@ def main() -> None:
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=errors)
-    # Its library would tell the hub about this machine, and ask it what else to look for.
+    # The hub's library would tell the hub about this machine, and ask it what else to look for.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     app()

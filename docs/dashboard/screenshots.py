@@ -22,7 +22,7 @@ from pathlib import Path
 from mbc_engine.datasets.newswire import stories
 
 HERE = Path(__file__).parent
-QUESTION = "Where did the exhibition open?"
+QUESTION = "Where did the Newell Collection open?"
 
 
 @dataclass(frozen=True)

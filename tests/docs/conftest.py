@@ -108,6 +108,7 @@ def home(programs: Path, tiny: Any) -> Path:
     reader.end()
     for copy in (".local/share/mbc/runs/mini-3", "runs/mine", "models/mine"):
         shutil.copytree(home / ".local/share/mbc/runs/first", home / copy)
+    _typed(reader, "mbc config set model mini && mbc config set ask.sources 3")
     _typed(reader, "mkdir shared/models && mbc models push first ada/notes-gpt2 --hub shared/models")
     return home
 

@@ -142,9 +142,13 @@ def named(table: dict[str, Any], command: Command) -> Any:
 
 
 def shows(shown: str, printed: str) -> bool:
-    """Whether this was printed, with `...` for anything, and spaces at the ends of lines for nothing."""
-    pattern, text = (re.sub(r"[ \t]+$", "", part.strip("\n"), flags=re.MULTILINE) for part in (shown, printed))
-    return re.fullmatch(".*?".join(map(re.escape, pattern.split("..."))), text, re.DOTALL) is not None
+    """Whether this was printed, with `...` for anything, alone in a line for any lines or none.
+
+    Spaces at the ends of lines and empty lines around mean nothing.
+    """
+    own, text = (re.sub(r"[ \t]+$", "", part, flags=re.MULTILINE).strip("\n") + "\n" for part in (shown, printed))
+    lines = re.sub(r"^\\\.\\\.\\\.(\\\n|\n)", r"(?:.*\\n)??", re.escape(own), flags=re.MULTILINE)
+    return re.fullmatch(lines.replace(r"\.\.\.", ".*?"), text, re.DOTALL) is not None
 
 
 def _read(block: Block) -> None:

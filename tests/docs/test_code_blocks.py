@@ -76,6 +76,8 @@ def test_every_block_that_is_tested_elsewhere_is_there() -> None:
     ("shown", "printed", "is_shown"),
     [
         ("a\n...\nd", "a\nb\nc\nd\n", True),
+        ("a\n...", "a", True),
+        ("...\na", "a", True),
         ("in ... s", "in 1.2 s", True),
         ("a", "a  \n\n", True),
         ("a", "a\nb", False),
