@@ -5,11 +5,16 @@ import importlib.util
 from mbc_engine.errors import ConfigError
 
 
+def installing(extra: str) -> str:
+    """What brings an extra, typed in the folder of mbc: on the registries its name is another project's."""
+    return f"pip install -c constraints.txt -e '.[{extra}]'"
+
+
 def require_extra(extra: str, *packages: str, asked_by: str) -> None:
     """Make sure that the packages of an extra are there.
 
     Args:
-        extra: its name, as in `pip install 'mbc[NAME]'`.
+        extra: its name.
         packages: what it brings.
         asked_by: what was typed that needs them.
 
@@ -20,5 +25,5 @@ def require_extra(extra: str, *packages: str, asked_by: str) -> None:
     if missing:
         raise ConfigError(
             f"`{asked_by}` needs packages that are not installed: {', '.join(missing)}.",
-            hint=f"Install them: pip install 'mbc[{extra}]'",
+            hint=f"Install them, in mbc's folder: {installing(extra)}",
         )

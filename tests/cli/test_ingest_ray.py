@@ -35,7 +35,7 @@ def test_without_ray_it_is_said_how_to_get_it(mbc, notes, monkeypatch):
     result = mbc("ingest", notes, "--engine", "ray", "--model", "no-such-model")
     assert result.exit_code == 2
     assert "`--engine ray` needs packages that are not installed: ray" in result.stderr
-    assert "pip install 'mbc[ray]'" in result.stderr
+    assert "-e '.[ray]'" in result.stderr
 
 
 @pytest.mark.ray

@@ -83,7 +83,7 @@ def test_without_the_extra_it_says_how_to_install_it(mbc: Callable[..., Any], mo
     monkeypatch.setitem(sys.modules, "fastapi", None)
     result = mbc("serve")
     assert result.exit_code == 2
-    assert "pip install 'mbc[serve]'" in result.stderr
+    assert "-e '.[serve]'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_without_the_package_of_the_hub_the_way_out_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match="package datasets") as caught:
         load_examples("squad:train")
-    assert "mbc[hub]" in caught.value.hint
+    assert "-e '.[hub]'" in caught.value.hint
 
 
 def test_base_lms_learn_from_questions_that_memories_do_not():

