@@ -108,7 +108,6 @@ def home(programs: Path, tiny: Any) -> Path:
     reader.end()
     for copy in (".local/share/mbc/runs/mini-3", "runs/mine", "models/mine"):
         shutil.copytree(home / ".local/share/mbc/runs/first", home / copy)
-    _typed(reader, "mbc config set model mini && mbc config set ask.sources 3")
     _typed(reader, "mkdir shared/models && mbc models push first ada/notes-gpt2 --hub shared/models")
     return home
 
@@ -157,6 +156,7 @@ def reader(home: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         r"mbc train --preset (?!mini)\S+": rf"\g<0> {_set(*SMALL)}",
         r"(mbc models push \S+) ada/notes-gpt2": r"\1 ada/mine",
         r"mbc models pull ada/notes-gpt2(?! --rev)": r"\g<0> --force",
+        r"^mbc config get": "mbc config set model mini && mbc config set ask.sources 3 && mbc config get",
         r"mbc ingest -$": "mbc ingest - --bank piped.mbc",
         r"--revision v2": "--revision v1",
         r"0\.0\.0\.0": "127.0.0.1",
