@@ -186,7 +186,10 @@ def test_the_missing_library_is_named_with_the_way_to_it(mbc: Run, monkeypatch: 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *own: None if name == "mcp" else find(name, *own))
     result = mbc("mcp")
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[1].strip() == "Install them, in mbc's folder: pip install -c constraints.txt -e '.[mcp]'"
+    assert (
+        result.stderr.splitlines()[1].strip()
+        == "Install them, in mbc's folder: pip install -c constraints.txt -e '.[mcp]'"
+    )
 
 
 def test_what_is_allowed_has_to_be_a_folder(mbc: Run, notes: Path) -> None:
