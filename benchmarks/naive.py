@@ -21,8 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mbc_engine.model.base import BaseLM, Targets
+from mbc_engine.model.base import BaseLM
+from mbc_engine.model.base_texts import BaseTexts, Targets
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.prefix import KVPrefix
 from mbc_engine.model.text_encoder import TextEncoder
@@ -56,6 +58,15 @@ def padded(encoder: TextEncoder, texts: Sequence[str], width: int) -> tuple[Tens
     return functional.pad(ids, missing, value=encoder.tokenizer.pad_token_id), functional.pad(mask, missing)
 
 
+class WideTexts(BaseTexts):
+    """Questions and their answers padded to one width."""
+
+    def asked(self, *texts: Any, **windows: Any) -> Targets:
+        asked = super().asked(*texts, **windows)
+        missing = (ASKED - asked.ids.shape[1], 0)
+        return Targets(functional.pad(asked.ids, missing), functional.pad(asked.mask, missing), asked.target_mask)
+
+
 class NaiveLM(BaseLM):
     """A base LM that computes the loss as the published code does, and its three figures.
 
@@ -67,11 +78,9 @@ class NaiveLM(BaseLM):
     documents: Sequence[str] = ()
     figures: tuple[float, ...] = ()
 
-    def asked(self, questions: Sequence[str], answers: Sequence[str], **windows: int) -> Targets:
-        """As ever, padded to one width."""
-        asked = super().asked(questions, answers, **windows)
-        missing = (ASKED - asked.ids.shape[1], 0)
-        return Targets(functional.pad(asked.ids, missing), functional.pad(asked.mask, missing), asked.target_mask)
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__(model, tokenizer)
+        self.texts = WideTexts(model, tokenizer)
 
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         """The mean loss of the targets, from logits of everything."""
@@ -91,8 +100,8 @@ class NaiveLM(BaseLM):
 
     def _documents(self) -> tuple[Tensor, Tensor]:
         """Ids and mask of the documents."""
-        rows = [ids[:DOCUMENT] for ids in self._tokens(self.documents, DOCUMENT)]
-        ids = torch.tensor([row + [self._end] * (DOCUMENT - len(row)) for row in rows], device=self.model.device)
+        rows = self.texts.tokens(self.documents, DOCUMENT)
+        ids = torch.tensor([row + [self.texts.end] * (DOCUMENT - len(row)) for row in rows], device=self.model.device)
         mask = torch.tensor([[1] * len(row) + [0] * (DOCUMENT - len(row)) for row in rows], device=self.model.device)
         return ids, mask
 

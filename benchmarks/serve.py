@@ -28,7 +28,7 @@ from typing import Any, Final
 import httpx
 import numpy as np
 
-from mbc_engine.datasets.files import load_examples
+from mbc_engine.datasets.by_name import load_examples
 
 STORIES: Final = 64
 BATCHES: Final = (16, 1)

@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 
 from mbc_cli.verbosity import verbosity
+from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.datasets.files import load_examples
 
 # What keeps the libraries of the hub from talking and from drawing, if it is there before they are imported.
 _HUSHED = {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mbc_engine.bank import Banks, MemoryBank, Selection
     from mbc_engine.config import Config, load_preset
+    from mbc_engine.datasets.by_name import load_examples
     from mbc_engine.datasets.example import QAExample
-    from mbc_engine.datasets.files import load_examples
     from mbc_engine.errors import MBCError
     from mbc_engine.evaluation.calibrate import calibrate
     from mbc_engine.evaluation.online import evaluate
@@ -52,7 +52,7 @@ _HOMES = {
     "evaluate": "mbc_engine.evaluation.online",
     "ingest": "mbc_engine.serving.ingest",
     "ingest_stream": "mbc_engine.serving.ingest",
-    "load_examples": "mbc_engine.datasets.files",
+    "load_examples": "mbc_engine.datasets.by_name",
     "load_model": "mbc_engine.model.checkpoint",
     "load_preset": "mbc_engine.config",
     "open_bank": "mbc_engine.model.bank_binding",

@@ -137,8 +137,7 @@ class Memory:
 
     def _count(self, texts: list[str]) -> list[int]:
         """Tokens of each text as the base LM has them."""
-        encoded = self._model.base.tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False)
-        return [len(ids) for ids in encoded["input_ids"]]
+        return list(map(len, self._model.base.texts.tokens(texts)))
 
     def _change(self, changes: "Sequence[Adding | Removing]") -> list[Any]:
         """Files first, in order and for good, and then the bank: it can be made from them, not they from it."""

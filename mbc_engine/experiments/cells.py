@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mbc_engine.config import Config, load_preset, parse_config
+from mbc_engine.datasets.by_name import load_examples, own_validation
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.datasets.files import load_examples, own_validation
 from mbc_engine.datasets.spacing import evenly_spaced
 from mbc_engine.datasets.split import hold_out
 from mbc_engine.errors import DataError

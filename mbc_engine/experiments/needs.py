@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Final
 
 from mbc_engine.config import Config
-from mbc_engine.datasets.files import file_of, is_of_hub, load_examples
+from mbc_engine.datasets.by_name import file_of, is_of_hub, load_examples
 from mbc_engine.errors import MBCError
 from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.estimates import Counts, Estimate, Estimates, Shape, Sizes

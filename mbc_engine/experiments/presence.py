@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.datasets.files import file_of, is_of_hub
+from mbc_engine.datasets.by_name import file_of, is_of_hub
 from mbc_engine.model_folder import EMBEDDED, packaged_model
 
 _WEIGHTS: Final = (

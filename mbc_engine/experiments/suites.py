@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mbc_engine.config import first_fault, load_preset
-from mbc_engine.datasets.files import absolute
+from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError
 from mbc_engine.evaluation.folder import ExperimentFolder
 from mbc_engine.experiments.cells import cells

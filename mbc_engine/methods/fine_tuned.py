@@ -51,7 +51,7 @@ class FineTuned:
     def adapt(self, documents: Sequence[str]) -> None:
         """Take a step on each piece of the documents, in their order."""
         for document in documents:
-            for piece in self._base.pieces(document, self._window):
+            for piece in self._base.texts.pieces(document, self._window):
                 with torch.no_grad():  # the weights may be a model's
                     weights = self._weights(piece)
                 if not weights.any():

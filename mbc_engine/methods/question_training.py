@@ -27,7 +27,8 @@ from mbc_engine.methods.tuning_folder import require_same, tuning_folder
 from mbc_engine.methods.tuning_snapshot import Noted, load_tuning, noted_in, save_tuning
 from mbc_engine.metrics import shortest
 from mbc_engine.model.answer_chunks import within_window
-from mbc_engine.model.base import BaseLM, Targets
+from mbc_engine.model.base import BaseLM
+from mbc_engine.model.base_texts import Targets
 from mbc_engine.model.digest import state_digest
 from mbc_engine.whole_file import whole_file
 
@@ -201,7 +202,7 @@ class _QuestionTraining:
         return batches_by_length(examples, self.batch_size, seed=seed, reads=self.reads)
 
     def _targets(self, batch: Sequence[QAExample]) -> Targets:
-        return self.base.asked(
+        return self.base.texts.asked(
             [example.question for example in batch],
             [shortest(example.answers) for example in batch],
             passages=[example.text for example in batch] if self.reads else None,

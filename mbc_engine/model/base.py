@@ -1,13 +1,10 @@
-"""The base LM f_theta_b with its tokenizer: losses and texts under a key/value prefix, or without one.
+"""The base LM f_theta_b: losses and answers under a key/value prefix, or without one.
 
 It is frozen, as a memory wants it, until `tune` makes it learn. Positions start after the prefix: the first token of a
 text stands at position P, and padding does not count.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -20,8 +17,9 @@ from transformers import (
 )
 
 from mbc_engine.config import BaseWeights
-from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.model.families import AttentionShape, attention_shape, family_of, logit_scale
+from mbc_engine.errors import ModelError
+from mbc_engine.model.base_texts import BaseTexts, Targets
+from mbc_engine.model.families import AttentionShape, attention_shape, context_of, family_of, logit_scale
 from mbc_engine.model.first_line import DECODING, FirstLineEnd, FirstLineStreamer, first_line
 from mbc_engine.model.prefix import KVPrefix
 from mbc_engine.model.pretrained import open_pretrained, told_of
@@ -29,26 +27,6 @@ from mbc_engine.model.token_loss import token_loss, token_losses
 from mbc_engine.model.tokenised_text import TokenisedText
 from mbc_engine.model.weights import base_dtype
 from mbc_engine.model_folder import EMBEDDED, packaged_model
-
-
-@dataclass(frozen=True)
-class Targets:
-    """Texts for the base LM: what it is given and what it should say.
-
-    Attributes:
-        ids: [B, S], given texts padded on the left, targets on the right, so that all targets start in one column.
-        mask: [B, S], 1 for tokens.
-        target_mask: [B, A], 1 for the target tokens among the last A columns.
-    """
-
-    ids: Tensor
-    mask: Tensor
-    target_mask: Tensor
-
-    @property
-    def targets(self) -> Tensor:
-        """The target tokens, row after row, [N]."""
-        return self.ids[:, -self.target_mask.shape[1] :][self.target_mask.bool()]
 
 
 class BaseLM(nn.Module):
@@ -65,7 +43,7 @@ class BaseLM(nn.Module):
         self.model = model.requires_grad_(False)
         # A hub model's own settings (a repetition penalty, say) would silently join those of `generate`.
         model.generation_config = GenerationConfig()
-        self.tokenizer = tokenizer
+        self.tokenizer, self.texts = tokenizer, BaseTexts(model, tokenizer)
 
     @property
     def shape(self) -> AttentionShape:
@@ -74,24 +52,8 @@ class BaseLM(nn.Module):
 
     @property
     def context(self) -> int:
-        """How many columns, prefix and padding included, every layer sees.
-
-        A layer with a sliding window would lose sight of the prefix beyond it, in a padded row first.
-        """
-        config = self.model.config
-        longest: int = config.max_position_embeddings
-        return min(longest, getattr(config, "sliding_window", None) or longest)
-
-    @property
-    def _end(self) -> int:
-        end: int = self.tokenizer.eos_token_id
-        return end
-
-    @cached_property
-    def _begin(self) -> list[int]:
-        """What its tokenizer puts before every text, as in the base LM's training: BOS in most families, or nothing."""
-        whole: list[int] = self.tokenizer("a")["input_ids"]
-        return whole[: whole.index(self._tokens(["a"], 1)[0][0])]
+        """How many columns, prefix and padding included, every layer sees."""
+        return context_of(self.model.config)
 
     def no_prefix(self, batch: int) -> KVPrefix:
         """The prefix of nothing before `batch` texts, for a base LM that is used by itself."""
@@ -123,64 +85,6 @@ class BaseLM(nn.Module):
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 
-    def pieces(self, text: str, window: int) -> list[TokenisedText]:
-        """A text in pieces of at most `window` tokens, and of no more than the context holds; an empty one has none.
-
-        The pieces are equally long, but for a token: each is to be a step of learning, and a short rest of one would
-        count as much as all before it.
-
-        Raises:
-            ModelError: the tokenizer does not know where its tokens lie.
-        """
-        if not self.tokenizer.is_fast:
-            raise ModelError(
-                "The base LM's tokenizer does not tell where its tokens lie in a text.", hint="Take another base LM."
-            )
-        encoded = self.tokenizer(
-            text,
-            add_special_tokens=False,
-            split_special_tokens=True,
-            return_offsets_mapping=True,
-            verbose=False,
-        )
-        ids, spans = encoded["input_ids"], encoded["offset_mapping"]
-        count = -(-len(ids) // min(window, self.context - max(1, len(self._begin))))
-        cuts = [len(ids) * number // count for number in range(count + 1)] if count else [0]
-        return [_piece(text, ids[start:end], spans[start:end]) for start, end in pairwise(cuts)]
-
-    def asked(
-        self,
-        questions: Sequence[str],
-        answers: Sequence[str],
-        *,
-        passages: Sequence[str] | None = None,
-        question_window: int,
-        answer_window: int,
-    ) -> Targets:
-        """Questions as given texts, answers as targets: capitalised, after a space, ended by EOS.
-
-        Args:
-            questions: those longer than the window are cut.
-            answers: one for each question.
-            passages: a text for each question to stand on the line before it, as in `generate` without a prefix when
-                `max_new_tokens` is the answers' window.
-            question_window: longest question in tokens.
-            answer_window: longest answer in tokens, EOS included.
-        """
-        if passages is None:
-            given = self._given(questions, question_window)
-        else:
-            given = self._prompts(questions, passages, window=question_window, room=self.context - answer_window)
-        targets = [
-            [*tokens, self._end]
-            for tokens in self._tokens([_as_target(answer) for answer in answers], answer_window - 1)
-        ]
-        return self._targets(given, targets)
-
-    def written(self, texts: list[str], *, window: int) -> Targets:
-        """Whole texts as targets, cut after `window` tokens; what is given is one BOS or, in most families, EOS."""
-        return self._targets([self._begin or [self._end]] * len(texts), self._tokens(texts, window))
-
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         """Mean negative log-likelihood of the target tokens under prefixes, a scalar in nats (paper, section 3.5)."""
         states = self._before(prefix, texts)
@@ -198,7 +102,7 @@ class BaseLM(nn.Module):
             piece: one of `pieces`.
             weights: of its tokens, [S].
         """
-        texts = self._targets([self._begin or [self._end]], [list(piece.ids)])
+        texts = self.texts.written_piece(piece)
         weights = weights.to(texts.ids.device)
         counted = weights != 0
         states = self._before(self.no_prefix(1), texts)[counted]
@@ -223,7 +127,7 @@ class BaseLM(nn.Module):
 
         The targets are those of `asked`, EOS included; an answer longer than its window is judged by its beginning.
         """
-        texts = self.asked(questions, answers, question_window=question_window, answer_window=answer_window)
+        texts = self.texts.asked(questions, answers, question_window=question_window, answer_window=answer_window)
         by_token = torch.zeros(texts.target_mask.shape, device=texts.ids.device)
         by_token[texts.target_mask.bool()] = -token_losses(self._before(prefix, texts), texts.targets, self._logits)
         return by_token.sum(1) / texts.target_mask.sum(1)
@@ -262,8 +166,10 @@ class BaseLM(nn.Module):
         """
         if said is not None and (len(questions) != 1 or beams != 1):
             raise ValueError("Only one greedy answer can be said as it is generated.")
-        prompts = self._prompts(questions, passages, window=window, room=self.context - prefix.length - max_new_tokens)
-        ids, mask = _pad_left(prompts, self._end, self.model.device)
+        prompts = self.texts.prompts(
+            questions, passages, window=window, room=self.context - prefix.length - max_new_tokens
+        )
+        ids, mask = self.texts.padded(prompts)
         columns = mask.new_ones(len(ids), prefix.length)
         generated: Tensor = self.model.generate(  # type: ignore[operator]
             input_ids=ids,
@@ -273,35 +179,13 @@ class BaseLM(nn.Module):
                 max_new_tokens=max_new_tokens,
                 num_beams=beams,
                 do_sample=False,
-                eos_token_id=self._end,
-                pad_token_id=self._end,
+                eos_token_id=self.texts.end,
+                pad_token_id=self.texts.end,
             ),
             stopping_criteria=[FirstLineEnd(self.tokenizer, ids.shape[1])],
             streamer=None if said is None else FirstLineStreamer(self.tokenizer, said),
         )
         return [first_line(text) for text in self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)]
-
-    def _prompts(
-        self, questions: Sequence[str], passages: Sequence[str] | None, *, window: int, room: int
-    ) -> list[list[int]]:
-        """Token ids of questions, each after its passage, at most `room` a prompt."""
-        asked = self._given(questions, window)
-        begin = len(self._begin)
-        longest = max(map(len, asked))
-        if longest > room:
-            raise ConfigError(
-                f"A question of {longest} tokens, its prefix and its answer do not fit the base LM's context of "
-                f"{self.context}.",
-                hint="Ask for a shorter answer.",
-            )
-        if passages is None:
-            return asked
-        (line_end,) = self._tokens(["\n"], room)
-        prompts = []
-        for question, passage in zip(asked, self._tokens(passages, room), strict=True):
-            read = passage[: max(0, room - len(line_end) - len(question))]
-            prompts.append([*question[:begin], *read, *line_end, *question[begin:]] if read else question)
-        return prompts
 
     def _before(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         """The last hidden states before the target tokens, each of which predicts its token, [N, D]."""
@@ -323,29 +207,6 @@ class BaseLM(nn.Module):
         scaled = logits if scale == 1 else logits * scale  # a vocabulary wide, so not for nothing
         return scaled if cap is None else torch.tanh(scaled / cap) * cap
 
-    def _given(self, questions: Sequence[str], window: int) -> list[list[int]]:
-        """Token ids of questions; there is always one to predict from, as there is for `written`."""
-        return [[*self._begin, *ids] or [self._end] for ids in self._tokens(questions, window)]
-
-    def _tokens(self, texts: Sequence[str], window: int) -> list[list[int]]:
-        """Token ids of texts without special tokens, at most `window` each."""
-        # Not verbose: it would warn of texts longer than the context, which are cut here.
-        tokens: list[list[int]] = self.tokenizer(
-            list(texts),
-            add_special_tokens=False,
-            split_special_tokens=True,  # "<|endoftext|>" in a document is text, and ends nothing
-            verbose=False,
-        )["input_ids"]
-        return [ids[:window] for ids in tokens]
-
-    def _targets(self, given: list[list[int]], targets: list[list[int]]) -> Targets:
-        device = self.model.device
-        left, left_mask = _pad_left(given, self._end, device)
-        width = max(map(len, targets))
-        right = torch.tensor([ids + [self._end] * (width - len(ids)) for ids in targets], device=device)
-        right_mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in targets], device=device)
-        return Targets(torch.cat([left, right], 1), torch.cat([left_mask, right_mask], 1), right_mask)
-
 
 def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torch.device = "cpu") -> BaseLM:
     """Open a base LM by hub id or path, or as `embedded:PATH` inside this package's models.
@@ -366,20 +227,3 @@ def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torc
     if opened.tokenizer.eos_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no token that ends a text.", hint="Take another base LM.")
     return BaseLM(opened.model, opened.tokenizer)
-
-
-def _piece(text: str, ids: list[int], spans: list[tuple[int, int]]) -> TokenisedText:
-    """The part of a text that tokens cover, their spans told from its beginning."""
-    start, end = spans[0][0], max(end for _, end in spans)
-    return TokenisedText(text[start:end], tuple(ids), tuple((first - start, last - start) for first, last in spans))
-
-
-def _as_target(answer: str) -> str:
-    return f" {answer[:1].upper()}{answer[1:]}"
-
-
-def _pad_left(rows: list[list[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    width = max(map(len, rows))
-    ids = torch.tensor([[pad] * (width - len(row)) + row for row in rows], device=device)
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
-    return ids, mask

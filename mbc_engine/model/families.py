@@ -90,6 +90,15 @@ def attention_shape(config: PretrainedConfig) -> AttentionShape:
     )
 
 
+def context_of(config: PretrainedConfig) -> int:
+    """How many columns, prefix and padding included, every layer of a base LM sees.
+
+    A layer with a sliding window would lose sight of the prefix beyond it, in a padded row first.
+    """
+    longest: int = config.max_position_embeddings
+    return min(longest, getattr(config, "sliding_window", None) or longest)
+
+
 def logit_scale(config: PretrainedConfig) -> float:
     """What a family multiplies its logits by."""
     scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mbc_engine.config import TrainingSettings
-from mbc_engine.model.base import Targets
+from mbc_engine.model.base_texts import Targets
 from mbc_engine.model.centring import document_variance
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.prefix import KVPrefix
@@ -158,7 +158,7 @@ class Objective(nn.Module):
         chosen = batch.documents[: settings.reconstruction_documents or None]
         share = self.processes.share(len(chosen))
         texts = [self.data.documents[chosen[place]] for place in share.worked_on]
-        written = self.model.base.written(texts, window=settings.reconstruction_tokens)
+        written = self.model.base.texts.written(texts, window=settings.reconstruction_tokens)
         return self._shared_loss(self.model.prefix(memory[share.worked_on]), written, share)
 
     def _shared_loss(self, prefix: KVPrefix, texts: Targets, share: Share) -> Tensor:
@@ -168,7 +168,7 @@ class Objective(nn.Module):
         return self.model.base.loss(prefix, texts) * share.weight(tokens, total)
 
     def _asked(self, examples: list[int]) -> Targets:
-        return self.model.base.asked(
+        return self.model.base.texts.asked(
             [self.data.questions[index] for index in examples],
             [self.data.answers[index] for index in examples],
             question_window=self.settings.question_window,

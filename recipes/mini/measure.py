@@ -24,8 +24,8 @@ from options import stage_parser
 
 from mbc_engine import MBC, Recall, ingest, load_model, open_bank
 from mbc_engine.bank import count, perplexity
+from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.example import QAExample
-from mbc_engine.datasets.files import load_examples
 from mbc_engine.datasets.newswire import stories
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.model.code_memory import shape_of

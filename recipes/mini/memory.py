@@ -138,7 +138,7 @@ def losses_of(model: WordMemory, batch: Batch, *, speaks: bool) -> Losses:
         told = read(model, batch, other, without if speaks else None)
         question = None
         if speaks:
-            targets = model.base.asked(
+            targets = model.base.texts.asked(
                 [one.question for one in batch.asked],
                 [one.answer for one in batch.asked],
                 question_window=64,

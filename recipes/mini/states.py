@@ -18,7 +18,7 @@ from options import stage_parser
 from torch import Tensor
 from transformers import AutoTokenizer
 
-from mbc_engine.datasets.files import load_examples
+from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.metrics import shortest
 from mbc_engine.model.answer_chunks import within_window
 from mbc_engine.model.chunker import Chunker

@@ -139,7 +139,6 @@ def _mbc() -> None:
 
 def _play_hub() -> None:
     """The hub, with what the reader's shared folder has; whatever is brought to it is there for this process alone."""
-    import httpx2
     from huggingface_hub import constants, set_client_factory
 
     from tests.sharing.test_online_hub import PlayedHub
@@ -150,7 +149,7 @@ def _play_hub() -> None:
         for path in shared.glob("*/*/**/*.*"):
             owner, name, *file = path.relative_to(shared).parts
             hub.files.setdefault(f"{owner}/{name}", {})["/".join(file)] = path.read_bytes()
-    set_client_factory(lambda: httpx2.Client(transport=httpx2.MockTransport(hub), follow_redirects=True))
+    set_client_factory(hub.client)
     constants.ENDPOINT, constants.HF_HUB_OFFLINE = "https://hub.test", False
 
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.methods.camels.inner_update import InnerBatch, divergence, inner_step, parameters_of, token_losses
-from mbc_engine.model.base import BaseLM, Targets
+from mbc_engine.model.base import BaseLM
+from mbc_engine.model.base_texts import Targets
 from mbc_engine.model.families import FAMILIES
 
 DOCUMENTS = ["Adabo moved to Aalen in the spring.", "The river rose, the bridge held, and nobody was hurt.", "Hugo"]
@@ -35,9 +36,9 @@ def bigram(first: int, second: int) -> Targets:
 
 def batch_for(base: BaseLM) -> InnerBatch:
     return InnerBatch(
-        documents=base.written(DOCUMENTS, window=32),
-        questions=base.asked(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
-        elsewhere=base.written(["Irene moved to Izmir."], window=32),
+        documents=base.texts.written(DOCUMENTS, window=32),
+        questions=base.texts.asked(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
+        elsewhere=base.texts.written(["Irene moved to Izmir."], window=32),
     )
 
 
@@ -162,9 +163,9 @@ def test_base_lm_stays_as_it_is(base: BaseLM) -> None:
 
 def test_padding_changes_nothing(base: BaseLM) -> None:
     own = parameters_of(base.model)
-    together = token_losses(base.model, own, base.asked(QUESTIONS, ANSWERS, question_window=16, answer_window=8))
+    together = token_losses(base.model, own, base.texts.asked(QUESTIONS, ANSWERS, question_window=16, answer_window=8))
     alone = [
-        token_losses(base.model, own, base.asked([question], [answer], question_window=16, answer_window=8))
+        token_losses(base.model, own, base.texts.asked([question], [answer], question_window=16, answer_window=8))
         for question, answer in zip(QUESTIONS, ANSWERS, strict=True)
     ]
     torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-5)

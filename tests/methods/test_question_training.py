@@ -65,7 +65,7 @@ def test_a_reader_learns_to_read_what_it_never_saw(tiny: Any, examples: Examples
 
     @torch.no_grad()
     def loss(passages: list[str]) -> float:
-        texts = base.asked(
+        texts = base.texts.asked(
             [example.question for example in held_back],
             [example.answers[0] for example in held_back],
             passages=passages,

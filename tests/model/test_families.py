@@ -131,7 +131,7 @@ def test_a_prefix_of_two_tokens_keys_and_values_is_these_two_tokens(held: Held) 
 def test_losses_are_the_models_own(held: Held) -> None:
     base, losses = held.base, []
     prefix = prefix_for(base, 2)
-    texts = base.asked(QUESTIONS, ANSWERS, question_window=30, answer_window=9)
+    texts = base.texts.asked(QUESTIONS, ANSWERS, question_window=30, answer_window=9)
     width = texts.target_mask.shape[1]
     for index in range(2):
         given = texts.ids[index, :-width][texts.mask[index, :-width].bool()].tolist()
@@ -162,7 +162,9 @@ def test_gradients_reach_the_prefix_of_every_layer_and_the_adapter(held: Held) -
     adapter = [value for value in base.parameters() if value.requires_grad]
     for value in adapter:
         torch.nn.init.normal_(value, std=0.3)
-    base.loss(KVPrefix(keys, values), base.asked(["Ada?"], ["Bergen"], question_window=9, answer_window=9)).backward()
+    base.loss(
+        KVPrefix(keys, values), base.texts.asked(["Ada?"], ["Bergen"], question_window=9, answer_window=9)
+    ).backward()
     for grown in (keys, values):
         assert grown.grad is not None
         assert (grown.grad[0].abs().amax((1, 2, 3)) > 0).all()

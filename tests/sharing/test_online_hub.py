@@ -4,11 +4,12 @@ import base64
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 
-import httpx2
 import pytest
 from huggingface_hub import HfApi, close_session, set_client_factory
+from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils._http import default_client_factory
 
 from mbc_engine.errors import ModelError
@@ -19,6 +20,8 @@ from mbc_engine.sharing.pushing import CardOrigin, push
 
 SHA, OTHER_SHA = "a" * 40, "b" * 40
 LARGE = "model.safetensors"
+# What the hub's client speaks HTTP with; which library that is differs between versions.
+http = sys.modules[HfHubHTTPError.__bases__[0].__module__]
 
 
 class PlayedHub:
@@ -35,10 +38,14 @@ class PlayedHub:
         self.files: dict[str, dict[str, bytes]] = {}
         self.private: dict[str, bool] = {}
         self.asked: list[str] = []
-        self.answer: httpx2.Response | Exception | None = None
+        self.answer: http.Response | Exception | None = None
         self.committed: list[list[dict]] = []
 
-    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+    def client(self) -> http.Client:
+        """One that asks this hub, whatever the address."""
+        return http.Client(transport=http.MockTransport(self), follow_redirects=True)
+
+    def __call__(self, request: http.Request) -> http.Response:
         self.asked.append(f"{request.method} {request.url.path}")
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -48,24 +55,24 @@ class PlayedHub:
         if kind != "api":
             return self._file(request.method, f"{kind}/{words[0]}", "/".join(words[3:]))
         if words == ["validate-yaml"]:
-            return httpx2.Response(200, json={"errors": [], "warnings": []})
+            return http.Response(200, json={"errors": [], "warnings": []})
         if words[:2] == ["repos", "create"]:
             return self._create(json.loads(request.content))
         repository = "/".join(words[1:3])
         if repository not in self.files:
-            return httpx2.Response(404, headers={"X-Error-Code": "RepoNotFound"})
+            return http.Response(404, headers={"X-Error-Code": "RepoNotFound"})
         match words[3:]:
             case ["revision", revision] if revision not in ("main", "v1", SHA):
-                return httpx2.Response(404, headers={"X-Error-Code": "RevisionNotFound"})
+                return http.Response(404, headers={"X-Error-Code": "RevisionNotFound"})
             case [] | ["revision", _]:
-                return httpx2.Response(200, json=self._info(repository))
+                return http.Response(200, json=self._info(repository))
             case ["preupload", _]:
                 paths = [file["path"] for file in json.loads(request.content)["files"]]
                 modes = [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in paths]
-                return httpx2.Response(200, json={"files": modes})
+                return http.Response(200, json={"files": modes})
             case ["commit", _]:
                 return self._commit(repository, [json.loads(line) for line in request.content.splitlines()])
-        return httpx2.Response(404)
+        return http.Response(404)
 
     def _info(self, repository):
         def sibling(name, content):
@@ -81,21 +88,21 @@ class PlayedHub:
     def _file(self, method, repository, name):
         content = self.files[repository].get(name)
         if content is None:
-            return httpx2.Response(404, headers={"X-Error-Code": "EntryNotFound"})
+            return http.Response(404, headers={"X-Error-Code": "EntryNotFound"})
         headers = {
             "X-Repo-Commit": SHA,
             "ETag": f'"{hashlib.sha256(content).hexdigest()}"',
             "Content-Length": str(len(content)),
         }
-        return httpx2.Response(200, headers=headers, content=content if method == "GET" else None)
+        return http.Response(200, headers=headers, content=content if method == "GET" else None)
 
     def _create(self, wanted):
         repository = f"{wanted['organization']}/{wanted['name']}"
         if repository in self.files:
-            return httpx2.Response(409, json={"url": f"https://hub.test/{repository}"})
+            return http.Response(409, json={"url": f"https://hub.test/{repository}"})
         self.files[repository] = {}
         self.private[repository] = wanted.get("visibility") == "private" or wanted.get("private", False)
-        return httpx2.Response(200, json={"url": f"https://hub.test/{repository}"})
+        return http.Response(200, json={"url": f"https://hub.test/{repository}"})
 
     def _commit(self, repository, lines):
         self.committed.append(lines)
@@ -104,7 +111,7 @@ class PlayedHub:
                 self.files[repository][line["value"]["path"]] = base64.b64decode(line["value"]["content"])
             if line["key"] == "deletedFile":
                 del self.files[repository][line["value"]["path"]]
-        return httpx2.Response(200, json={"commitUrl": "https://hub.test/ada/tiny/commit/c", "commitOid": OTHER_SHA})
+        return http.Response(200, json={"commitUrl": "https://hub.test/ada/tiny/commit/c", "commitOid": OTHER_SHA})
 
 
 def ignore(event):
@@ -115,7 +122,7 @@ def ignore(event):
 def played(monkeypatch):
     """A hub that answers the client; nothing leaves this process."""
     hub = PlayedHub()
-    set_client_factory(lambda: httpx2.Client(transport=httpx2.MockTransport(hub), follow_redirects=True))
+    set_client_factory(hub.client)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "https://hub.test")
     yield hub
     close_session()
@@ -265,13 +272,13 @@ def test_what_is_not_there_is_told(hub, played):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (httpx2.Response(401), "may not see it"),
-        (httpx2.Response(403, headers={"X-Error-Code": "GatedRepo"}), "gated"),
-        (httpx2.Response(403), "You may not do this"),
-        (httpx2.Response(429), "fewer requests"),
-        (httpx2.Response(500, text="broken"), "The hub refuses"),
-        (httpx2.ConnectError("no route"), "cannot be reached"),
-        (httpx2.ReadTimeout("slow"), "cannot be reached"),
+        (http.Response(401), "may not see it"),
+        (http.Response(403, headers={"X-Error-Code": "GatedRepo"}), "gated"),
+        (http.Response(403), "You may not do this"),
+        (http.Response(429), "fewer requests"),
+        (http.Response(500, text="broken"), "The hub refuses"),
+        (http.ConnectError("no route"), "cannot be reached"),
+        (http.ReadTimeout("slow"), "cannot be reached"),
         (ConnectionResetError(104, "Connection reset by peer"), "cannot be reached"),
         (OSError(28, "No space left on device"), "^No space left on device"),
     ],

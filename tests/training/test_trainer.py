@@ -170,7 +170,7 @@ def teach(folder: Path, out: Path, examples: list[QAExample]) -> None:
     for _ in range(150):
         questions = [examples[index].question for index in torch.randint(len(examples), (16,)).tolist()]
         answers = [examples[index].answers[0] for index in torch.randint(len(examples), (16,)).tolist()]
-        texts = base.asked(questions, answers, question_window=40, answer_window=9)
+        texts = base.texts.asked(questions, answers, question_window=40, answer_window=9)
         positions = (texts.mask.cumsum(1) - 1).clamp_min(0)
         logits = model(input_ids=texts.ids, attention_mask=texts.mask, position_ids=positions).logits
         width, chosen = texts.target_mask.shape[1], texts.target_mask.bool()

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mbc_cli.data import read_data
-from mbc_engine.datasets.files import absolute, is_of_hub
+from mbc_engine.datasets.by_name import absolute, is_of_hub
 from mbc_engine.errors import ConfigError
 from mbc_engine.experiments.roster import controls_of
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings

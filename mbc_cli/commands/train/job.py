@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mbc_cli.runs import RunCommand, config_of, find_run, new_run
 from mbc_engine.config import Config, load_preset
-from mbc_engine.datasets.files import absolute, own_validation
+from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.errors import ConfigError
 from mbc_engine.training.launch import is_launched
 

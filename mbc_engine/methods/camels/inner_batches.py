@@ -39,14 +39,14 @@ class InnerBatches:
         window = min(self.window, self.base.context - 1)
         pieces = [self._piece_of(text, answer, window) for text, answer in zip(texts, answers, strict=True)]
         return InnerBatch(
-            documents=self.base.written(pieces, window=window),
-            questions=self.base.asked(
+            documents=self.base.texts.written(pieces, window=window),
+            questions=self.base.texts.asked(
                 [example.question for example in chosen],
                 answers,
                 question_window=QUESTION_WINDOW,
                 answer_window=MAX_NEW_TOKENS,
             ),
-            elsewhere=self.base.written([self._piece_of(elsewhere, "", window)], window=window),
+            elsewhere=self.base.texts.written([self._piece_of(elsewhere, "", window)], window=window),
         )
 
     def _places(self, start: int) -> list[int]:
@@ -61,5 +61,5 @@ class InnerBatches:
 
     def _piece_of(self, text: str, answer: str, window: int) -> str:
         """The first piece of a text with an answer in it, or the first of all."""
-        pieces = [piece.text for piece in self.base.pieces(text, window)]
+        pieces = [piece.text for piece in self.base.texts.pieces(text, window)]
         return next((piece for piece in pieces if answer in piece), pieces[0])

@@ -21,7 +21,7 @@ from torch.func import functional_call, jvp
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from mbc_engine.model.base import Targets
+from mbc_engine.model.base_texts import Targets
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoConfig, AutoModel, PretrainedConfig
 
-from mbc_engine.model.base import BaseLM, Targets
+from mbc_engine.model.base import BaseLM
+from mbc_engine.model.base_texts import Targets
 from mbc_engine.model.pretrained import told_of
 from mbc_engine.model.tokenised_text import TokenisedText
 from mbc_engine.whole_file import whole_file
@@ -108,7 +109,7 @@ def save_weights(model: WeightModel, base: BaseLM, folder: Path, origin: str) ->
         folder: where.
         origin: how it was trained, for `origin_of`.
     """
-    given = base.written(["a"], window=1).ids[0, :-1].tolist()
+    given = base.texts.written(["a"], window=1).ids[0, :-1].tolist()
     with whole_file(folder / _CONFIG) as file:
         file.write(model.body.config.to_json_string().encode())
     with whole_file(folder / WEIGHTS) as file:

@@ -1,0 +1,9 @@
+"""Rows as files of questions hold them."""
+
+import json
+
+ROW = {"text": "Ada moved to Aalen.", "question": "Where did Ada move?", "answers": ["Aalen", "In Aalen"]}
+
+
+def as_lines(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)

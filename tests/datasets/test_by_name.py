@@ -1,0 +1,91 @@
+"""Datasets by name: what a name means, and parts of a whole."""
+
+from pathlib import Path
+
+import pytest
+
+from mbc_engine.datasets.by_name import absolute, file_of, is_of_hub, load_examples, own_validation
+from mbc_engine.errors import DataError
+from tests.datasets.conftest import ROW, as_lines
+
+
+def test_generated_stories_come_by_name():
+    assert len({example.text for example in load_examples("newswire:test:3")}) == 3
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("newswire:test", "newswire:nowhere:3", "newswire:test:many", "newswire:test:-1", "none.csv", "rows.txt", ""),
+        *("squad:", "squad:dev", "squad:train:", "squad", "n" * 300, f"squad:train:{'n' * 300}"),
+    ],
+)
+def test_a_wrong_spec_is_an_error(spec, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.txt").touch()
+    with pytest.raises(DataError):
+        load_examples(spec)
+
+
+def test_an_absolute_name_means_the_same_in_every_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert absolute("a.csv") == str(tmp_path / "a.csv")
+    assert absolute("squad:test:original") == f"squad:test:{tmp_path / 'original'}"
+    assert absolute("squad:test:~/it") == f"squad:test:{tmp_path / 'home' / 'it'}"
+    for already in ("squad:train", "newswire:test:3:1", f"squad:test:{Path('/a:b')}"):
+        assert absolute(already) == already
+
+
+@pytest.mark.parametrize(
+    ("sources", "validation"),
+    [
+        (["squad:train"], "squad:validation"),
+        (["squad:train:/original"], "squad:validation:/original"),
+        (["squad:test"], None),
+        (["squad:train", "newswire:train:5"], None),
+        (["newswire:train:5"], None),
+        (["train.csv"], None),
+    ],
+)
+def test_a_training_on_squad_alone_has_a_validation_of_its_own(sources, validation):
+    assert own_validation(sources) == validation
+
+
+@pytest.mark.parametrize(
+    ("part", "taken"),
+    [("", "abac"), ("[:1]", "aa"), ("[1:]", "bc"), ("[1:2]", "b"), ("[0:9]", "abac"), ("[:]", "abac"), ("[2:3]", "c")],
+)
+def test_a_part_is_of_documents_with_all_their_questions(tmp_path, part, taken):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(as_lines(*({**ROW, "text": text} for text in "abac")))
+    assert "".join(example.text for example in load_examples(f"{path}{part}")) == taken
+
+
+def test_a_part_without_documents_is_an_error_that_counts_them(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(as_lines(ROW))
+    with pytest.raises(DataError, match="holds no questions") as caught:
+        load_examples(f"{path}[1:]")
+    assert caught.value.hint == f"{path} has 1 documents."
+
+
+def test_two_parts_of_generated_news_share_no_document():
+    first, second = ({example.text for example in load_examples(f"newswire:test:6{part}")} for part in ("[:4]", "[4:]"))
+    assert (len(first), len(second), first & second) == (4, 2, set())
+
+
+def test_names_are_made_absolute_from_a_folder_and_keep_their_part(tmp_path):
+    assert absolute("rows.csv[2:]", tmp_path) == f"{tmp_path}/rows.csv[2:]"
+    assert absolute("squad:test:here[:9]", tmp_path) == f"squad:test:{tmp_path}/here[:9]"
+    assert absolute("/elsewhere/rows.csv", tmp_path) == "/elsewhere/rows.csv"
+    assert absolute("newswire:test:6[:4]", tmp_path) == "newswire:test:6[:4]"
+    assert own_validation(["squad:train:/here[:9]"]) == "squad:validation:/here"
+
+
+def test_where_a_dataset_comes_from():
+    assert file_of("/here/rows.csv[2:]") == Path("/here/rows.csv")
+    assert file_of("squad:test:/here[:9]") == Path("/here")
+    assert (file_of("squad:test[:9]"), is_of_hub("squad:test[:9]")) == (None, True)
+    assert (file_of("newswire:test:6"), is_of_hub("newswire:test:6")) == (None, False)
+    assert not is_of_hub("squad:test:/here")
