@@ -87,6 +87,7 @@ class Answering:
         self._questions: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
         self._unwanted: set[int] = set()
         self._is_over = False
+        self._is_told = False
         self._asker: Asker | None = None
 
     def load(self) -> None:
@@ -122,13 +123,15 @@ class Answering:
                     self._post(self._answered(asker, asked))
 
     def _ready(self, stack: ExitStack) -> Asker:
-        """The model, loaded if it is not yet."""
+        """The model, loaded if it is not yet, with a bank that is its own."""
         if self._asker is None:
             self._post(ModelLoading())
             bank, model, device = self._places.bank, self._places.model, self._places.device
             with _silence():
                 self._asker = stack.enter_context(opened([bank], model, Manner(), device))
+        if not self._is_told:
             self._asker.recall()
+            self._is_told = True
             self._post(ModelReady())
         return self._asker
 
