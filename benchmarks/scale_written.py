@@ -108,7 +108,7 @@ def one_bank(found: dict[str, Result]) -> Iterator[str]:
     rows = [
         ["bytes a chunk, with sources", *both(lambda own: f"{own:.1f}", "weigh", "sources_bytes")],
         ["bytes a chunk, without", *both(lambda own: f"{own:.1f}", "weigh", "lean_bytes")],
-        ["codebook, once a bank", *both(size, "weigh", "codebook_bytes")],
+        ["codebook as float32 (a real one: half), once a bank", *both(size, "weigh", "codebook_bytes")],
         ["counts, once a bank", *both(size, "weigh", "counts_bytes")],
         ["a question's scan", *each(span, "seconds")],
         [f"{QUESTIONS} questions in one scan, each", *each(span, "batch", MILLION / QUESTIONS)],
