@@ -19,6 +19,11 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture(autouse=True)
+def only_its_own_tests_cover_the_engine(no_cover: None) -> None:
+    """A line of the engine counts as tested if a test of the engine runs it; and counting makes tests slower."""
+
+
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder and the user's folders lie in `tmp_path`; nothing is taken from the real environment."""
     for name in (

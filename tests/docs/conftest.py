@@ -63,6 +63,11 @@ FILES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def only_its_own_tests_cover_the_engine(no_cover: None) -> None:
+    """Pages that are followed say little about single lines."""
+
+
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of what `mbc`, `python` and the like are in a reader's shell, whose home lies in it too."""
