@@ -19,7 +19,7 @@ from mbc_engine import __version__
 MEMORY, MODELS, SETTINGS = "Memory", "Models", "This machine"
 LOOK, CHANGE, MOVE = "Look into it", "Change it", "Move it"
 
-_HELP = """A compressed long-term memory for language models: a few bytes per document, sources included.
+_HELP = """A compressed long-term memory for language models: short codes instead of text, sources included.
 
 Start here: mbc demo shows how it works, mbc ingest FOLDER memorises your files, and mbc ask "..." asks about them.
 mbc doctor tells what works on this machine.
