@@ -187,7 +187,7 @@ def measure_model(name: str, make: Callable[[], MBC], device: str, repeats: int)
     base = model.base
     base.tokenizer.pad_token = base.tokenizer.eos_token
     uncached = UncachedLM(base.model, base.tokenizer)
-    shape = (DOCUMENTS, model.settings.tokens, model.codebook.levels)
+    shape = (DOCUMENTS, model.codebook.tokens, model.codebook.levels)
     codes = np.random.default_rng(0).integers(0, model.codebook.num_codes, shape, dtype=np.uint16)
     memory = CodeMemory(codes, model.codebook)
     questions = [example.question for example in load_examples("newswire:train:8")]

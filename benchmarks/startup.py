@@ -84,7 +84,6 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[s
             for library, module in (
                 ("torch", "torch"),
                 ("transformers", "transformers.modeling_utils"),
-                ("peft", "peft"),
             ):
                 import_module(module)
                 stages.end(library)

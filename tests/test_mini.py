@@ -1,5 +1,7 @@
 """The embedded model: it is there, it is small, and it finds the story that a question is about."""
 
+import subprocess
+import sys
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -38,6 +40,12 @@ def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: MBC, tm
     right = sum(Path(reply.sources[0].path).stem == story.id for reply, story in zip(replies, told, strict=True))
     assert right >= 13
     assert all(reply.sources[0].sentence for reply in replies)
+
+
+def test_without_an_adapter_nothing_is_imported_for_one() -> None:
+    code = "import sys; from mbc_engine import load_model; load_model('mini'); print({'peft', 'bitsandbytes'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_answers_are_the_same_each_time(mini: MBC, tmp_path: Path) -> None:

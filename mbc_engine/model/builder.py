@@ -14,7 +14,6 @@ from mbc_engine.model.base import BaseLM, load_base
 from mbc_engine.model.centring import Centring
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.encoders import Encoder, load_encoder
-from mbc_engine.model.kv_lora import add_kv_lora, kv_lora_config
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.router import Router
@@ -59,6 +58,8 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     """An untrained model around pretrained parts, with a fresh KV-LoRA if it is to have one."""
     lora, base = settings.lora, pretrained.base.model
     if lora.layers:
+        from mbc_engine.model.kv_lora import add_kv_lora, kv_lora_config
+
         adapter = kv_lora_config(base, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, layers=lora.layers)
         add_kv_lora(base, adapter)
     return assemble(settings, pretrained)

@@ -7,15 +7,13 @@ Frozen pretrained parts are referred to by name, not stored. No pickle is read o
 from pathlib import Path
 
 import torch
-from peft import LoraConfig
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mbc_engine.config import Config, parse_config
-from mbc_engine.errors import ModelError, ModelMismatch
+from mbc_engine.errors import ModelError
 from mbc_engine.model.builder import assemble, load_pretrained
-from mbc_engine.model.kv_lora import adapter_state, add_kv_lora, load_adapter, save_adapter
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.sharding import laid_out_like, whole_state
 from mbc_engine.model.tensor_file import shapes_of
@@ -50,15 +48,17 @@ def save_model(
         writes: False only gives the parts of this process to the one that writes.
     """
     weights = whole_state(trained_state(model), keeps=writes)
-    has_adapter = model.settings.lora.layers > 0
-    adapter = whole_state(adapter_state(model.base.model), keeps=writes) if has_adapter else {}
-    if not writes:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file({name: value.to(dtype) for name, value in weights.items()}, folder / WEIGHTS, {"format": "mbc-1"})
-    if has_adapter:
-        save_adapter(model.base.model, adapter, folder / ADAPTER)
-    (folder / CONFIG).write_text(config.to_toml())
+    if writes:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({name: value.to(dtype) for name, value in weights.items()}, folder / WEIGHTS, {"format": "mbc-1"})
+    if model.settings.lora.layers:
+        from mbc_engine.model.kv_lora import adapter_state, save_adapter
+
+        adapter = whole_state(adapter_state(model.base.model), keeps=writes)
+        if writes:
+            save_adapter(model.base.model, adapter, folder / ADAPTER)
+    if writes:
+        (folder / CONFIG).write_text(config.to_toml())
 
 
 def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> None:
@@ -83,6 +83,8 @@ def load_into(model: MBC, folder: Path) -> None:
     """
     try:
         if model.settings.lora.layers:
+            from mbc_engine.model.kv_lora import load_adapter
+
             load_adapter(model.base.model, folder / ADAPTER)
         state = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
@@ -105,23 +107,11 @@ def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
     config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))
     model = assemble(config.model, load_pretrained(config.model, device=device))
     if config.model.lora.layers:
-        _add_adapter(model, folder / ADAPTER)
+        from mbc_engine.model.kv_lora import add_saved_adapter
+
+        add_saved_adapter(model.base.model, folder / ADAPTER)
     model.to(device)
     load_into(model, folder)
     model.name = name if isinstance(name, str) else folder.name
     model.folder = folder
     return model.eval()
-
-
-def _add_adapter(model: MBC, folder: Path) -> None:
-    """Put the untrained layers of the adapter in `folder` into the base LM."""
-    if not (folder / "adapter_config.json").is_file():
-        raise ModelError(f"{folder} holds no adapter.", hint="Get the model again.")
-    config = LoraConfig.from_pretrained(str(folder))
-    try:
-        add_kv_lora(model.base.model, config)
-    except ValueError as error:
-        raise ModelMismatch(
-            f"The adapter in {folder} does not fit the base LM {model.base.model.name_or_path}.",
-            hint="Its layers belong to another architecture; get the base LM it was trained with.",
-        ) from error

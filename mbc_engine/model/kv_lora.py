@@ -2,6 +2,8 @@
 
 Models with separate projections use peft's own layer on each. GPT-2 makes queries, keys and values in one projection;
 there keys and values share the down-projection A, as in the paper, and queries stay as they are.
+
+Imported where there is an adapter: peft takes up to a second, and brings bitsandbytes where that is installed.
 """
 
 from pathlib import Path
@@ -14,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from mbc_engine.errors import ModelMismatch
+from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.model.families import family_of
 from mbc_engine.model.tensor_file import shapes_of
 
@@ -78,6 +80,32 @@ def add_kv_lora(base: PreTrainedModel, config: LoraConfig) -> None:
     for parameter in base.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
+
+
+def set_dropout(base: PreTrainedModel, is_training: bool) -> None:
+    """Let the adapter's dropout be as in training, or not; the base LM itself always stays deterministic."""
+    for layer in base.modules():
+        if isinstance(layer, LoraLayer):
+            layer.lora_dropout.train(is_training)
+
+
+def add_saved_adapter(base: PreTrainedModel, folder: Path) -> None:
+    """Put untrained layers of the adapter in `folder` into a base LM, for `load_adapter`.
+
+    Raises:
+        ModelError: there is no adapter.
+        ModelMismatch: it belongs to another base LM.
+    """
+    if not (folder / "adapter_config.json").is_file():
+        raise ModelError(f"{folder} holds no adapter.", hint="Get the model again.")
+    config = LoraConfig.from_pretrained(str(folder))
+    try:
+        add_kv_lora(base, config)
+    except ValueError as error:
+        raise ModelMismatch(
+            f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
+            hint="Its layers belong to another architecture; get the base LM it was trained with.",
+        ) from error
 
 
 def adapter_state(base: PreTrainedModel) -> dict[str, Tensor]:

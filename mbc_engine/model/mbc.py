@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
-from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
 
 from mbc_engine.config import ModelSettings
@@ -112,9 +111,10 @@ class MBC(nn.Module):
         """Training mode for what trains; frozen parts stay deterministic, without their dropout."""
         super().train(mode)
         self.base.model.eval()
-        for layer in self.base.model.modules():
-            if isinstance(layer, LoraLayer):
-                layer.lora_dropout.train(mode)
+        if self.settings.lora.layers:
+            from mbc_engine.model.kv_lora import set_dropout
+
+            set_dropout(self.base.model, mode)
         for side in (self.documents, self.questions):
             if side.is_frozen:
                 side.amortizer.pretrained.eval()
