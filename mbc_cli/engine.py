@@ -25,6 +25,8 @@ def loading(what: str) -> Iterator[None]:
     # torch's threads wait for each other after every layer. Where other programs use the cores too, a thread that waits
     # busily keeps the one it waits for from running: on two cores an answer took 1.6 s instead of 0.25 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # torch 2.7 starts processes that compile as soon as it could need them, and at Ctrl-C they print tracebacks.
+    os.environ.setdefault("TORCH_WARM_POOL", "0")
     if not verbosity().verbose:
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with working(f"Loading {what}"), _no_collection(), nullcontext() if verbosity().verbose else _hushed():

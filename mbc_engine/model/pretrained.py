@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ModelError
-from mbc_engine.model.weights import is_packed, loading_options, settle
+from mbc_engine.model.weights import loading_options, settle
 
 # What the libraries below raise for files that are missing, damaged or do not fit each other.
 _UNREADABLE = (
@@ -150,8 +150,12 @@ def _load_weights(
     for pooler in poolers & {own for own, value in model.named_parameters() if value.is_floating_point()}:
         nn.init.zeros_(model.get_parameter(pooler))
     wrong = {*(found["missing_keys"] - poolers), *(mismatched[0] for mismatched in found["mismatched_keys"])}
-    # Shapes of what is packed are not compared when it is loaded.
-    wrong |= {own for own, module in model.named_modules() if is_packed(module) and not _is_whole(module)}
+    # Loading compares no shapes of what is packed, and in older versions of transformers none beside it either.
+    wrong |= {
+        own
+        for own, module in model.named_modules()
+        if isinstance(module, (nn.Embedding, nn.Linear)) and not _is_whole(module)
+    }
     if wrong:
         raise ModelError(
             f"The weights of {name} are not those that its config describes: see {min(wrong)}.", hint="Get it again."
@@ -159,8 +163,10 @@ def _load_weights(
     return model
 
 
-def _is_whole(layer: nn.Linear) -> bool:
-    """Whether a layer's packed weights are as many as its inputs and outputs say."""
+def _is_whole(layer: nn.Embedding | nn.Linear) -> bool:
+    """Whether a layer's weights, packed or not, are as many as its inputs and outputs say."""
+    if isinstance(layer, nn.Embedding):
+        return layer.weight.shape == (layer.num_embeddings, layer.embedding_dim)
     state = getattr(layer.weight, "quant_state", None)
     packed: torch.Size = layer.weight.shape if state is None else state.shape
     return packed == (layer.out_features, layer.in_features)

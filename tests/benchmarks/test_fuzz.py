@@ -68,7 +68,7 @@ def find() -> None:
 
 
 def grow() -> None:
-    assert b"a" * (1 << 29)
+    assert b"a" * fuzz.MEMORY
 
 
 def work() -> None:

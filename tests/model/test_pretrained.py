@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 import torch
 from huggingface_hub.errors import GatedRepoError
@@ -17,6 +16,7 @@ from mbc_engine.errors import ModelError
 from mbc_engine.model.base import load_base
 from mbc_engine.model.encoders import load_encoder
 from mbc_engine.model.weights import PACKED, unpacked_state
+from tests.sharing.played_hub import http
 
 
 @pytest.mark.parametrize("weights", PACKED)
@@ -61,6 +61,14 @@ def test_weights_are_not_made_up_where_the_files_do_not_have_them(
         load_base(str(copied), weights=weights)
 
 
+@pytest.mark.parametrize("weights", ["float32", *PACKED])
+def test_an_encoder_of_another_vocabulary_is_refused(wide: Any, tmp_path: Path, weights: Any) -> None:
+    shutil.copytree(wide.encoders["bert"], tmp_path / "bert")
+    reconfigured(tmp_path / "bert", vocab_size=99)
+    with pytest.raises(ModelError, match=r"not those that its config describes: see embeddings\.word_embeddings"):
+        load_encoder(str(tmp_path / "bert"), weights=weights)
+
+
 def test_a_base_saved_without_its_head_and_outer_name_is_whole(wide: Any, tmp_path: Path) -> None:
     """As the hub has GPT-2: the head is the embeddings, and buffers of old versions lie beside the weights."""
     shutil.copytree(wide.bases["gpt2"], tmp_path / "base")
@@ -103,7 +111,7 @@ def test_damaged_files_are_told_in_one_line(copied: Path, file: str, content: st
 
 def test_a_gated_model_is_told_with_the_way_to_access(monkeypatch: pytest.MonkeyPatch) -> None:
     def gated(*_: Any, **__: Any) -> None:
-        response = httpx2.Response(403, request=httpx2.Request("GET", "https://hub/config.json"))
+        response = http.Response(403, request=http.Request("GET", "https://hub/config.json"))
         raise OSError("You are trying to access a gated repo.\nMake sure to ...") from GatedRepoError(
             "403", response=response
         )

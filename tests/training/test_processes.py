@@ -44,6 +44,14 @@ if layers:  # accelerate itself shards on GPUs only
     from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 
     warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)  # of views: nothing is changed in place
+    scatter = torch.distributed.reduce_scatter_tensor
+
+    def averaging(output, input, op, **where):  # which older versions of torch do on GPUs only: here, they sum
+        assert op == torch.distributed.ReduceOp.AVG
+        scatter(output, input, **where)
+        output /= torch.distributed.get_world_size()
+
+    torch.distributed.reduce_scatter_tensor = averaging
     launched = trainer.processes_on
 
     def sharding(device, **options):
