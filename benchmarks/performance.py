@@ -50,7 +50,8 @@ def page(args: argparse.Namespace) -> Iterator[str]:
     yield ""
     yield (
         "Written by `python benchmarks/performance.py` from what it measured; change that, not this. What banks weigh "
-        "and survive is in [bank.md](bank.md), how well `mini` answers in [mini.md](mini.md)."
+        "and survive is in [bank.md](bank.md), how well `mini` answers in [mini.md](mini.md). Sections "
+        "name their processors: times on different ones are not to be compared."
     )
     for section in SECTIONS.values():
         kept = Kept(args.folder, section.name)

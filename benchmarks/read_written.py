@@ -98,8 +98,8 @@ def growth_written(grown: Result, cells: dict[tuple[str, int], Result]) -> str:
     within = "within" if grown["ratio"] <= WANTED_GROWTH else "**more than**"
     text = (
         f"In turns in one process, the flat read of {large:,} documents took {in_time(grown['large'])}, that of "
-        f"{small:,} {in_time(grown['small'])} ({grown['runs']} runs each): {grown['ratio']:.2f} times, {within} the goal of "
-        f"{WANTED_GROWTH}."
+        f"{small:,} {in_time(grown['small'])} ({grown['runs']} runs each): {grown['ratio']:.2f} times, {within} "
+        f"the goal of {WANTED_GROWTH}."
     )
     scan = cells.get(("sources", large))
     if scan:

@@ -15,8 +15,8 @@ def training_written(found: dict[str, Result]) -> Iterator[str]:
     """A section on training."""
     yield (
         "Forward, backward, clipping and Adam over SQuAD's questions and paragraphs, with the preset's settings, real "
-        "tokenizers and random weights. *Naive* is our own code with the needless work of the published code and no more: documents "
-        "padded to 1,022 tokens for the amortizer, questions to 104, questions with answers to 128 for the base LM, "
+        "tokenizers and random weights. *Naive* is our own code with the needless work of the published code and no "
+        "more: documents padded to 1,022 tokens for the amortizer, questions to 104, questions with answers to 128 for the base LM, "
         "logits of every position, and three more passes of the base LM in each pass of training, two of them over "
         "the padded documents, for figures in a log. Both ways train the same model in turns, and have the same loss. "
         "Passes and steps are medians; examples a second are those of the preset's batch."

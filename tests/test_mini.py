@@ -11,6 +11,7 @@ import pytest
 from mbc_engine import MBC, Recall, ingest, load_model, open_bank
 from mbc_engine.datasets.newswire import stories
 from mbc_engine.metrics import exact_match
+from tests.needs import embedded_encoder
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def test_the_package_carries_at_most_40_megabytes() -> None:
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 40_000_000
 
 
+@embedded_encoder
 def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: MBC, tmp_path: Path) -> None:
     told = list(islice(stories("test", 16, seed=3), 16))
     folder = tmp_path / "stories"
@@ -42,12 +44,17 @@ def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: MBC, tm
     assert all(reply.sources[0].sentence for reply in replies)
 
 
+@embedded_encoder
 def test_without_an_adapter_nothing_is_imported_for_one() -> None:
-    code = "import sys; from mbc_engine import load_model; load_model('mini'); print({'peft', 'bitsandbytes'} & set(sys.modules))"
+    code = (
+        "import sys; from mbc_engine import load_model; load_model('mini'); "
+        "print({'peft', 'bitsandbytes'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 
+@embedded_encoder
 def test_answers_are_the_same_each_time(mini: MBC, tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text("The robotics club of Ashford honoured Maria Lopez on Friday.")
     with open_bank(mini, tmp_path / "bank.mbc") as bank:

@@ -35,6 +35,9 @@ class BaseLM(nn.Module):
     Args:
         model: any supported `AutoModelForCausalLM`.
         tokenizer: its tokenizer.
+
+    Attributes:
+        texts: makes tokens of what it is given.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -95,11 +98,11 @@ class BaseLM(nn.Module):
     def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
         """Mean over a piece's tokens of weight times negative log-likelihood, a scalar in nats.
 
-        As in `written`, the first token is predicted from BOS, or in most families EOS. What weighs nothing is not
-        computed, so that weights of 0 get no gradient.
+        As in `BaseTexts.written`, the first token is predicted from what texts begin with, or EOS. What weighs nothing is
+        not computed, so that weights of 0 get no gradient.
 
         Args:
-            piece: one of `pieces`.
+            piece: one of `BaseTexts.pieces`.
             weights: of its tokens, [S].
         """
         texts = self.texts.written_piece(piece)
@@ -125,7 +128,7 @@ class BaseLM(nn.Module):
     ) -> Tensor:
         """Mean log-probability of a target token of each answer under its prefix, [B] in nats.
 
-        The targets are those of `asked`, EOS included; an answer longer than its window is judged by its beginning.
+        The targets are those of `BaseTexts.asked`, EOS included; an answer longer than its window is judged by its beginning.
         """
         texts = self.texts.asked(questions, answers, question_window=question_window, answer_window=answer_window)
         by_token = torch.zeros(texts.target_mask.shape, device=texts.ids.device)

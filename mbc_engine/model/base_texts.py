@@ -43,19 +43,19 @@ class BaseTexts:
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.tokenizer = tokenizer
+        self._tokenizer = tokenizer
         self._model, self._context = model, context_of(model.config)
 
     @property
     def end(self) -> int:
         """The token that ends a text, EOS."""
-        end: int = self.tokenizer.eos_token_id
+        end: int = self._tokenizer.eos_token_id
         return end
 
     @cached_property
     def _begin(self) -> list[int]:
         """What its tokenizer puts before every text, as in the base LM's training: BOS in most families, or nothing."""
-        whole: list[int] = self.tokenizer("a")["input_ids"]
+        whole: list[int] = self._tokenizer("a")["input_ids"]
         return whole[: whole.index(self.tokens(["a"], 1)[0][0])]
 
     @property
@@ -64,9 +64,9 @@ class BaseTexts:
         return self._begin or [self.end]
 
     def tokens(self, texts: Sequence[str], window: int | None = None) -> list[list[int]]:
-        """Token ids of texts without special tokens, at most `window` each."""
-        # Not verbose: it would warn of texts longer than the context, which are cut here.
-        tokens: list[list[int]] = self.tokenizer(
+        """Token ids of texts without special tokens, at most `window` each; None for all of them."""
+        # Not verbose: it would warn of texts longer than the context, which are cut here, or only counted.
+        tokens: list[list[int]] = self._tokenizer(
             list(texts),
             add_special_tokens=False,
             split_special_tokens=True,  # "<|endoftext|>" in a document is text, and ends nothing
@@ -83,11 +83,11 @@ class BaseTexts:
         Raises:
             ModelError: the tokenizer does not know where its tokens lie.
         """
-        if not self.tokenizer.is_fast:
+        if not self._tokenizer.is_fast:
             raise ModelError(
                 "The base LM's tokenizer does not tell where its tokens lie in a text.", hint="Take another base LM."
             )
-        encoded = self.tokenizer(
+        encoded = self._tokenizer(
             text,
             add_special_tokens=False,
             split_special_tokens=True,
@@ -128,7 +128,7 @@ class BaseTexts:
         return self._targets(given, targets)
 
     def written(self, texts: list[str], *, window: int) -> Targets:
-        """Whole texts as targets, cut after `window` tokens; what is given is one BOS or, in most families, EOS."""
+        """Whole texts as targets, cut after `window` tokens; given is what texts begin with, or EOS where that is nothing."""
         return self._targets([self._opening] * len(texts), self.tokens(texts, window))
 
     def written_piece(self, piece: TokenisedText) -> Targets:

@@ -47,18 +47,19 @@ def save_model(
         dtype: what the weights are stored in.
         writes: False only gives the parts of this process to the one that writes.
     """
-    weights = whole_state(trained_state(model), keeps=writes)
-    if writes:
-        folder.mkdir(parents=True, exist_ok=True)
-        save_file({name: value.to(dtype) for name, value in weights.items()}, folder / WEIGHTS, {"format": "mbc-1"})
+    # All processes give their parts before one of them writes: a full disk must not leave the others waiting.
+    weights, adapter = whole_state(trained_state(model), keeps=writes), {}
     if model.settings.lora.layers:
         from mbc_engine.model.kv_lora import adapter_state, save_adapter
 
         adapter = whole_state(adapter_state(model.base.model), keeps=writes)
-        if writes:
-            save_adapter(model.base.model, adapter, folder / ADAPTER)
-    if writes:
-        (folder / CONFIG).write_text(config.to_toml())
+    if not writes:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({name: value.to(dtype) for name, value in weights.items()}, folder / WEIGHTS, {"format": "mbc-1"})
+    if model.settings.lora.layers:
+        save_adapter(model.base.model, adapter, folder / ADAPTER)
+    (folder / CONFIG).write_text(config.to_toml())
 
 
 def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> None:

@@ -150,7 +150,7 @@ def _load_weights(
     for pooler in poolers & {own for own, value in model.named_parameters() if value.is_floating_point()}:
         nn.init.zeros_(model.get_parameter(pooler))
     wrong = {*(found["missing_keys"] - poolers), *(mismatched[0] for mismatched in found["mismatched_keys"])}
-    # Loading compares no shapes of what is packed, and in older versions of transformers none beside it either.
+    # Loading compares no shapes of packed layers, and before transformers 5.23 none of the others beside them.
     wrong |= {
         own
         for own, module in model.named_modules()

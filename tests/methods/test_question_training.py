@@ -229,13 +229,13 @@ def test_of_a_long_document_the_reader_reads_the_chunk_with_the_answer(
         QAExample("", "Hugo moved to Haifa.", "Where did Hugo move?", ("Haifa",)),
     ]
     read: set[str] = set()
-    usual = base.asked
+    usual = base.texts.asked
 
     def noted(*given: Any, passages: list[str], **rest: Any) -> Any:
         read.update(passages)
         return usual(*given, passages=passages, **rest)
 
-    monkeypatch.setattr(base, "asked", noted)
+    monkeypatch.setattr(base.texts, "asked", noted)
     list(train(base, asked, tmp_path, reads=True, epochs=1, validation=asked))
     chunks = passage_chunker(base)(text)
     assert len(chunks) > 1

@@ -16,7 +16,7 @@ from mbc_engine.errors import ModelError
 from mbc_engine.model.base import load_base
 from mbc_engine.model.encoders import load_encoder
 from mbc_engine.model.weights import PACKED, unpacked_state
-from tests.sharing.played_hub import http
+from tests.sharing.played_hub import http_library
 
 
 @pytest.mark.parametrize("weights", PACKED)
@@ -111,7 +111,7 @@ def test_damaged_files_are_told_in_one_line(copied: Path, file: str, content: st
 
 def test_a_gated_model_is_told_with_the_way_to_access(monkeypatch: pytest.MonkeyPatch) -> None:
     def gated(*_: Any, **__: Any) -> None:
-        response = http.Response(403, request=http.Request("GET", "https://hub/config.json"))
+        response = http_library.Response(403, request=http_library.Request("GET", "https://hub/config.json"))
         raise OSError("You are trying to access a gated repo.\nMake sure to ...") from GatedRepoError(
             "403", response=response
         )

@@ -29,6 +29,7 @@ from mbc_engine.serving.distributed.cluster import Actors, connected, room_for
 from mbc_engine.serving.distributed.encoder import ChunkEncoder
 from mbc_engine.serving.distributed.ingest import ingest_on_ray
 from mbc_engine.serving.distributed.known import known_contents, known_parts
+from tests.needs import embedded_encoder
 
 pytestmark = [
     pytest.mark.ray,
@@ -130,6 +131,7 @@ def test_a_bank_without_sources_is_that_of_a_serial_ingest(model: MBC, folder: P
         assert (last.documents, last.unchanged) == (0, 35)
 
 
+@embedded_encoder
 def test_mini_codes_real_texts_alike_in_any_company(tmp_path: Path, rounds: Callable[..., int]) -> None:
     if not rounds(full=1, reduced=0):
         pytest.skip("loads mini twice: --thorough")

@@ -10,7 +10,7 @@ from huggingface_hub.errors import HfHubHTTPError
 SHA, OTHER_SHA = "a" * 40, "b" * 40
 LARGE = "model.safetensors"
 # What the hub's client speaks HTTP with; which library that is differs between versions.
-http = sys.modules[HfHubHTTPError.__bases__[0].__module__]
+http_library = sys.modules[HfHubHTTPError.__bases__[0].__module__]
 
 
 class PlayedHub:
@@ -27,14 +27,14 @@ class PlayedHub:
         self.files: dict[str, dict[str, bytes]] = {}
         self.private: dict[str, bool] = {}
         self.asked: list[str] = []
-        self.answer: http.Response | Exception | None = None
+        self.answer: http_library.Response | Exception | None = None
         self.committed: list[list[dict]] = []
 
-    def client(self) -> http.Client:
+    def client(self) -> http_library.Client:
         """One that asks this hub, whatever the address."""
-        return http.Client(transport=http.MockTransport(self), follow_redirects=True)
+        return http_library.Client(transport=http_library.MockTransport(self), follow_redirects=True)
 
-    def __call__(self, request: http.Request) -> http.Response:
+    def __call__(self, request: http_library.Request) -> http_library.Response:
         self.asked.append(f"{request.method} {request.url.path}")
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -44,24 +44,24 @@ class PlayedHub:
         if kind != "api":
             return self._file(request.method, f"{kind}/{words[0]}", "/".join(words[3:]))
         if words == ["validate-yaml"]:
-            return http.Response(200, json={"errors": [], "warnings": []})
+            return http_library.Response(200, json={"errors": [], "warnings": []})
         if words[:2] == ["repos", "create"]:
             return self._create(json.loads(request.content))
         repository = "/".join(words[1:3])
         if repository not in self.files:
-            return http.Response(404, headers={"X-Error-Code": "RepoNotFound"})
+            return http_library.Response(404, headers={"X-Error-Code": "RepoNotFound"})
         match words[3:]:
             case ["revision", revision] if revision not in ("main", "v1", SHA):
-                return http.Response(404, headers={"X-Error-Code": "RevisionNotFound"})
+                return http_library.Response(404, headers={"X-Error-Code": "RevisionNotFound"})
             case [] | ["revision", _]:
-                return http.Response(200, json=self._info(repository))
+                return http_library.Response(200, json=self._info(repository))
             case ["preupload", _]:
                 paths = [file["path"] for file in json.loads(request.content)["files"]]
                 modes = [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in paths]
-                return http.Response(200, json={"files": modes})
+                return http_library.Response(200, json={"files": modes})
             case ["commit", _]:
                 return self._commit(repository, [json.loads(line) for line in request.content.splitlines()])
-        return http.Response(404)
+        return http_library.Response(404)
 
     def _info(self, repository):
         def sibling(name, content):
@@ -77,21 +77,21 @@ class PlayedHub:
     def _file(self, method, repository, name):
         content = self.files[repository].get(name)
         if content is None:
-            return http.Response(404, headers={"X-Error-Code": "EntryNotFound"})
+            return http_library.Response(404, headers={"X-Error-Code": "EntryNotFound"})
         headers = {
             "X-Repo-Commit": SHA,
             "ETag": f'"{hashlib.sha256(content).hexdigest()}"',
             "Content-Length": str(len(content)),
         }
-        return http.Response(200, headers=headers, content=content if method == "GET" else None)
+        return http_library.Response(200, headers=headers, content=content if method == "GET" else None)
 
     def _create(self, wanted):
         repository = f"{wanted['organization']}/{wanted['name']}"
         if repository in self.files:
-            return http.Response(409, json={"url": f"https://hub.test/{repository}"})
+            return http_library.Response(409, json={"url": f"https://hub.test/{repository}"})
         self.files[repository] = {}
         self.private[repository] = wanted.get("visibility") == "private" or wanted.get("private", False)
-        return http.Response(200, json={"url": f"https://hub.test/{repository}"})
+        return http_library.Response(200, json={"url": f"https://hub.test/{repository}"})
 
     def _commit(self, repository, lines):
         self.committed.append(lines)
@@ -100,4 +100,6 @@ class PlayedHub:
                 self.files[repository][line["value"]["path"]] = base64.b64decode(line["value"]["content"])
             if line["key"] == "deletedFile":
                 del self.files[repository][line["value"]["path"]]
-        return http.Response(200, json={"commitUrl": "https://hub.test/ada/tiny/commit/c", "commitOid": OTHER_SHA})
+        return http_library.Response(
+            200, json={"commitUrl": "https://hub.test/ada/tiny/commit/c", "commitOid": OTHER_SHA}
+        )

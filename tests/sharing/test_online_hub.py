@@ -13,7 +13,7 @@ from mbc_engine.sharing.hub import HubFile, NotOnHub
 from mbc_engine.sharing.online_hub import OnlineHub
 from mbc_engine.sharing.pulling import pull
 from mbc_engine.sharing.pushing import CardOrigin, push
-from tests.sharing.played_hub import LARGE, OTHER_SHA, SHA, PlayedHub, http
+from tests.sharing.played_hub import LARGE, OTHER_SHA, SHA, PlayedHub, http_library
 
 
 def ignore(event):
@@ -174,13 +174,13 @@ def test_what_is_not_there_is_told(hub, played):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (http.Response(401), "may not see it"),
-        (http.Response(403, headers={"X-Error-Code": "GatedRepo"}), "gated"),
-        (http.Response(403), "You may not do this"),
-        (http.Response(429), "fewer requests"),
-        (http.Response(500, text="broken"), "The hub refuses"),
-        (http.ConnectError("no route"), "cannot be reached"),
-        (http.ReadTimeout("slow"), "cannot be reached"),
+        (http_library.Response(401), "may not see it"),
+        (http_library.Response(403, headers={"X-Error-Code": "GatedRepo"}), "gated"),
+        (http_library.Response(403), "You may not do this"),
+        (http_library.Response(429), "fewer requests"),
+        (http_library.Response(500, text="broken"), "The hub refuses"),
+        (http_library.ConnectError("no route"), "cannot be reached"),
+        (http_library.ReadTimeout("slow"), "cannot be reached"),
         (ConnectionResetError(104, "Connection reset by peer"), "cannot be reached"),
         (OSError(28, "No space left on device"), "^No space left on device"),
     ],

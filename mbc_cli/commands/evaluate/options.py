@@ -4,12 +4,14 @@ In help texts `[b]train[/b]` keeps Rich from reading a tram out of `squad:train`
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from mbc_cli.completion import evaluations, golds, methods, presets, protocols, suites
 from mbc_engine.experiments.roster import METHODS
+from mbc_engine.experiments.settings import Protocol
+from mbc_engine.metrics import Golds
 
 _WHAT, _HOW, _TRAINED, _WHERE = "What", "How", "What is trained for it", "Where"
 
@@ -49,7 +51,7 @@ ProtocolOption = Annotated[
     typer.Option(
         metavar="NAME",
         show_default="online",
-        help="online, retention, scaling or code-usage; may be given again.",
+        help=f"{', '.join(get_args(Protocol))}; may be given again.",
         autocompletion=protocols,
         rich_help_panel=_WHAT,
     ),
@@ -68,7 +70,7 @@ LimitOption = Annotated[
 GoldsOption = Annotated[
     str,
     typer.Option(
-        metavar="shortest|any",
+        metavar="|".join(get_args(Golds)),
         help="Hold answers against the shortest gold answer, as the paper does, or the best of any.",
         autocompletion=golds,
         rich_help_panel=_HOW,

@@ -228,7 +228,7 @@ class AskView(View):
 
     def on_model_ready(self, message: ModelReady) -> None:
         """Say that it no longer does."""
-        self._is_loading, self._is_ready = False, True
+        self._is_loading, self._is_ready, self._trouble = False, True, None
         self._tell_reasons()
         self.draw()
 

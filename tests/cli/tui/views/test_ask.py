@@ -13,6 +13,7 @@ from textual.widgets import Static
 from mbc_cli.asking.question_history import QuestionHistory
 from mbc_cli.paths import question_history
 from mbc_cli.tui.app import Dashboard
+from mbc_cli.tui.jobs.answering import ModelReady
 from mbc_cli.tui.places import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.passage import Passage
@@ -171,6 +172,8 @@ async def test_a_bank_of_another_model_is_told_with_the_way_out(
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with shown.run_test(size=(100, 30)):
         await until(lambda: "mbc bank reencode" in screen(shown))
+        shown.query_one(AskView).post_message(ModelReady())  # as when the right one has come
+        await until(lambda: "mbc bank reencode" not in screen(shown))
 
 
 async def test_questions_of_before_are_at_the_arrow_keys(shown: Dashboard, until: Any) -> None:
