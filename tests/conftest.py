@@ -36,12 +36,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help="repeat what is random as often as before a release")
 
 
-@pytest.hookimpl(optionalhook=True)  # there are tests of the bank without xdist, too
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores, up to four: many tests wait for processes that they start."""
-    return min(os.cpu_count() or 1, 4) + 1
-
-
 @pytest.fixture(scope="session")
 def rounds(request: pytest.FixtureRequest) -> Callable[..., int]:
     """How often to repeat something random: `rounds(full=200, reduced=15)`."""
