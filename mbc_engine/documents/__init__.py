@@ -1,6 +1,6 @@
 """Files become documents, documents become sentences and chunks that fit an encoder."""
 
-from mbc_engine.documents.chunks import chunk
+from mbc_engine.documents.chunks import Chunk, chunk
 from mbc_engine.documents.document import Document, Skipped
 from mbc_engine.documents.ignore import IGNORE_FILE
 from mbc_engine.documents.reader import read_document, read_file, read_stream
@@ -10,6 +10,7 @@ from mbc_engine.documents.walk import Found, find_files, require_paths
 
 __all__ = [
     "IGNORE_FILE",
+    "Chunk",
     "Document",
     "Found",
     "Skipped",

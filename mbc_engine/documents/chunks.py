@@ -3,10 +3,18 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mbc_engine.documents.sentences import split_sentences
 
 _WORD = re.compile(r"\S+")
+
+
+class Chunk(NamedTuple):
+    """A part of a document's text, and the character of the text that it starts at."""
+
+    text: str
+    start: int
 
 
 @dataclass(frozen=True)
@@ -16,7 +24,7 @@ class _Piece:
     tokens: int
 
 
-def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens: int) -> list[str]:
+def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens: int) -> list[Chunk]:
     """Pack whole sentences into chunks of at most `max_tokens` tokens.
 
     A sentence longer than that is cut between words, a word longer than that between characters. The chunks are
@@ -51,7 +59,7 @@ def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens:
     pieces = divide(pieces, lambda piece: [match.span() for match in _WORD.finditer(text, piece.start, piece.end)])
     while any(piece.tokens > max_tokens and piece.end - piece.start > 1 for piece in pieces):
         pieces = divide(pieces, _halves)
-    return [text[start:end] for start, end in _packed(pieces, max_tokens)]
+    return [Chunk(text[start:end], start) for start, end in _packed(pieces, max_tokens)]
 
 
 def _halves(piece: _Piece) -> list[tuple[int, int]]:

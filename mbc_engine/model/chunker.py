@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from mbc_engine.documents.chunks import chunk
+from mbc_engine.documents.chunks import Chunk, chunk
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,10 @@ class Chunker:
     capacity: int
 
     def __call__(self, text: str) -> list[str]:
+        """The texts of a text's chunks."""
+        return [own.text for own in self.chunks(text)]
+
+    def chunks(self, text: str) -> list[Chunk]:
         """The chunks of a text; see `documents.chunk`."""
         return chunk(text, self.token_counts, self.capacity)
 

@@ -221,7 +221,7 @@ class Run:
         """The codes of each, [chunks, tokens, levels]."""
         began = time.monotonic()
         texts = [item.chunks for item in items if isinstance(item, Chunked)]
-        codes = self._model.memorise([chunk for chunks in texts for chunk in chunks])
+        codes = self._model.memorise([chunk.text for chunks in texts for chunk in chunks])
         made = iter(np.split(codes, np.cumsum(list(map(len, texts)))[:-1]))
         self._encoding += time.monotonic() - began
         return [next(made) if isinstance(item, Chunked) else item.codes for item in items]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank import DocumentRecord, Record
-from mbc_engine.documents import Document, Skipped, read_file, shown
+from mbc_engine.documents import Chunk, Document, Skipped, read_file, shown
 from mbc_engine.model.chunker import Chunker
 
 
@@ -29,7 +29,7 @@ class Chunked:
     """A document the bank does not have, or not so; `size` bytes of its file on the disk were read for it."""
 
     record: Record
-    chunks: list[str]
+    chunks: list[Chunk]
     size: int
 
 
@@ -71,7 +71,7 @@ def chunked(document: Document, known: Known, chunker: Chunker, size: int = 0) -
     record = Record(document.source, document.part, document.digest, document.size, document.date)
     if known.knows(record):
         return Unchanged(document.source, size)
-    chunks = chunker(document.text)
+    chunks = chunker.chunks(document.text)
     return Chunked(record, chunks, size) if chunks else Skipped(document.source, "is empty")
 
 

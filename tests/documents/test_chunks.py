@@ -1,12 +1,13 @@
 """Chunks fit the window and lose nothing."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.documents import chunk
+from mbc_engine import documents
 
 
 class LetterTokens:
@@ -22,6 +23,12 @@ class LetterTokens:
 
 def words(texts: list[str]) -> list[int]:
     return [len(text.split()) for text in texts]
+
+
+def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens: int) -> list[str]:
+    chunks = documents.chunk(text, count_tokens, max_tokens)
+    assert all(text[own.start : own.start + len(own.text)] == own.text for own in chunks)
+    return [own.text for own in chunks]
 
 
 def test_whole_sentences_are_packed_and_keep_their_spacing() -> None:

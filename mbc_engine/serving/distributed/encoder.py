@@ -46,7 +46,7 @@ class ChunkEncoder:
         if self._model is None:
             self._model = self._loaded()
         began = time.monotonic()
-        codes = self._model.memorise([chunk for item in waiting for chunk in item.chunks])
+        codes = self._model.memorise([chunk.text for item in waiting for chunk in item.chunks])
         ends = np.cumsum([len(item.chunks) for item in waiting])
         own = iter(np.split(codes, ends[:-1]))
 
