@@ -22,7 +22,7 @@ from scale_banks import ADDRESS, SHARDS, TOP, paths_of, routing_of
 
 from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank
-from mbc_engine.model.address import SEEN_CHUNKS
+from mbc_engine.mini.address import SEEN_CHUNKS
 from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.hierarchy import Hierarchy, Result, Share
 from mbc_engine.model.memory import Masses, log_of

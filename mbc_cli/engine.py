@@ -80,7 +80,7 @@ def load_model(name: str, device: str | None = None) -> "MBC":
     with loading(f"model {name}"):
         import torch
 
-        from mbc_engine.model.checkpoint import load_model as load
+        from mbc_engine.load import load_model as load
         from mbc_engine.model_folder import find_model
 
         model = load(name, device=prepare_torch(device))

@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from mbc_engine.evaluation.calibrate import calibrate
     from mbc_engine.evaluation.online import evaluate
     from mbc_engine.events import Event, result_of
+    from mbc_engine.load import load_model
     from mbc_engine.methods.compressed import Compressed
     from mbc_engine.methods.controls import EmptyBank
+    from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model.bank_binding import open_bank
-    from mbc_engine.model.checkpoint import load_model
     from mbc_engine.model.mbc import MBC
-    from mbc_engine.serving.answers import Answers
-    from mbc_engine.serving.ask import Recall, Reply
+    from mbc_engine.serving.ask import Confidence, Recall, Reply
     from mbc_engine.serving.ingest import ingest, ingest_stream
-    from mbc_engine.serving.read_answer import ReadAnswer
     from mbc_engine.serving.reencode import reencode
     from mbc_engine.serving.sources import Source
     from mbc_engine.serving.watch import watch
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Answers": "mbc_engine.serving.answers",
     "Banks": "mbc_engine.bank",
     "Compressed": "mbc_engine.methods.compressed",
+    "Confidence": "mbc_engine.serving.ask",
     "Config": "mbc_engine.config",
     "EmptyBank": "mbc_engine.methods.controls",
     "Event": "mbc_engine.events",
@@ -43,9 +42,9 @@ _HOMES = {
     "MBCError": "mbc_engine.errors",
     "MemoryBank": "mbc_engine.bank",
     "QAExample": "mbc_engine.datasets.example",
-    "ReadAnswer": "mbc_engine.serving.read_answer",
     "Recall": "mbc_engine.serving.ask",
     "Reply": "mbc_engine.serving.ask",
+    "RetrieverReader": "mbc_engine.mini.model",
     "Selection": "mbc_engine.bank",
     "Source": "mbc_engine.serving.sources",
     "calibrate": "mbc_engine.evaluation.calibrate",
@@ -53,7 +52,7 @@ _HOMES = {
     "ingest": "mbc_engine.serving.ingest",
     "ingest_stream": "mbc_engine.serving.ingest",
     "load_examples": "mbc_engine.datasets.by_name",
-    "load_model": "mbc_engine.model.checkpoint",
+    "load_model": "mbc_engine.load",
     "load_preset": "mbc_engine.config",
     "open_bank": "mbc_engine.model.bank_binding",
     "reencode": "mbc_engine.serving.reencode",
@@ -64,18 +63,18 @@ _HOMES = {
 
 __all__ = [
     "MBC",
-    "Answers",
     "Banks",
     "Compressed",
+    "Confidence",
     "Config",
     "EmptyBank",
     "Event",
     "MBCError",
     "MemoryBank",
     "QAExample",
-    "ReadAnswer",
     "Recall",
     "Reply",
+    "RetrieverReader",
     "Selection",
     "Source",
     "__version__",

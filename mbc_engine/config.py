@@ -7,7 +7,7 @@ import os
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -26,8 +26,6 @@ from mbc_engine.read_modes import READ_MODES, parse_read_mode
 
 BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
 EncoderWeights = Literal["float32", "nf4", "int8"]
-# One and a half for its piece, half a one for its role, one for the role's shade; see `model/word_codebook.py`.
-CODES_OF_A_WORD: Final = 3
 
 
 class _Settings(BaseModel):
@@ -54,16 +52,6 @@ class CodebookSettings(_Settings):
     commitment: NonNegativeFloat = Field(0.25, description="beta")
     decay: float = Field(0.99, gt=0, lt=1, description="gamma")
     dead_threshold: NonNegativeFloat = Field(1e-4, description="epsilon")
-
-
-class WordSettings(_Settings):
-    """What a model remembers that keeps words instead of learned vectors; see `model/word_codebook.py`."""
-
-    words: PositiveInt = Field(52, description="W, words of a chunk; each takes three codes")
-    role_dim: PositiveInt = Field(64, description="width of the vector that a word's role is told by")
-    heads: PositiveInt = Field(6, description="attention heads among a chunk's words")
-    address: PositiveInt = Field(24, description="codes of a chunk's address, by which it is found")
-    address_dim: PositiveInt = Field(8, description="width of the vectors of an address's codes")
 
 
 class AggregatorSettings(_Settings):
@@ -124,7 +112,6 @@ class ModelSettings(_Settings):
     routed_documents: PositiveInt = Field(2, description="documents a routed read aggregates")
     group_documents: int = Field(256, ge=2, description="M, documents of a group in a hierarchical read")
     codebook: CodebookSettings = CodebookSettings()
-    words: WordSettings | None = Field(None, description="remember words; codebook then says no more than N_c")
     aggregator: AggregatorSettings = AggregatorSettings()
     prefix: PrefixSettings = PrefixSettings()
     lora: LoraSettings = LoraSettings()
@@ -134,8 +121,6 @@ class ModelSettings(_Settings):
     def code_numbers(self) -> tuple[int, int, int, bool]:
         """What the codes of a chunk look like, or would: what `CodeShape` is made of, in its order."""
         book = self.codebook
-        if self.words is not None:
-            return self.words.address + CODES_OF_A_WORD * self.words.words, 1, book.codes, True
         return self.tokens, book.levels, book.codes, book.per_position
 
     @field_validator("read")
@@ -153,12 +138,44 @@ class ModelSettings(_Settings):
         kind = READ_MODES[name]
         if kind.needs_router and not self.routing:
             raise ValueError(f"the {name} read needs model.routing = true")
-        if self.words and not (kind.reads_residual and self.quantised and self.routing):
-            raise ValueError("words need model.quantised, model.routing and read = 'routed' or 'hierarchical'")
         if self.quantised and self.codebook.levels > 1 and not kind.reads_residual:
             fitting = " or ".join(repr(other) for other, its in READ_MODES.items() if its.reads_residual)
             raise ValueError(f"residual codes (codebook.levels > 1) need read = {fitting}")
         return self
+
+
+class AddressSettings(_Settings):
+    """Address codes: product quantisation of a chunk's sentence vector."""
+
+    tokens: PositiveInt = Field(24, description="codes of a chunk")
+    codes: int = Field(512, ge=2, le=65536, description="codes in each codebook")
+    dim: PositiveInt = Field(8, description="width of a code's vector")
+
+
+class AnswerConfidence(_Settings):
+    """How likely an answer is right: a logistic regression of what the search and the reader say of it."""
+
+    weights: tuple[float, ...] = Field(description="of the features, see `mini/confidence.py`")
+    intercept: float = 0.0
+    threshold: float = Field(0.5, ge=0, le=1, description="least probability of an answer that is given")
+
+
+class RetrieverReaderSettings(_Settings):
+    """A model such as `mini`: finds passages by address codes and words, and reads the answer in their text."""
+
+    encoder: str = Field(description="hub id or path of the sentence encoder")
+    window: PositiveInt = Field(256, description="longest chunk in tokens; longer documents are chunked")
+    question_window: PositiveInt = Field(128, description="longest question in tokens")
+    address: AddressSettings = AddressSettings()
+    candidates: PositiveInt = Field(64, description="chunks found by address that are ranked again by their words")
+    word_weight: NonNegativeFloat = Field(0.2, description="what sharing the rarest word counts beside a cosine of 1")
+    passages: PositiveInt = Field(4, description="chunks that are read for an answer")
+    confidence: AnswerConfidence
+
+    @property
+    def code_numbers(self) -> tuple[int, int, int, bool]:
+        """What the codes of a chunk look like: what `CodeShape` is made of, in its order."""
+        return self.address.tokens, 1, self.address.codes, True
 
 
 class LossSettings(_Settings):
@@ -215,6 +232,24 @@ class Config(_Settings):
         return dumps(self.model_dump(exclude_none=True))
 
 
+_RETRIEVER_READER: Final = "retriever_reader"
+
+
+class RetrieverReaderConfig(_Settings):
+    """The config of a retriever-reader."""
+
+    retriever_reader: RetrieverReaderSettings
+
+    def to_toml(self) -> str:
+        """The config as TOML, every value written out."""
+        from tomlkit import dumps
+
+        return dumps(self.model_dump(mode="json"))
+
+
+_AnyConfig = TypeVar("_AnyConfig", Config, RetrieverReaderConfig)
+
+
 def preset_names() -> list[str]:
     """Names of the built-in presets, sorted."""
     folder = files("mbc_engine") / "presets"
@@ -249,15 +284,34 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
 
 
 def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:
-    """Parse TOML from `origin`. Raises ConfigError with the place and what is wrong there."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{origin} is not TOML: {error}") from error
+    """Parse the TOML of a model of the paper's method. Raises ConfigError with the place and what is wrong there."""
+    table = _table(text, origin)
+    if _RETRIEVER_READER in table:
+        raise ConfigError(
+            f"{origin} describes a retriever-reader such as mini; this needs a model of the paper's method.",
+            hint="Train one with `mbc train`, starting from a preset.",
+        )
     for override in overrides or []:
         _apply(table, override)
+    return _validated(Config, table, origin)
+
+
+def parse_model_config(text: str, origin: str) -> Config | RetrieverReaderConfig:
+    """Parse the TOML of a model of either kind. Raises ConfigError with the place and what is wrong there."""
+    table = _table(text, origin)
+    return _validated(RetrieverReaderConfig if _RETRIEVER_READER in table else Config, table, origin)
+
+
+def _table(text: str, origin: str) -> dict[str, Any]:
     try:
-        return Config.model_validate(table)
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{origin} is not TOML: {error}") from error
+
+
+def _validated(kind: type[_AnyConfig], table: dict[str, Any], origin: str) -> _AnyConfig:
+    try:
+        return kind.model_validate(table)
     except ValidationError as error:
         raise ConfigError(
             f"{origin}: {first_fault(error)}.", hint="The presets' TOML files show every setting."

@@ -145,7 +145,7 @@ class BaseLM(nn.Module):
         window: int = 128,
         max_new_tokens: int = 16,
         beams: int = 1,
-        said: Callable[[str], None] | None = None,
+        on_token: Callable[[str], None] | None = None,
     ) -> list[str]:
         """Answers to questions under prefixes: greedy, or by beam search.
 
@@ -160,15 +160,15 @@ class BaseLM(nn.Module):
             window: longest question in tokens.
             max_new_tokens: longest answer in tokens.
             beams: beam search's width, 1 is greedy.
-            said: gets the answer's text in pieces as they become certain; joined and stripped they are the answer. For
+            on_token: gets the answer's text in pieces as they become certain; joined and stripped they are the answer. For
                 one question, greedy.
 
         Raises:
             ConfigError: a question and its answer do not fit the context.
-            ValueError: `said` with several questions or beams.
+            ValueError: `on_token` with several questions or beams.
         """
-        if said is not None and (len(questions) != 1 or beams != 1):
-            raise ValueError("Only one greedy answer can be said as it is generated.")
+        if on_token is not None and (len(questions) != 1 or beams != 1):
+            raise ValueError("Only one greedy answer can be streamed.")
         prompts = self.texts.prompts(
             questions, passages, window=window, room=self.context - prefix.length - max_new_tokens
         )
@@ -186,7 +186,7 @@ class BaseLM(nn.Module):
                 pad_token_id=self.texts.end,
             ),
             stopping_criteria=[FirstLineEnd(self.tokenizer, ids.shape[1])],
-            streamer=None if said is None else FirstLineStreamer(self.tokenizer, said),
+            streamer=None if on_token is None else FirstLineStreamer(self.tokenizer, on_token),
         )
         return [first_line(text) for text in self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)]
 

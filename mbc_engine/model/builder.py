@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from mbc_engine.config import CodebookSettings, EncoderSettings, ModelSettings, WordSettings
+from mbc_engine.config import CodebookSettings, EncoderSettings, ModelSettings
 from mbc_engine.errors import ModelError
-from mbc_engine.model.address import Address
 from mbc_engine.model.aggregator import Aggregator
 from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, T5Amortizer
 from mbc_engine.model.base import BaseLM, load_base
@@ -18,9 +17,6 @@ from mbc_engine.model.mbc import MBC
 from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.router import Router
 from mbc_engine.model.text_encoder import TextEncoder
-from mbc_engine.model.word_codebook import WordCodebook
-from mbc_engine.model.word_encoder import WordAmortizer, WordEncoder
-from mbc_engine.model.word_mbc import WordMBC
 
 
 @dataclass(frozen=True)
@@ -67,31 +63,22 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
 
 def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     """Put loaded parts together with initialised ones, KV-LoRA left out."""
-    shape, words = pretrained.base.shape, settings.words
+    shape = pretrained.base.shape
     # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
-    documents = (
-        _text_encoder(pretrained.documents, settings.documents, settings, shape.dim)
-        if words is None
-        else _word_encoder(pretrained.documents, settings.documents, words, shape.dim)
-    )
+    documents = _text_encoder(pretrained.documents, settings.documents, settings, shape.dim)
     questions = _text_encoder(pretrained.questions, settings.questions, settings, shape.dim)
-    codebook: Codebook | WordCodebook | None = None
-    if words is not None:
-        codebook = _word_codebook(pretrained, words, settings.codebook)
-    elif settings.quantised:
-        codebook = _codebook(settings.codebook, shape.dim, settings.tokens)
-    return (MBC if words is None else WordMBC)(
+    return MBC(
         settings,
         base=pretrained.base,
         documents=documents,
         questions=questions,
-        codebook=codebook,
+        codebook=_codebook(settings.codebook, shape.dim, settings.tokens) if settings.quantised else None,
         aggregator=Aggregator(
             shape.dim,
             blocks=settings.aggregator.blocks,
             heads=settings.aggregator.heads,
             head_dim=settings.aggregator.head_dim,
-            hidden=_hidden(settings, shape.dim),
+            hidden=min(shape.dim, settings.aggregator.hidden),  # the published one is as wide as the model
         ),
         prefix=PrefixNetwork(
             shape.dim,
@@ -102,17 +89,13 @@ def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
             hidden=settings.prefix.hidden,
             slot_embedding=settings.prefix.slot_embedding,
         ),
-        router=Router(shape.dim) if settings.routing and words is None else None,
+        router=Router(shape.dim) if settings.routing else None,
     )
 
 
-def _hidden(settings: ModelSettings, dim: int) -> int:
-    """The published feed-forward is as wide as the model, never wider than the setting; one over words is as set."""
-    return settings.aggregator.hidden if settings.words else min(dim, settings.aggregator.hidden)
-
-
 def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSettings, dim: int) -> TextEncoder:
-    _let_train(encoder, own)
+    for parameter in encoder.model.parameters():
+        parameter.requires_grad_(not own.frozen and parameter.is_floating_point())  # packed weights cannot train
     centring = Centring(settings.tokens, dim) if settings.centring else None
     amortizer: Amortizer = (
         T5Amortizer(encoder.model, settings.tokens, dim, centring)
@@ -120,46 +103,6 @@ def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSetting
         else EncoderAmortizer(encoder.model, settings.tokens, dim, centring)
     )
     return TextEncoder(amortizer, encoder.tokenizer, own.window, encoder.packed_from)
-
-
-def _let_train(encoder: Encoder, own: EncoderSettings) -> None:
-    for parameter in encoder.model.parameters():
-        parameter.requires_grad_(not own.frozen and parameter.is_floating_point())  # packed weights cannot train
-
-
-def _word_encoder(encoder: Encoder, own: EncoderSettings, words: WordSettings, dim: int) -> WordEncoder:
-    if encoder.is_encoder_decoder:
-        raise ModelError(
-            f"Words are told by the states of an encoder-only model, and {own.name} is none.",
-            hint="Set model.documents.name to a model like BERT.",
-        )
-    _let_train(encoder, own)
-    amortizer = WordAmortizer(encoder.model, dim, words=words.words, role_dim=words.role_dim)
-    return WordEncoder(amortizer, encoder.tokenizer, own.window, encoder.packed_from)
-
-
-def _word_codebook(pretrained: Pretrained, words: WordSettings, own: CodebookSettings) -> WordCodebook:
-    vocabulary = pretrained.base.model.get_input_embeddings()
-    assert isinstance(vocabulary, nn.Embedding)
-    if vocabulary.num_embeddings > own.codes**2:
-        raise ModelError(
-            f"Two codes of {own.codes} do not tell the {vocabulary.num_embeddings:,} word pieces of the base LM apart.",
-            hint="Set model.codebook.codes higher, or take a base LM of fewer pieces.",
-        )
-    return WordCodebook(
-        vocabulary,
-        Address(
-            pretrained.documents.model.config.hidden_size,
-            tokens=words.address,
-            dim=words.address_dim,
-            num_codes=own.codes,
-        ),
-        words=words.words,
-        role_dim=words.role_dim,
-        heads=words.heads,
-        num_codes=own.codes,
-        commitment=own.commitment,
-    )
 
 
 def _codebook(own: CodebookSettings, dim: int, tokens: int) -> Codebook:

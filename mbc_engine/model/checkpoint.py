@@ -1,7 +1,6 @@
 """A model as a folder: `config.toml`, `model.safetensors` (everything trained) and, with KV-LoRA, `adapter/` (peft).
 
-Frozen pretrained parts are referred to by name, not stored. No pickle is read or written. A `reader/` beside them
-(`span_reader_folder.py`) is trained apart: no bank is bound to it.
+Frozen pretrained parts are referred to by name, not stored. No pickle is read or written.
 """
 
 from pathlib import Path
@@ -94,7 +93,7 @@ def load_into(model: MBC, folder: Path) -> None:
 
 
 def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
-    """Open a model, ready to memorise and answer.
+    """Open a model of the paper's method, ready to memorise and answer; `mbc_engine.load` opens one of either kind.
 
     Args:
         name: a folder, a run's folder, or the name of a model.
@@ -103,6 +102,7 @@ def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
     Raises:
         ModelError: it is not there, damaged, or a pretrained part is missing or does not fit the device's memory.
         ModelMismatch: its adapter belongs to another base LM.
+        ConfigError: it is a retriever-reader.
     """
     folder = find_model(str(name))
     config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))

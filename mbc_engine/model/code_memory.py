@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 import torch
@@ -14,14 +13,12 @@ from torch import Tensor
 from mbc_engine.bank import Codes, CodeShape, ReadableBank, Selection, count, pack
 from mbc_engine.bank.packed import CodeTables, PackedBlock, Worths
 from mbc_engine.errors import ModelError
-from mbc_engine.model.codebook import AnyCodebook
+from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.memory import Chosen, Group, Lengths, Masses, Memory, Rows, Weights, log_of
 from mbc_engine.model.parts import parts_of
-from mbc_engine.model.router import Routing
+from mbc_engine.model.router import Router
 from mbc_engine.model.vector_memory import VectorMemory
 
-# Places in a large memory that a sample is taken from.
-_RUNS: Final = 8
 
 
 class CodedMemory(ABC):
@@ -35,7 +32,7 @@ class CodedMemory(ABC):
         selected: how much each chunk counts, [N]; None where `_counts` has it.
     """
 
-    def __init__(self, codebook: AnyCodebook, selected: Weights | None) -> None:
+    def __init__(self, codebook: Codebook, selected: Weights | None) -> None:
         self._codebook, self._selected = codebook, selected
 
     @abstractmethod
@@ -93,7 +90,7 @@ class CodedMemory(ABC):
         for start, (sums, lengths) in self._placed(np.broadcast_to(books, shape).astype(np.float32)):
             yield Masses(self._weighted(log_of(sums), start), lengths)
 
-    def scores(self, router: Routing, question: Tensor) -> Iterator[Masses]:
+    def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:
         """See `Memory`. A score is the sum of table entries, one for each code."""
         tables = router.tables(question, self._codebook)
         for start, (sums, lengths) in self._placed(tables.detach().float().cpu().numpy()):
@@ -107,16 +104,6 @@ class CodedMemory(ABC):
         if self._weights is not None:
             weights = torch.from_numpy(log_of(self._weights[chunks])).to(indices.device)
         return Chosen(self._codebook.lookup(indices), weights, codes)
-
-    def sample(self, most: int) -> Codes:
-        """The codes of at most `most` of the chunks that weigh something, [n, T, levels]: of all, or of some runs."""
-        there = np.arange(self._chunks()) if self._weights is None else np.flatnonzero(self._weights > 0)
-        if len(there) > most:
-            # Neighbours lie in one block of a bank; single chunks from everywhere would take all blocks.
-            run = most // _RUNS
-            starts = np.linspace(0, len(there) - run, _RUNS).astype(np.int64)
-            there = there[(starts[:, None] + np.arange(run)).ravel()]
-        return self.codes_at(there)
 
     def groups(self, size: int) -> Iterator[Group]:
         """See `Memory`. Groups of residual codes are read as the vectors they stand for."""
@@ -178,7 +165,7 @@ class CodeMemory(CodedMemory):
     """
 
     def __init__(
-        self, codes: Codes, codebook: AnyCodebook, lengths: Lengths | None = None, weights: Weights | None = None
+        self, codes: Codes, codebook: Codebook, lengths: Lengths | None = None, weights: Weights | None = None
     ) -> None:
         super().__init__(codebook, weights)
         self._codes = codes
@@ -220,17 +207,17 @@ class BankMemory(CodedMemory):
         BankError: the bank has nothing to select by.
     """
 
-    def __init__(self, bank: ReadableBank, codebook: AnyCodebook, selection: Selection | None = None) -> None:
+    def __init__(self, bank: ReadableBank, codebook: Codebook, selection: Selection | None = None) -> None:
         selected = None
         if selection is not None and not selection.is_everything:
-            selected = _weights_of(bank, selection)
+            selected = chunk_weights(bank, selection)
         super().__init__(codebook, selected)
         self._bank = bank
 
     @cached_property
     def _weights(self) -> Weights | None:
         if self._selected is None and self._bank.is_weighted:
-            return _weights_of(self._bank, Selection())
+            return chunk_weights(self._bank, Selection())
         return self._selected
 
     def _chunks(self) -> int:
@@ -249,12 +236,12 @@ class BankMemory(CodedMemory):
         return self._bank.codes_at(chunks)
 
 
-def shape_of(codebook: AnyCodebook) -> CodeShape:
+def shape_of(codebook: Codebook) -> CodeShape:
     """The shape of the codes that a codebook gives."""
     return CodeShape(codebook.tokens, codebook.levels, codebook.num_codes, codebook.per_position)
 
 
-def _weights_of(bank: ReadableBank, selection: Selection) -> Weights:
+def chunk_weights(bank: ReadableBank, selection: Selection) -> Weights:
     """How much each chunk counts beside the one that counts most."""
     logs = array("f")
     for own in bank.log_weights(selection):
@@ -265,6 +252,6 @@ def _weights_of(bank: ReadableBank, selection: Selection) -> Weights:
     return np.exp(weights, out=weights)
 
 
-def as_indices(codes: Codes, codebook: AnyCodebook) -> Tensor:
+def as_indices(codes: Codes, codebook: Codebook) -> Tensor:
     """Stored codes as what indexes a tensor beside the codebook."""
     return torch.from_numpy(codes.astype(np.int64)).to(codebook.books.device)

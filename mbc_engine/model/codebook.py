@@ -17,40 +17,6 @@ from mbc_engine.bank import perplexity
 from mbc_engine.model.kmeans import kmeans
 
 
-class AnyCodebook(Protocol):
-    """What whoever holds codes needs to know about what they stand for.
-
-    Attributes:
-        num_codes, tokens, levels, per_position: the shape of the codes, see `CodeShape`.
-        is_read_by_row: whether a chunk is read as rows of the books, one for each of its codes.
-    """
-
-    num_codes: int
-    tokens: int
-
-    @property
-    def levels(self) -> int: ...
-
-    @property
-    def per_position(self) -> bool: ...
-
-    @property
-    def is_read_by_row(self) -> bool: ...
-
-    @property
-    def books(self) -> Tensor:
-        """The vectors of codes, [levels, positions, num_codes, width]."""
-        ...
-
-    def lookup(self, codes: Tensor) -> Tensor:
-        """What is read of chunks: [..., T, levels] int64 -> [..., R, D]."""
-        ...
-
-    def code_shares(self, shares: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-        """What the vectors of chunks have a share of as what their codes have of it: [..., R] -> [..., T]."""
-        ...
-
-
 @dataclass(frozen=True)
 class Quantized:
     """What the codebook makes of a batch.
@@ -108,12 +74,8 @@ class Codebook(nn.Module):
 
     @property
     def is_read_by_row(self) -> bool:
-        """See `AnyCodebook`; residual codes add up."""
+        """Whether a chunk is read as rows of the books, one for each of its codes; residual codes add up."""
         return self.levels == 1
-
-    def code_shares(self, shares: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-        """See `AnyCodebook`: a vector's codes have the share it has, [..., T] -> [..., T]."""
-        return shares
 
     def nearest(self, vectors: Tensor, level: int) -> Tensor:
         """Index of the nearest code of a level for each vector: [B, T, D] -> [B, T] int64; the lowest wins a tie."""

@@ -41,12 +41,12 @@ class FirstLineStreamer(TextStreamer):
 
     Args:
         tokenizer: of the base LM.
-        said: gets each piece; joined and stripped they are the first line.
+        on_token: gets each piece; joined and stripped they are the first line.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, said: Callable[[str], None]) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, on_token: Callable[[str], None]) -> None:
         super().__init__(tokenizer, skip_prompt=True, **DECODING)
-        self.said = said
+        self.on_token = on_token
         self.has_begun = self.has_ended = False
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
@@ -54,5 +54,5 @@ class FirstLineStreamer(TextStreamer):
         line, newline, _ = (text if self.has_begun else text.lstrip()).partition("\n")
         if line and not self.has_ended:
             self.has_begun = True
-            self.said(line)
+            self.on_token(line)
         self.has_ended |= bool(newline)

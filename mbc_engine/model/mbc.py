@@ -3,17 +3,21 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mbc_engine.bank import CodeShape, fingerprint
 from mbc_engine.config import ModelSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.model.aggregator import Aggregator
 from mbc_engine.model.base import BaseLM
+from mbc_engine.model.chunker import Chunker
+from mbc_engine.model.code_memory import shape_of
 from mbc_engine.model.codebook import Codebook
+from mbc_engine.model.digest import state_digest
 from mbc_engine.model.memory import Memory
 from mbc_engine.model.one_by_one import one_by_one
 from mbc_engine.model.prefix import PrefixNetwork
@@ -21,7 +25,7 @@ from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reader, Reading, read
 from mbc_engine.model.router import Router
 from mbc_engine.model.text_encoder import TextEncoder
-from mbc_engine.model.word_codebook import WordCodebook
+from mbc_engine.model.weights import unpacked_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,10 +48,13 @@ class MBC(nn.Module):
         folder: where it was loaded from; None for one that was built here.
         base: the frozen base LM, with KV-LoRA if the settings say so.
         documents, questions: g_amort and g_input.
-        codebook: of vectors or of words; None in a model that does not quantise, such as MAC; see `require_codebook`.
+        codebook: None in a model that does not quantise, such as MAC; see `require_codebook`.
         aggregator, prefix, router: see their modules.
         is_quantising: whether documents are codes; see `is_warming_up`.
+        keeps_text: banks keep no text beside the codes unless told to, as in the paper.
     """
+
+    keeps_text: Final = False
 
     def __init__(
         self,
@@ -56,7 +63,7 @@ class MBC(nn.Module):
         base: BaseLM,
         documents: TextEncoder,
         questions: TextEncoder,
-        codebook: Codebook | WordCodebook | None,
+        codebook: Codebook | None,
         aggregator: Aggregator,
         prefix: PrefixNetwork,
         router: Router | None,
@@ -71,30 +78,45 @@ class MBC(nn.Module):
         self.is_quantising = codebook is not None
 
     @property
+    def code_shape(self) -> CodeShape:
+        """What the codes of a chunk look like. Raises ModelError if the model makes none."""
+        return shape_of(self.require_codebook())
+
+    @property
+    def books(self) -> Tensor:
+        """The vectors that codes stand for, [levels, positions, num_codes, D]. Raises ModelError if there are none."""
+        return self.require_codebook().books.detach()
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.parameters()).device
+
+    @property
+    def chunker(self) -> Chunker:
+        """What cuts documents to the window."""
+        return self.documents.chunker
+
+    def sentence_vectors(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors of sentences, [B, E]."""
+        return self.documents.sentence_vectors(texts)
+
+    def fingerprints(self) -> tuple[str, str]:
+        """SHA-256 prefixes of the document side, frozen parts included, and of the codebook; a bank is bound to both.
+
+        Packed weights count by what they were made from, so that a bank goes from one kind of processor to another.
+        """
+        packed_from = self.documents.packed_from
+        details = [str(self.settings.documents.window), *([] if packed_from is None else [packed_from])]
+        digest = state_digest(unpacked_state(self.documents), *details)
+        return digest[:16], fingerprint(self.books.float().cpu().numpy())
+
+    @property
     def is_warming_up(self) -> bool:
         """Whether documents are to become codes and are not yet: only in a warm start of training."""
         return self.codebook is not None and not self.is_quantising
 
-    @property
-    def learned_codebook(self) -> Codebook | None:
-        """The codebook, if its codes stand for vectors that are learned in training."""
-        return self.codebook if isinstance(self.codebook, Codebook) else None
-
-    def require_learned_codebook(self) -> Codebook:
-        """The codebook, where there must be one whose codes stand for learned vectors.
-
-        Raises:
-            ModelError: there is none, or it is of words.
-        """
-        codebook = self.require_codebook()
-        if not isinstance(codebook, Codebook):
-            raise ModelError(
-                f"The model {self.name} remembers words, and has no learned vectors for its codes.",
-                hint="Take one trained with mbc train; its presets have a codebook of vectors.",
-            )
-        return codebook
-
-    def require_codebook(self) -> Codebook | WordCodebook:
+    def require_codebook(self) -> Codebook:
         """The codebook.
 
         Raises:
@@ -147,11 +169,7 @@ class MBC(nn.Module):
 
     def _encoded(self, texts: Sequence[str]) -> Tensor:
         """Codes of a batch of texts, [B, T, levels] int64."""
-        return self.require_learned_codebook().encode(self.documents(texts))
-
-    def coding_state(self) -> dict[str, Tensor]:
-        """What codes depend on beside the document side and the codebook's vectors."""
-        return {}
+        return self.require_codebook().encode(self.documents(texts))
 
     @torch.no_grad()
     def amortise(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
@@ -196,7 +214,7 @@ class MBC(nn.Module):
         passages: Sequence[str] | None = None,
         max_new_tokens: int = 16,
         beams: int = 1,
-        said: Callable[[str], None] | None = None,
+        on_token: Callable[[str], None] | None = None,
     ) -> list[str]:
         """What the base LM answers under what was read (paper, algorithm 2, line 8); see `BaseLM.generate`."""
         return self.base.generate(
@@ -205,7 +223,7 @@ class MBC(nn.Module):
             passages=passages,
             max_new_tokens=max_new_tokens,
             beams=beams,
-            said=said,
+            on_token=on_token,
         )
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mbc_engine.bank import Codes
-from mbc_engine.model.router import Routing
+from mbc_engine.model.router import Router
 
 Lengths = NDArray[np.int64]
 Weights = NDArray[np.float32]
@@ -89,7 +89,7 @@ class Memory(Protocol):
         """What attention over the rows [B, R] gives each chunk, some chunks at a time."""
         ...
 
-    def scores(self, router: Routing, question: Tensor) -> Iterator[Masses]:
+    def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:
         """Routing scores for question vectors [B, T, D], some chunks at a time."""
         ...
 

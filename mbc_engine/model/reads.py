@@ -17,11 +17,11 @@ from mbc_engine.errors import ModelError
 from mbc_engine.model.aggregator import Aggregated, Aggregator, KeyValue
 from mbc_engine.model.code_map import CodeMap, spread
 from mbc_engine.model.code_memory import shape_of
-from mbc_engine.model.codebook import AnyCodebook
+from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.hierarchy import Hierarchy, Result, Share
 from mbc_engine.model.memory import Group, Memory, Rows
 from mbc_engine.model.ranking import Ranked, Ranking
-from mbc_engine.model.router import Routing
+from mbc_engine.model.router import Router
 from mbc_engine.read_modes import parse_read_mode
 
 # A group's document may be worth naming in the end though it is not among the group's first few.
@@ -41,8 +41,8 @@ class Reader:
     """
 
     aggregator: Aggregator
-    codebook: AnyCodebook | None
-    router: Routing | None
+    codebook: Codebook | None
+    router: Router | None
     routed_documents: int
     group_documents: int
 
@@ -63,12 +63,8 @@ class Reader:
         """What codes look like; asked for where there are some."""
         return shape_of(self._books)
 
-    def code_shares(self, shares: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-        """What vectors of chunks have a share of as what their codes have of it: [B, k, R] -> [B, k, T]."""
-        return self._books.code_shares(shares)
-
     @property
-    def _books(self) -> AnyCodebook:
+    def _books(self) -> Codebook:
         assert self.codebook is not None, "codes come with a codebook"
         return self.codebook
 
@@ -230,7 +226,7 @@ def read_routed(reader: Reader, question: Tensor, memory: Memory, top: int, numb
         if codes is None:
             return None
         shares = read.attention.float().cpu().numpy().reshape(chosen.vectors.shape[:3])
-        return spread(reader.code_shares(shares), codes, reader.shape)
+        return spread(shares, codes, reader.shape)
 
     return Reading(
         question,

@@ -6,27 +6,14 @@ documents, for free.
 """
 
 import math
-from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
 
-from mbc_engine.model.codebook import AnyCodebook
+from mbc_engine.model.codebook import Codebook
 
 
-class Routing(ABC):
-    """What codes are worth to questions."""
-
-    @abstractmethod
-    def tables(self, question: Tensor, codebook: AnyCodebook) -> Tensor:
-        """What each code is worth to each question: [B, T, D] -> [B, tokens, levels, num_codes]."""
-
-    @abstractmethod
-    def scores(self, question: Tensor, documents: Tensor) -> Tensor:
-        """What each of N documents' continuous vectors are worth to each question: [B, T, D], [N, T, D] -> [B, N]."""
-
-
-class Router(nn.Module, Routing):
+class Router(nn.Module):
     """W and a learned temperature.
 
     Args:
@@ -48,7 +35,7 @@ class Router(nn.Module, Routing):
         """Score of each of N documents for each question: [B, T, D], [N, T, D] -> [B, N]; the dense way."""
         return torch.einsum("btd,ntd->bn", self.project(question), documents)
 
-    def tables(self, question: Tensor, codebook: AnyCodebook) -> Tensor:
+    def tables(self, question: Tensor, codebook: Codebook) -> Tensor:
         """Each question's product with each code: [B, T, D] -> [B, T, levels, num_codes]."""
         books = codebook.books.expand(-1, codebook.tokens, -1, -1)
         return torch.einsum("btd,ltjd->btlj", self.project(question), books)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mbc_engine.model.memory import Chosen, Group, Lengths, Masses, Rows, Weights, log_of
 from mbc_engine.model.parts import parts_of
-from mbc_engine.model.router import Routing
+from mbc_engine.model.router import Router
 
 
 class VectorMemory:
@@ -38,7 +38,7 @@ class VectorMemory:
         shares = attention.float().reshape(len(attention), *self._vectors.shape[:2]).sum(-1)
         yield Masses(shares.log().cpu().numpy(), self._lengths)
 
-    def scores(self, router: Routing, question: Tensor) -> Iterator[Masses]:
+    def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:
         scores = router.scores(question, self._vectors).float()
         weights = self._logs()
         yield Masses((scores if weights is None else scores + weights).detach().cpu().numpy(), self._lengths)

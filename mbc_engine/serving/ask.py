@@ -1,35 +1,46 @@
-"""Answering questions from banks, with the sources of each answer and how sure it is to come from there."""
+"""Answering questions from banks: the answer or none, how likely it is right, and the sources it comes from."""
 
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import numpy as np
 
 from mbc_engine.bank import BankSizes, BankTotals, ReadableBank, Selection
-from mbc_engine.config import ConfidenceSettings
-from mbc_engine.errors import NothingToRead
+from mbc_engine.errors import ConfigError, NothingToRead
+from mbc_engine.mini.confidence import label_of
+from mbc_engine.mini.model import Answered, RetrieverReader
+from mbc_engine.mini.retrieval import Hit, Scope, by_document
 from mbc_engine.model.bank_binding import signature
-from mbc_engine.model.code_map import CodeMap
+from mbc_engine.model.code_map import CodeMap, spread
 from mbc_engine.model.code_memory import BankMemory
-from mbc_engine.model.confidence import Judgement, judge
+from mbc_engine.model.confidence import judge
 from mbc_engine.model.mbc import MBC
-from mbc_engine.model.reads import Rankings, Reading
-from mbc_engine.serving.answers import Answers
-from mbc_engine.serving.read_answer import (
-    Evidence,
-    ReadAnswer,
-    SpanFinder,
-    find_answers,
-    own_reader,
-    say_answers,
-    usual_answers,
-)
-from mbc_engine.serving.sources import Source, find_sources
+from mbc_engine.model.ranking import Ranked
+from mbc_engine.serving.sources import Passage, Source, best_sentences, passages_of, sentence_around
 
-__all__ = ["ReadAnswer", "Recall", "Reply", "Source", "Timings"]
+if TYPE_CHECKING:
+    from torch import Tensor
 
-# Chunks whose passages a span reader looks into, of one document or of several.
-CHUNKS_READ: Final = 4
+__all__ = ["Confidence", "Recall", "Reply", "Source", "Timings"]
+
+Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """How far to trust an answer.
+
+    Attributes:
+        probability: of a retriever-reader, that the answer is right; of a model of the paper's method, that the bank
+            held what was asked. As held-out questions had it.
+        label: of a retriever-reader, high, medium or low; otherwise where the answer comes from: the memory, the model
+            alone, or one cannot be sure.
+    """
+
+    probability: float
+    label: Label
 
 
 @dataclass(frozen=True)
@@ -37,17 +48,14 @@ class Timings:
     """Seconds that answering took.
 
     Attributes:
-        answer: reading the bank, and generating if there is an answer from memory.
-        confidence: the passes over the answer for the gain.
-        sources: finding documents and sentences, and codes; the routed and the hierarchical read find documents as they
-            read.
-        reading: answering from the passages of the sources, which finds the sentences too; 0 without that.
+        search: encoding the questions, and scanning or attending to the bank.
+        answer: generating the answer or reading it in the passages, and judging it.
+        sources: looking up files, texts and sentences.
     """
 
+    search: float
     answer: float
-    confidence: float
     sources: float
-    reading: float
 
 
 @dataclass(frozen=True)
@@ -56,37 +64,68 @@ class Reply:
 
     Attributes:
         question: what was asked.
-        answers: which answers there were to be.
-        answer: what the base LM says with the bank's codes alone; None if it was not to.
-        read: what was read in the passages of the best sources; None if it was not to be, or if nothing there answers.
-        passages: how many of them were there to be read; 0 if they were not to be.
-        gain: what the bank adds to the log-likelihood of a token of the answer, in nats; None without that.
-        judgement: what the gain says of where the answer comes from; None if the model is not calibrated, or was asked
-            by another read than its own, which it is calibrated for.
-        sources: the documents the question leads to, best first.
+        answer: the answer; None where it is not in this memory, as far as the model can tell.
+        confidence: in the answer, or in the one that was withheld; None if the model is not calibrated, or was asked by
+            another read than its own, which it is calibrated for.
+        sources: the documents the question leads to: the one that the answer was read in, then the others, best first.
         timings: of the whole batch.
         totals, sizes: of the whole bank; of several, the sums.
+        gain: what the bank adds to the log-likelihood of a token of the answer, in nats; None of a retriever-reader.
         codes: how much of the attention each code got, [levels, positions, num_codes], 1 over each level; None if it
             was not asked for. A hierarchical read estimates it, see `model/reads.py`.
     """
 
     question: str
-    answers: Answers
     answer: str | None
-    read: ReadAnswer | None
-    passages: int
-    gain: float | None
-    judgement: Judgement | None
+    confidence: Confidence | None
     sources: tuple[Source, ...]
     timings: Timings
     totals: BankTotals
     sizes: BankSizes
+    gain: float | None = None
     codes: CodeMap | None = field(default=None, repr=False, compare=False)
 
-    @property
-    def best(self) -> str | None:
-        """The answer to take if one is wanted: what was read, or else what is remembered."""
-        return self.answer if self.read is None else self.read.text
+
+@dataclass(frozen=True)
+class AskOptions:
+    """How questions are answered, see `Recall.ask`."""
+
+    read_mode: str | None = None
+    selection: Selection | None = None
+    sources: int = 3
+    min_confidence: float | None = None
+    with_codes: bool = False
+    max_new_tokens: int = 16
+    beams: int = 1
+    on_token: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """An answer before its sources are told in full.
+
+    Attributes:
+        answer, confidence, gain, codes: see `Reply`.
+        ranked: the best documents, best first.
+        sentences: what was read, by chunk; the others' are still to be found.
+    """
+
+    answer: str | None
+    confidence: Confidence | None
+    ranked: list[Ranked]
+    sentences: dict[int, str]
+    gain: float | None = None
+    codes: CodeMap | None = None
+
+
+class _Answerer(Protocol):
+    """One kind of model, ready to answer from one bank. Its methods are called in a snapshot of the bank."""
+
+    def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock") -> list[_Draft]:
+        """Answers to questions."""
+
+    def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Ranked]]:
+        """The best chunks for each query."""
 
 
 class Recall:
@@ -95,71 +134,74 @@ class Recall:
     Args:
         model: the bank's own model; it has to stay as it is.
         bank: what is remembered.
-        reader: what finds answers in passages; None takes the one in the model's folder, where there is one.
 
     Raises:
         ModelMismatch: another model wrote the bank.
     """
 
-    def __init__(self, model: MBC, bank: ReadableBank, reader: SpanFinder | None = None) -> None:
+    def __init__(self, model: MBC | RetrieverReader, bank: ReadableBank) -> None:
         bank.require(signature(model))
-        self._model, self._bank, self._parts = model, bank, model.reader()
-        self._reader = reader or own_reader(model)
-        self._whole: tuple[Hashable, BankMemory] | None = None
+        self._model, self._bank = model, bank
+        self._answerer: _Answerer = (
+            _ReadingAnswerer(model, bank) if isinstance(model, RetrieverReader) else _PrefixAnswerer(model, bank)
+        )
 
     def ask(
         self,
         questions: Sequence[str],
         *,
-        answers: Answers | None = None,
         read_mode: str | None = None,
         selection: Selection | None = None,
         sources: int = 3,
+        min_confidence: float | None = None,
         with_codes: bool = False,
         max_new_tokens: int = 16,
         beams: int = 1,
-        said: Callable[[str], None] | None = None,
+        on_token: Callable[[str], None] | None = None,
     ) -> list[Reply]:
         """Answer questions, all in one batch.
 
         Args:
             questions: one or more.
-            answers: from memory, read, or both; None for both where there is a reader, else from memory. Where there is
-                none, the base LM reads.
-            read_mode: NAME or NAME:NUMBER, see `read_modes.py`; None takes the model's own.
+            read_mode: of a model of the paper's method, NAME or NAME:NUMBER, see `read_modes.py`; None takes its own.
             selection: which documents count, and how much; None for all.
-            sources: how many documents to name for each answer; where nothing is to be read, 0 saves the look at every
-                document that the flat read's sources take. A base LM reads a passage of each of these, or of the first.
+            sources: how many documents to name for each answer; of a model of the paper's method, 0 saves the look at
+                every document that the flat read's sources take.
+            min_confidence: an answer of a lower probability is withheld; None takes a retriever-reader's own threshold,
+                and withholds nothing of a model of the paper's method.
             with_codes: also tell which codes were read.
             max_new_tokens: longest answer that is generated.
             beams: beam search's width, 1 is greedy.
-            said: gets the answer from memory in pieces as they become certain; for one question, greedy.
+            on_token: gets a generated answer in pieces as they become certain; for one question, greedy.
 
         Raises:
-            NothingToRead: there is nothing to read, or no file where answers are to be read alone.
+            NothingToRead: the bank is empty, or nothing in it is selected.
+            ConfigError: the model cannot tell what `min_confidence` asks for, or reads in no other way.
             MBCError: the read does not fit the model, or its reader cannot be loaded.
         """
-        model, began = self._model, time.perf_counter()
-        answers = answers or usual_answers(self._reader)
+        options = AskOptions(
+            read_mode, selection, sources, min_confidence, with_codes, max_new_tokens, beams, on_token
+        )
+        clock = _Clock()
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
-            reading = self._read(questions, read_mode, selection, max(1, sources, self._fewest(answers)))
-            texts: list[str] = []
-            if answers.are_recalled:
-                texts = model.say(reading, questions, max_new_tokens=max_new_tokens, beams=beams, said=said)
-            answered = time.perf_counter()
-            gains = model.memory_gains(reading, questions, texts) if texts else []
-            judged = time.perf_counter()
-            found = self._look_up(questions, reading, answers, sources)
-            codes = reading.codes if with_codes else None
-            looked_up = time.perf_counter()
-        found = self._read_files(questions, reading, answers, found, max_new_tokens=max_new_tokens, beams=beams)
-        done = time.perf_counter() if any(own.passages for own in found) else looked_up
-        timings = Timings(answered - began, judged - answered, looked_up - judged, done - looked_up)
-        batch = _Batch(answers, timings, totals, sizes, self._confidence(read_mode))
-        none = [None] * len(questions)
-        each = zip(questions, texts or none, gains or none, found, none if codes is None else codes, strict=True)
-        return [batch.reply(*own) for own in each]
+            drafts = self._answerer.drafts(questions, options, clock)
+            named = self._sources(questions, drafts, options.sources)
+        timings = clock.timings()
+        return [
+            Reply(
+                question=question,
+                answer=draft.answer,
+                confidence=draft.confidence,
+                sources=own,
+                timings=timings,
+                totals=totals,
+                sizes=sizes,
+                gain=draft.gain,
+                codes=draft.codes,
+            )
+            for question, draft, own in zip(questions, drafts, named, strict=True)
+        ]
 
     def search(
         self,
@@ -169,7 +211,7 @@ class Recall:
         read_mode: str | None = None,
         selection: Selection | None = None,
     ) -> list[tuple[Source, ...]]:
-        """The passages that queries lead to, all in one batch; nothing is generated.
+        """The passages that queries lead to, all in one batch; nothing is answered.
 
         Args:
             queries: one or more.
@@ -178,120 +220,244 @@ class Recall:
             selection: as in `ask`.
 
         Returns:
-            For each query its passages, best first, with their own shares. No sentence is looked for in them; where a
-            file is not there as it was memorised, the passage is None.
+            For each query its passages, best first, with their own shares. No sentence is looked for in them; where
+            neither the file nor the bank has the text any more, the passage is None.
 
         Raises:
             NothingToRead: there is nothing to read.
             MBCError: the read does not fit the model.
         """
+        options = AskOptions(read_mode, selection)
         with self._bank.snapshot():
-            reading = self._read(queries, read_mode, selection, top)
-            return find_sources(self._bank, self._model.documents, queries, reading.chunks, shown=0)
+            found = self._answerer.chunks(queries, options, top)
+            passages = passages_of(self._bank, self._chunker, [own.chunk for several in found for own in several])
+        return [tuple(Source.of(passages[own.chunk], own, None) for own in several) for several in found]
 
-    def _fewest(self, answers: Answers) -> int:
-        """How many chunks at least are to be found for each question."""
-        return CHUNKS_READ if answers.are_read and self._reader else 0
+    @property
+    def _chunker(self) -> "Callable":  # type: ignore[type-arg]
+        return self._model.chunker
 
-    def _read(self, questions: Sequence[str], read_mode: str | None, selection: Selection | None, top: int) -> Reading:
-        """What questions take from the memory; raises NothingToRead."""
-        memory = self._memory(selection)
-        if not len(memory):
-            raise _nothing_to_read(self._bank)
-        return self._model.read(questions, memory, read_mode=read_mode, top=top, reader=self._parts)
+    def _sources(
+        self, questions: Sequence[str], drafts: Sequence[_Draft], most: int
+    ) -> list[tuple[Source, ...]]:
+        """The sources of each answer, with the sentence that was read, or the one that fits best."""
+        ranked = [draft.ranked[:most] for draft in drafts]
+        passages = passages_of(self._bank, self._chunker, [own.chunk for several in ranked for own in several])
+        wanted = [
+            (question, passages[own.chunk].text)
+            for question, draft, several in zip(questions, drafts, ranked, strict=True)
+            for own in several
+            if own.chunk not in draft.sentences
+        ]
+        fitting = iter(best_sentences(self._model, wanted))
+        return [
+            tuple(
+                Source.of(
+                    passages[own.chunk],
+                    own,
+                    draft.sentences[own.chunk] if own.chunk in draft.sentences else next(fitting),
+                )
+                for own in several
+            )
+            for draft, several in zip(drafts, ranked, strict=True)
+        ]
+
+
+class _ReadingAnswerer:
+    """A retriever-reader: the answer is read in the text of the best chunks."""
+
+    def __init__(self, model: RetrieverReader, bank: ReadableBank) -> None:
+        self._model, self._bank = model, bank
+        self._whole: tuple[Hashable, Scope, Tensor] | None = None
+
+    def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock") -> list[_Draft]:
+        model = self._model
+        hits = self._find(questions, options, model.settings.candidates)
+        read = [own[: model.settings.passages] for own in hits]
+        clock.search_ends()
+        passages = passages_of(self._bank, model.chunker, [hit.chunk for own in read for hit in own])
+        readable = [[hit for hit in own if passages[hit.chunk].text] for own in read]
+        answers = model.read(
+            questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable]
+        )
+        least = model.settings.confidence.threshold if options.min_confidence is None else options.min_confidence
+        drafts = []
+        for found, own, answered in zip(hits, readable, answers, strict=True):
+            ranked, shown = by_document(found, max(1, options.sources) + 1), own
+            drafts.append(self._draft(answered, shown, ranked, passages, least, options.with_codes))
+        clock.answer_ends()
+        return drafts
+
+    def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Ranked]]:
+        hits = self._find(queries, options, max(top, self._model.settings.candidates))
+        return [[Ranked(hit.chunk, hit.share, 0) for hit in own[:top]] for own in hits]
+
+    def _find(self, questions: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
+        if options.read_mode is not None:
+            raise ConfigError(
+                f"{self._model.name} searches its bank in one way, and --read does not apply to it.",
+                hint="Leave out --read; it chooses how a model of the paper's method reads its bank.",
+            )
+        scope, whitening = self._scope(options.selection)
+        return self._model.find(questions, scope, top=top, whitening=whitening)
+
+    def _scope(self, selection: Selection | None) -> "tuple[Scope, Tensor]":
+        """What is searched, and its whitening; all of an unchanged bank is looked at once."""
+        if selection is not None and not selection.is_everything:
+            scope = _required(Scope(self._bank, selection), self._bank)
+            return scope, self._model.whitening(scope)
+        version = self._bank.version()
+        if self._whole is None or self._whole[0] != version:
+            scope = _required(Scope(self._bank, None), self._bank)
+            self._whole = version, scope, self._model.whitening(scope)
+        return self._whole[1:]
+
+    def _draft(
+        self,
+        answered: Answered,
+        hits: Sequence[Hit],
+        ranked: list[Ranked],
+        passages: dict[int, Passage],
+        least: float,
+        with_codes: bool,
+    ) -> _Draft:
+        """The answer, and the document it was read in before the others."""
+        sentences = {
+            hit.chunk: sentence_around(passages[hit.chunk].text or "", span.start, span.end)
+            for hit, span in zip(hits, answered.spans, strict=True)
+            if span is not None
+        }
+        confidence = Confidence(answered.probability, label_of(answered.probability))
+        codes = self._codes(hits) if with_codes else None
+        if answered.answer is None or answered.probability < least:
+            return _Draft(None, confidence, ranked, sentences, codes=codes)
+        hit, text = hits[answered.answer.passage], " ".join(answered.answer.text.split())
+        return _Draft(text, confidence, self._first(hit, hits, ranked), sentences, codes=codes)
+
+    @staticmethod
+    def _first(hit: Hit, hits: Sequence[Hit], ranked: Sequence[Ranked]) -> list[Ranked]:
+        """The documents with that of a chunk first, by this chunk."""
+        own = {
+            other.chunk
+            for other in hits
+            if (other.stored.bank, other.stored.document.digest) == (hit.stored.bank, hit.stored.document.digest)
+        }
+        its = next((other for other in ranked if other.chunk in own), Ranked(hit.chunk, hit.share, 0))
+        return [Ranked(hit.chunk, its.share, its.ties), *(other for other in ranked if other.chunk not in own)]
+
+    def _codes(self, hits: Sequence[Hit]) -> CodeMap | None:
+        """The shares of the chunks read, spread over their codes."""
+        if not hits:
+            return None
+        codes, shape = self._bank.codes_at([hit.chunk for hit in hits]), self._model.code_shape
+        shares = np.repeat(np.array([[hit.share] for hit in hits]), shape.tokens, axis=1)
+        (found,) = spread(shares[None], codes[None], shape)
+        return found
+
+
+class _PrefixAnswerer:
+    """A model of the paper's method: the base LM answers, steered by what was read of the codes."""
+
+    def __init__(self, model: MBC, bank: ReadableBank) -> None:
+        self._model, self._bank, self._parts = model, bank, model.reader()
+        self._whole: tuple[Hashable, BankMemory] | None = None
+
+    def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock") -> list[_Draft]:
+        model, settings = self._model, self._model.settings
+        calibration = settings.confidence if options.read_mode in (None, settings.read) else None
+        if options.min_confidence is not None:
+            _require_calibration(model, options.read_mode)
+        reading = model.read(
+            questions,
+            self._memory(options.selection),
+            read_mode=options.read_mode,
+            top=max(1, options.sources),
+            reader=self._parts,
+        )
+        clock.search_ends()
+        texts = model.say(
+            reading, questions, max_new_tokens=options.max_new_tokens, beams=options.beams, on_token=options.on_token
+        )
+        gains = model.memory_gains(reading, questions, texts)
+        clock.answer_ends()
+        ranked = reading.sources if options.sources else [[] for _ in questions]
+        codes = reading.codes if options.with_codes else None
+        drafts = []
+        for place, (text, gain, own) in enumerate(zip(texts, gains, ranked, strict=True)):
+            judged = judge(calibration, gain) if calibration else None
+            confidence = judged and Confidence(judged.confidence, judged.origin)
+            is_withheld = (
+                options.min_confidence is not None
+                and confidence is not None
+                and confidence.probability < options.min_confidence
+            )
+            drafts.append(
+                _Draft(
+                    None if is_withheld else text, confidence, own, {}, gain, None if codes is None else codes[place]
+                )
+            )
+        return drafts
+
+    def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Ranked]]:
+        memory = self._memory(options.selection)
+        return self._model.read(queries, memory, read_mode=options.read_mode, top=top, reader=self._parts).chunks
 
     def _memory(self, selection: Selection | None) -> BankMemory:
         """What is read; all of an unchanged bank is the same memory again, of which more is known by then."""
         codebook = self._model.require_codebook()
         if selection is not None and not selection.is_everything:
-            return BankMemory(self._bank, codebook, selection)
+            return _required(BankMemory(self._bank, codebook, selection), self._bank)
         version = self._bank.version()
         if self._whole is None or self._whole[0] != version:
-            self._whole = version, BankMemory(self._bank, codebook)
+            self._whole = version, _required(BankMemory(self._bank, codebook), self._bank)
         return self._whole[1]
 
-    def _look_up(self, questions: Sequence[str], reading: Reading, answers: Answers, sources: int) -> list[Evidence]:
-        """The sources to be named for each question, and those to be read, all in one go."""
-        named: Rankings = [own[:sources] for own in reading.sources] if sources else [[] for _ in questions]
-        to_read: Rankings = [[] for _ in questions]
-        shown = sources
-        if answers.are_read and self._reader:
-            to_read = [own[:CHUNKS_READ] for own in reading.chunks]
-            shown = 0  # the reader finds the sentences
-        elif answers.are_read:
-            to_read = reading.sources
-        if not any(named) and not any(to_read):
-            return [Evidence((), ())] * len(questions)
-        together = [[*own, *more] for own, more in zip(named, to_read, strict=True)]
-        found = find_sources(self._bank, self._model.documents, questions, together, shown=shown)
-        return [Evidence(several[: len(own)], several[len(own) :]) for several, own in zip(found, named, strict=True)]
 
-    def _read_files(
-        self,
-        questions: Sequence[str],
-        reading: Reading,
-        answers: Answers,
-        found: list[Evidence],
-        *,
-        max_new_tokens: int,
-        beams: int,
-    ) -> list[Evidence]:
-        """With the answers that stand in the passages, where these are to be read."""
-        if not answers.are_recalled and not any(own.passages for own in found):
-            raise _no_file()
-        if not answers.are_read:
-            return found
-        if self._reader:
-            return find_answers(self._reader, questions, found)
-        return say_answers(self._model, reading, questions, found, max_new_tokens=max_new_tokens, beams=beams)
+class _Clock:
+    """When the steps of answering ended."""
 
-    def _confidence(self, read_mode: str | None) -> ConfidenceSettings | None:
-        """What gains are judged by; None if the model is not calibrated for this read."""
-        settings = self._model.settings
-        return settings.confidence if read_mode in (None, settings.read) else None
+    def __init__(self) -> None:
+        self._began = self._found = self._answered = time.perf_counter()
 
+    def search_ends(self) -> None:
+        self._found = time.perf_counter()
 
-@dataclass(frozen=True)
-class _Batch:
-    """What the replies to questions that were asked together have in common."""
+    def answer_ends(self) -> None:
+        self._answered = time.perf_counter()
 
-    answers: Answers
-    timings: Timings
-    totals: BankTotals
-    sizes: BankSizes
-    confidence: ConfidenceSettings | None
-
-    def reply(
-        self, question: str, text: str | None, gain: float | None, found: Evidence, codes: CodeMap | None
-    ) -> Reply:
-        """The reply to one of them."""
-        return Reply(
-            question=question,
-            answers=self.answers,
-            answer=text,
-            read=found.answer,
-            passages=found.passages,
-            gain=gain,
-            judgement=judge(self.confidence, gain) if self.confidence and gain is not None else None,
-            sources=found.named,
-            timings=self.timings,
-            totals=self.totals,
-            sizes=self.sizes,
-            codes=codes,
+    def timings(self) -> Timings:
+        return Timings(
+            self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered
         )
 
 
-def _nothing_to_read(bank: ReadableBank) -> NothingToRead:
+def _require_calibration(model: MBC, read_mode: str | None) -> None:
+    """Make sure that the confidence of a model can tell answers apart. Raises ConfigError if it cannot."""
+    settings = model.settings
+    if settings.confidence is None:
+        raise ConfigError(
+            f"The model {model.name} is not calibrated: it does not know how sure its answers are.",
+            hint="Run `mbc calibrate`, or leave out --min-confidence.",
+        )
+    if not settings.confidence.slope:
+        raise ConfigError(
+            f"Calibration found that the model {model.name} cannot tell whether its bank holds what was asked.",
+            hint="Leave out --min-confidence, or calibrate another model.",
+        )
+    if read_mode not in (None, settings.read):
+        raise ConfigError(
+            f"The model {model.name} is calibrated for its own read, {settings.read}, not for {read_mode}.",
+            hint="Leave out --read or --min-confidence.",
+        )
+
+
+def _required[Sized: (Scope, BankMemory)](memory: Sized, bank: ReadableBank) -> Sized:
+    """What is searched, if there is anything. Raises NothingToRead if not."""
+    if len(memory):
+        return memory
     if bank.totals().chunks:
-        return NothingToRead(
+        raise NothingToRead(
             f"No document of {bank.name} fits what was asked for.",
             hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
         )
-    return NothingToRead(f"{bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
-
-
-def _no_file() -> NothingToRead:
-    return NothingToRead(
-        "No file that the question leads to is there as it was memorised: nothing can be read.",
-        hint="Ask from memory (--answer memory), or bring the bank up to date with `mbc ingest`.",
-    )
+    raise NothingToRead(f"{bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")

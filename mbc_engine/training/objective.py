@@ -75,7 +75,7 @@ class Objective(nn.Module):
         """
         model, weights, processes = self.model, self.settings.losses, self.processes
         vectors = self._document_vectors(batch.documents, chance)
-        codebook = model.learned_codebook if model.is_quantising else None
+        codebook = model.codebook if model.is_quantising else None
         quantized = codebook.quantize(vectors) if codebook is not None else None
         memory = quantized.vectors if quantized is not None else vectors
 

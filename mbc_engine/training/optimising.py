@@ -27,7 +27,7 @@ class Stepped:
 
 def adam(model: MBC, rate: float) -> torch.optim.Optimizer:
     """Adam for whatever trains; the codebook is a group of its own, since it is never held in parts."""
-    codebook = model.learned_codebook
+    codebook = model.codebook
     books = None if codebook is None else codebook.books
     others = [value for value in model.parameters() if value.requires_grad and value is not books]
     groups = [{"params": others}, *([] if books is None else [{"params": [books]}])]
@@ -62,7 +62,7 @@ def optimiser_step(
             with torch.autocast(processes.device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
                 losses = processes.inside(objective, objective.data.batch(part), chance)
             if losses.codes is not None and losses.residuals is not None:
-                codebook = model.require_learned_codebook()
+                codebook = model.require_codebook()
                 codebook.update_usage(losses.codes)
                 resets += codebook.reset_dead(losses.residuals, chance) if settings.reset_codes else 0
             # Gradients become the mean over the processes, whose losses add up.

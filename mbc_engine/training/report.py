@@ -43,7 +43,7 @@ def report(
         )
     ]
     loss, question, vq, routing, reconstruction, accuracy = map(_shown, processes.summed(shares))
-    codebook = model.learned_codebook
+    codebook = model.codebook
     return TrainStep(
         step=step,
         epoch=epoch,

@@ -29,25 +29,13 @@ def require_examples(examples: Sequence[QAExample]) -> None:
         raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
 
 
-def require_learned_vectors(config: Config, start: Path | None) -> None:
-    """Make sure that neither the settings nor the model to start from is of the kind that remembers words.
-
-    Args:
-        config: the settings.
-        start: a model folder; None for none.
+def require_start(start: Path) -> None:
+    """Make sure that a training can start from the model in a folder.
 
     Raises:
-        ConfigError: one of them is; a training from questions alone does not make such models.
+        ConfigError: it is none of the paper's method.
     """
-    models = {"The model to train": config.model}
-    if start is not None:
-        models[f"The model in {start}"] = parse_config((start / CONFIG).read_text(), str(start / CONFIG)).model
-    for what, settings in models.items():
-        if settings.words is not None:
-            raise ConfigError(
-                f"{what} remembers words; such a model is made by recipes/mini.",
-                hint="Train a model of learned vectors, with one of the presets: mbc train --list-presets",
-            )
+    parse_config((start / CONFIG).read_text(), str(start / CONFIG))
 
 
 def require_live_encoders(config: Config) -> None:

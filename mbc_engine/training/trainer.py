@@ -39,9 +39,9 @@ from mbc_engine.training.processes import Made, Processes, processes_on
 from mbc_engine.training.report import report
 from mbc_engine.training.requirements import (
     require_examples,
-    require_learned_vectors,
     require_live_encoders,
     require_no_run,
+    require_start,
 )
 from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
 from mbc_engine.training.steering import Coming, Steering
@@ -90,13 +90,14 @@ def train(
         stop: set it to end training after the step in progress, with a snapshot.
 
     Raises:
-        ConfigError: the run exists and `resume` is False, the settings do not fit together or are not what this
-            trains (`require_learned_vectors`), or the files of the run cannot be written.
+        ConfigError: the run exists and `resume` is False, the settings do not fit together or cannot be
+            started from (`require_start`), or the files of the run cannot be written.
         DataError: there are no examples.
         ModelError: a pretrained part is missing.
     """
     require_trackers(trackers)
-    require_learned_vectors(config, start)
+    if start is not None:
+        require_start(start)
     if not resume:
         require_no_run(run)  # before any process can write there
     processes = processes_on(device, trackers=trackers, folder=run / TRACKED)
@@ -151,12 +152,12 @@ class _Training:
         self.model.is_quantising = config.model.quantised and (not self.settings.quantise_from or start is not None)
         self.data = TrainingSet(within_window(examples, self.model.documents.chunker))
         if self.model.is_warming_up:
-            require_enough(self.model.require_learned_codebook(), len(self.data.documents))
+            require_enough(self.model.require_codebook(), len(self.data.documents))
         self.documents = text_states(self.model.documents, self.data.documents, cache)
         self.questions = text_states(self.model.questions, self.data.questions, cache)
         self.objective = Objective(self.model, self.data, self.documents, self.questions, self.settings, processes)
         self.optimizer = processes.prepare(
-            self.objective, adam(self.model, self.settings.learning_rate), self.model.learned_codebook
+            self.objective, adam(self.model, self.settings.learning_rate), self.model.codebook
         )
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
@@ -268,7 +269,7 @@ class _Training:
         if model.is_warming_up and step >= int(self.total_steps * self.settings.quantise_from):
             self._centre()
             fitted_to = self._calmly(fit_codebook, model, self.documents, len(self.data.documents))
-            processes.agree_on(model.require_learned_codebook())
+            processes.agree_on(model.require_codebook())
             yield QuantisationStarted(step, fitted_to)
         began = time.monotonic()
         rate = learning_rate(step, self.total_steps, self.settings)

@@ -25,7 +25,7 @@ class UsageReport:
 
     def show(self, model: MBC, step: int, *, at_once: bool = False) -> None:
         """Write the usage after `step` steps if that is due; there is none before documents are codes."""
-        began, codebook = time.monotonic(), model.learned_codebook
+        began, codebook = time.monotonic(), model.codebook
         if codebook is not None and model.is_quantising and (at_once or self._rest.is_due(began)):
             write_usage(self._run, codebook.usage.cpu().numpy(), step)
             self._rest.took(began, time.monotonic())

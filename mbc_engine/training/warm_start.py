@@ -86,7 +86,7 @@ def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
             for readout in _readouts(model.documents.amortizer, documents, count)
         ]
     )
-    model.require_learned_codebook().fit(vectors)
+    model.require_codebook().fit(vectors)
     model.is_quantising = True
     model.train(was_training)
     return len(vectors)

@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.model.address import Address
+from mbc_engine.mini.address import Address
 from mbc_engine.model.amortizer import mean_pooled
 from mbc_engine.model.encoders import Encoder, load_encoder
 

@@ -30,8 +30,8 @@ from mbc_engine.datasets.newswire import stories
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.model.code_memory import shape_of
 from mbc_engine.model.scoring import memorise_documents
-from mbc_engine.model.span_reader import Span, SpanReader
-from mbc_engine.model.span_reader_folder import load_span_reader
+from mbc_engine.mini.span_reader import Span, SpanReader
+from mbc_engine.mini.span_reader_folder import load_span_reader
 from mbc_engine.model_folder import READER, find_model
 from mbc_engine.serving.ask import CHUNKS_READ
 from mbc_engine.serving.read_answer import log_priors

@@ -18,7 +18,7 @@ from encoder import sentence_vectors
 from safetensors.numpy import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mbc_engine.model.span_reader import PassageWindow
+from mbc_engine.mini.span_reader import PassageWindow
 
 Golds = tuple[tuple[int, int], ...]
 

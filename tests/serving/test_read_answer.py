@@ -15,7 +15,7 @@ from mbc_engine.errors import BankError
 from mbc_engine.model.bank_binding import signature
 from mbc_engine.model.checkpoint import save_model
 from mbc_engine.model.mbc import MBC
-from mbc_engine.model.span_reader import Span
+from mbc_engine.mini.span_reader import Span
 from mbc_engine.model.text_encoder import TextEncoder
 from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.ask import ReadAnswer

@@ -40,13 +40,14 @@ def work(job: "Job", threads: int | None, *, as_json: bool) -> None:
     examples = _examples(job.command)
     with loading("torch"):
         from mbc_engine.model_folder import find_model
-        from mbc_engine.training.requirements import require_learned_vectors
+        from mbc_engine.training.requirements import require_start
         from mbc_engine.training.tracking import require_trackers
         from mbc_engine.training.trainer import train
 
         require_trackers(job.command.track)
         start = find_model(job.command.start) if job.command.start else None
-        require_learned_vectors(job.config, start)
+        if start is not None:
+            require_start(start)
         device = prepare_torch(job.command.device, threads)
     command = replace(job.command, device=device)
     train_here = partial(

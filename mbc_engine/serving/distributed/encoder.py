@@ -60,7 +60,7 @@ class ChunkEncoder:
         import torch
 
         from mbc_engine.model.bank_binding import signature
-        from mbc_engine.model.checkpoint import load_model
+        from mbc_engine.load import load_model
 
         torch.set_num_threads(self._threads)
         model = load_model(self._name, device=self._device)

@@ -20,7 +20,7 @@ from mbc_cli.tui.widgets.passage import Passage
 from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Turn
 from mbc_engine.model.base import BaseLM
-from mbc_engine.model.span_reader import Span
+from mbc_engine.mini.span_reader import Span
 from tests.needs import embedded_encoder
 
 QUESTION = "Where did Ada move?"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.model.address import FOCUS, LENGTH_SHARE, ORDINARY_CHUNKS, Address
+from mbc_engine.mini.address import WHITENING, LENGTH_SHARE, ORDINARY_CHUNKS, Address
 
 # Two positions of one dimension, three codes each.
 BOOKS = torch.tensor([[[0.0], [1.0], [-2.0]], [[0.5], [3.0], [3.0]]])
@@ -78,26 +78,26 @@ def test_looking_up_and_adding_scores_documents_like_their_vectors() -> None:
     torch.testing.assert_close(torch.tensor(scores), expected)
 
 
-def test_focus_plays_down_the_directions_in_which_a_bank_differs_most() -> None:
+def test_whitening_plays_down_the_directions_in_which_a_bank_differs_most() -> None:
     address = address_of()
     address.spread.copy_(torch.tensor([1.0, 4.0]))
     # Vectors (0, 3) and (-2, 3): squares of (1, 0) and (-1, 0) away from their mean.
-    focus = address.focus(torch.tensor([[0, 1], [2, 1]]))
+    whitening = address.whitening(torch.tensor([[0, 1], [2, 1]]))
     covariance = [(2 + ORDINARY_CHUNKS) / (2 + ORDINARY_CHUNKS), 4 * ORDINARY_CHUNKS / (2 + ORDINARY_CHUNKS)]
-    torch.testing.assert_close(focus, torch.diag(torch.tensor(covariance) ** -FOCUS))
+    torch.testing.assert_close(whitening, torch.diag(torch.tensor(covariance) ** -WHITENING))
 
 
-def test_focus_on_an_empty_bank_is_that_of_texts_at_large() -> None:
+def test_whitening_of_an_empty_bank_is_that_of_texts_at_large() -> None:
     address = address_of()
     address.spread.copy_(torch.tensor([1.0, 4.0]))
-    focus = address.focus(torch.zeros(0, 2, dtype=torch.int64))
-    torch.testing.assert_close(focus, torch.diag(torch.tensor([1.0, 4.0]) ** -FOCUS))
+    whitening = address.whitening(torch.zeros(0, 2, dtype=torch.int64))
+    torch.testing.assert_close(whitening, torch.diag(torch.tensor([1.0, 4.0]) ** -WHITENING))
 
 
-def test_a_question_is_looked_at_in_focus_before_its_length_is_taken_off() -> None:
+def test_a_question_is_whitened_before_its_length_is_taken_off() -> None:
     address, question = address_of(), torch.tensor([[[3.0], [2.0]]])
-    focused = address.tables(question, torch.diag(torch.tensor([1.0, 2.0])))
-    torch.testing.assert_close(focused, address.tables(torch.tensor([[[3.0], [4.0]]])))
+    whitened = address.tables(question, torch.diag(torch.tensor([1.0, 2.0])))
+    torch.testing.assert_close(whitened, address.tables(torch.tensor([[[3.0], [4.0]]])))
 
 
 def test_fitting_centres_and_shares_the_directions_out_evenly() -> None:

@@ -13,8 +13,8 @@ from torch.nn import functional
 from mbc_engine.errors import ModelError
 from mbc_engine.model.encoders import load_encoder
 from mbc_engine.model.low_rank import LowRankLinear
-from mbc_engine.model.span_reader import Span, SpanHead, SpanReader, adapt, best_span
-from mbc_engine.model.span_reader_folder import load_span_reader, save_span_reader
+from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, adapt, best_span
+from mbc_engine.mini.span_reader_folder import load_span_reader, save_span_reader
 
 
 class OneHot(nn.Module):

@@ -6,8 +6,8 @@ books, and the score of a chunk stays a sum of look-ups:
 
 - *Length.* Codes make some vectors shorter than others, by chance. A cosine would divide by the length; the tables take
   off a share of its square instead.
-- *Focus.* The chunks of one bank differ less in some directions than texts at large do, and a question is about what
-  tells its chunk from the others. The bank's own codes say which directions those are.
+- *Whitening.* The chunks of one bank differ less in some directions than texts at large do, and a question is about what
+  tells its chunk from the others. The covariance of the bank's own codes says which directions those are.
 """
 
 import math
@@ -21,7 +21,7 @@ from mbc_engine.model.kmeans import kmeans
 
 # Chosen on questions to six articles that neither the books nor `squad_val` come from.
 LENGTH_SHARE = 0.25
-FOCUS = 0.2
+WHITENING = 0.2
 # A bank's spread counts as if it had this many more chunks of ordinary texts.
 ORDINARY_CHUNKS = 128
 # This many chunks of a bank say what its spread is.
@@ -85,25 +85,25 @@ class Address(nn.Module):
         vectors: Tensor = self.books[torch.arange(self.tokens, device=codes.device), codes]
         return vectors
 
-    def tables(self, questions: Tensor, focus: Tensor | None = None) -> Tensor:
+    def tables(self, questions: Tensor, whitening: Tensor | None = None) -> Tensor:
         """What each code is worth to each question; summed over positions, a log-probability up to a constant.
 
         Args:
             questions: [B, tokens, dim].
-            focus: what `focus` made of a bank's codes; None scores without regard to the bank.
+            whitening: what `whitening` made of a bank's codes; None scores without regard to the bank.
 
         Returns:
             [B, tokens, num_codes].
         """
         flat = questions.flatten(1)
-        unit = functional.normalize(flat if focus is None else flat @ focus, dim=-1).view_as(questions)
+        unit = functional.normalize(flat if whitening is None else flat @ whitening, dim=-1).view_as(questions)
         products = torch.einsum("btd,tjd->btj", unit, self.books)
         worths: Tensor = (products - LENGTH_SHARE * self.books.square().sum(-1)) * self.log_scale.exp()
         return worths
 
     @torch.no_grad()
-    def focus(self, codes: Tensor) -> Tensor:
-        """How to look at questions to a bank with these codes, [N, tokens] -> [tokens * dim, tokens * dim].
+    def whitening(self, codes: Tensor) -> Tensor:
+        """What questions to a bank with these codes are multiplied by, [N, tokens] -> [tokens * dim, tokens * dim].
 
         A power of the covariance of the bank's chunks; without chunks, that of texts at large.
         """
@@ -112,8 +112,8 @@ class Address(nn.Module):
         away = vectors - vectors.sum(0) / max(1, len(vectors))
         covariance = away.T @ away + ORDINARY_CHUNKS * torch.diag(self.spread.float())
         values, directions = torch.linalg.eigh(covariance / (len(seen) + ORDINARY_CHUNKS))
-        focus: Tensor = (directions * values**-FOCUS) @ directions.T
-        return focus
+        matrix: Tensor = (directions * values**-WHITENING) @ directions.T
+        return matrix
 
     @torch.no_grad()
     def fit(self, documents: Tensor, questions: Tensor, *, iterations: int = 20) -> None:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from mbc_engine.errors import ModelError
 from mbc_engine.model.encoders import load_encoder
 from mbc_engine.model.low_rank import LowRankLinear
-from mbc_engine.model.span_reader import SpanReader, adapt, trained_parameters
+from mbc_engine.mini.span_reader import SpanReader, adapt, trained_parameters
 from mbc_engine.model.tensor_file import shapes_of, write_tensors
 from mbc_engine.model_folder import READER_CONFIG, READER_WEIGHTS
 

@@ -1,0 +1,31 @@
+"""Models of either kind, opened by name: the paper's method (`model/`), or a retriever-reader such as `mini`."""
+
+from pathlib import Path
+
+import torch
+
+from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+from mbc_engine.mini.model import RetrieverReader, load
+from mbc_engine.model import checkpoint
+from mbc_engine.model.mbc import MBC
+from mbc_engine.model_folder import CONFIG, find_model
+
+
+def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC | RetrieverReader:
+    """Open a model, ready to ingest documents and answer questions.
+
+    Args:
+        name: a folder, a run's folder, or the name of a model.
+        device: where it is to run; pretrained weights are read straight to there.
+
+    Raises:
+        ModelError: it is not there, damaged, or a pretrained part is missing or does not fit the device's memory.
+        ModelMismatch: its adapter belongs to another base LM.
+    """
+    folder = find_model(str(name))
+    config = parse_model_config((folder / CONFIG).read_text(), str(folder / CONFIG))
+    if isinstance(config, RetrieverReaderConfig):
+        model = load(config, folder, device=device)
+        model.name = name if isinstance(name, str) else folder.name
+        return model
+    return checkpoint.load_model(name, device=device)
