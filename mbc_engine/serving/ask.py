@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Confidence", "Recall", "Reply", "Source", "Timings"]
 
+_Searched = TypeVar("_Searched", Scope, BankMemory)
 Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
 
 
@@ -179,9 +180,7 @@ class Recall:
             ConfigError: the model cannot tell what `min_confidence` asks for, or reads in no other way.
             MBCError: the read does not fit the model, or its reader cannot be loaded.
         """
-        options = AskOptions(
-            read_mode, selection, sources, min_confidence, with_codes, max_new_tokens, beams, on_token
-        )
+        options = AskOptions(read_mode, selection, sources, min_confidence, with_codes, max_new_tokens, beams, on_token)
         clock = _Clock()
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
@@ -237,9 +236,7 @@ class Recall:
     def _chunker(self) -> "Callable":  # type: ignore[type-arg]
         return self._model.chunker
 
-    def _sources(
-        self, questions: Sequence[str], drafts: Sequence[_Draft], most: int
-    ) -> list[tuple[Source, ...]]:
+    def _sources(self, questions: Sequence[str], drafts: Sequence[_Draft], most: int) -> list[tuple[Source, ...]]:
         """The sources of each answer, with the sentence that was read, or the one that fits best."""
         ranked = [draft.ranked[:most] for draft in drafts]
         passages = passages_of(self._bank, self._chunker, [own.chunk for several in ranked for own in several])
@@ -277,9 +274,7 @@ class _ReadingAnswerer:
         clock.search_ends()
         passages = passages_of(self._bank, model.chunker, [hit.chunk for own in read for hit in own])
         readable = [[hit for hit in own if passages[hit.chunk].text] for own in read]
-        answers = model.read(
-            questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable]
-        )
+        answers = model.read(questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable])
         least = model.settings.confidence.threshold if options.min_confidence is None else options.min_confidence
         drafts = []
         for found, own, answered in zip(hits, readable, answers, strict=True):
@@ -426,9 +421,7 @@ class _Clock:
         self._answered = time.perf_counter()
 
     def timings(self) -> Timings:
-        return Timings(
-            self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered
-        )
+        return Timings(self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered)
 
 
 def _require_calibration(model: MBC, read_mode: str | None) -> None:
@@ -451,7 +444,7 @@ def _require_calibration(model: MBC, read_mode: str | None) -> None:
         )
 
 
-def _required[Sized: (Scope, BankMemory)](memory: Sized, bank: ReadableBank) -> Sized:
+def _required(memory: _Searched, bank: ReadableBank) -> _Searched:
     """What is searched, if there is anything. Raises NothingToRead if not."""
     if len(memory):
         return memory
