@@ -1,12 +1,14 @@
 """The whole model: memorise documents as codes, answer questions from them (paper, section 3 and algorithm 2)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mbc_engine.config import ModelSettings
@@ -137,13 +139,31 @@ class MBC(nn.Module):
         """
         codebook = self.require_codebook()
         codes = np.zeros((len(texts), codebook.tokens, codebook.levels), dtype=np.uint16)
-        if next(self.documents.amortizer.parameters()).device.type == "cpu":
-            for place, own in enumerate(one_by_one(self._encoded, texts)):
-                codes[place] = own[0].numpy()
-            return codes
-        for chosen in self.documents.batches(texts, batch_size):
-            codes[chosen] = self._encoded([texts[index] for index in chosen]).cpu().numpy()
+        for chosen, own in self.memorise_stepwise(texts, batch_size=batch_size):
+            codes[chosen] = own
         return codes
+
+    @torch.no_grad()
+    def memorise_stepwise(
+        self, texts: Sequence[str], *, batch_size: int = 32
+    ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
+        """`memorise` for callers that follow it or may stop it: close the iterator to leave the rest undone.
+
+        Yields:
+            The places of a few texts, and their codes [n, T, levels]: on a CPU one text after the other, in order; on
+            a GPU a batch of texts of similar length.
+
+        Raises:
+            ModelError: the model makes none.
+        """
+        self.require_codebook()
+        if next(self.documents.amortizer.parameters()).device.type == "cpu":
+            with closing(one_by_one(self._encoded, texts)) as encoded:
+                for place, own in enumerate(encoded):
+                    yield [place], own.numpy().astype(np.uint16)
+            return
+        for chosen in self.documents.batches(texts, batch_size):
+            yield chosen, self._encoded([texts[index] for index in chosen]).cpu().numpy().astype(np.uint16)
 
     def _encoded(self, texts: Sequence[str]) -> Tensor:
         """Codes of a batch of texts, [B, T, levels] int64."""

@@ -106,7 +106,7 @@ def _missing(wanted: set[Name], had: set[Name]) -> int:
     return sum(name not in had and not (name[1] == "" and name[0] in sources) for name in wanted)
 
 
-def _only(items: Generator[Item, None, None], wanted: set[Name]) -> Generator[Item, None, None]:
+def _only(items: Generator[Item | None, None, None], wanted: set[Name]) -> Generator[Item | None, None, None]:
     """Without documents that the old bank does not have: a file may hold more rows by now."""
     with closing(items):
         for item in items:

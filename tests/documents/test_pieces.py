@@ -175,4 +175,4 @@ def test_progress_through_a_file_is_even(write: Callable[[str, str | bytes], Pat
     path = write("a.txt", data)
     ends = [item.position for item in read_file(path) if isinstance(item, Document)]
     assert ends[-1] == len(data)
-    assert all(0 < end - start <= 1 << 16 for start, end in zip([0, *ends], ends, strict=False))
+    assert all(0 < end - start <= 1 << 15 for start, end in zip([0, *ends], ends, strict=False))
