@@ -154,6 +154,7 @@ class Run:
 
         A stop is noticed between two items, and between two steps of the model. What is whole by then is committed.
         """
+        self.is_complete = False
         with closing(items):
             if self._is_stopped:
                 return
@@ -286,7 +287,7 @@ class Run:
         if not self._encoded and not lost:
             return False
         with self._bank.changing():
-            self._bank.add([(item.record, item.codes) for item in self._encoded])
+            self._bank.add([(item.record, item.codes, item.chunks) for item in self._encoded])
             self.remove(lost)
         self._documents += len(self._encoded)
         self._chunks += _chunks_of(self._encoded)
