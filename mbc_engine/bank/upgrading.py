@@ -147,7 +147,7 @@ def _documents(old: _Old) -> Iterator[StoredItem]:
         FROM blocks JOIN codes USING (id) ORDER BY blocks.id"""
     )
     for *columns, crc, data in rows:
-        row = Row(*columns, b"")
+        row = Row._make([*columns, b""])
         if row.checksum() != row.crc or checksum(data) != crc:
             raise ValueError("a block's checksum does not match")
         block = read_block(row, data, old.header)
