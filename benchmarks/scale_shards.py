@@ -16,6 +16,8 @@ import bank as banks
 import numpy as np
 import read
 import torch
+from mbc_engine.model.shared_words import LOOKED_AT
+from mbc_engine.model.word_mbc import WORD_SHARE, AddressRouting, WordMBC
 from measuring import seconds_of
 from numpy.typing import NDArray
 from scale_banks import ADDRESS, SHARDS, TOP, paths_of, routing_of
@@ -30,8 +32,6 @@ from mbc_engine.model.ranking import Ranked, Ranking
 from mbc_engine.model.reads import read as read_memory
 from mbc_engine.model.reads import read_flat
 from mbc_engine.model.router import Routing
-from mbc_engine.model.shared_words import LOOKED_AT
-from mbc_engine.model.word_mbc import WORD_SHARE, AddressRouting, WordMBC
 
 RUNS: Final = 3
 GROUP: Final = 4

@@ -6,16 +6,18 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from mbc_engine.serving.answers import Answers
+
 from mbc_cli.asking.manner import Manner
 from mbc_cli.render.answer import Showing
 from mbc_engine.bank import Banks
 from mbc_engine.errors import ConfigError, MBCError
-from mbc_engine.serving.answers import Answers
 
 if TYPE_CHECKING:
+    from mbc_engine.serving.read_answer import SpanFinder
+
     from mbc_engine.load import Model
     from mbc_engine.serving.ask import Recall, Reply, Source
-    from mbc_engine.serving.read_answer import SpanFinder
 
 
 class Asker:
