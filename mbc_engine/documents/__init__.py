@@ -3,7 +3,7 @@
 from mbc_engine.documents.chunks import Chunk, chunk
 from mbc_engine.documents.document import Document, Skipped
 from mbc_engine.documents.ignore import IGNORE_FILE
-from mbc_engine.documents.reader import read_document, read_file, read_stream
+from mbc_engine.documents.reader import Part, read_document, read_file, read_stream, reread_file
 from mbc_engine.documents.sentences import split_sentences
 from mbc_engine.documents.unreadable import shown
 from mbc_engine.documents.walk import Found, find_files, require_paths
@@ -13,6 +13,7 @@ __all__ = [
     "Chunk",
     "Document",
     "Found",
+    "Part",
     "Skipped",
     "chunk",
     "find_files",
@@ -20,6 +21,7 @@ __all__ = [
     "read_file",
     "read_stream",
     "require_paths",
+    "reread_file",
     "shown",
     "split_sentences",
 ]

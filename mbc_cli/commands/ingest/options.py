@@ -23,6 +23,17 @@ HalfCodebookOption = Annotated[
 ]
 
 
+TextColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--text-column",
+        metavar="NAME",
+        show_default="text, content or body; in a CSV without one, all columns",
+        help="The column or field that holds the text of a row, in CSV and JSON Lines.",
+    ),
+]
+
+
 class Engine(StrEnum):
     """Where the work is done: in this process and its own, or by actors on Ray."""
 

@@ -21,6 +21,7 @@ class Wanted:
     bank: Path
     prune: bool
     watch: bool
+    text_column: str | None
     no_sources: bool
     half_codebook: bool
 
@@ -39,6 +40,8 @@ class Wanted:
             raise ConfigError("- stands for stdin and cannot be mixed with paths.", hint="A file of that name is ./-")
         if self.is_stream and (self.prune or self.watch):
             raise ConfigError("--prune and --watch need folders, not stdin.", hint="Leave them out.")
+        if self.is_stream and self.text_column is not None:
+            raise ConfigError("--text-column needs files with rows, not stdin.", hint="Leave it out.")
         if self.prune and self.no_sources:
             raise ConfigError("--prune needs sources, which --no-sources does not keep.", hint="Leave one of them out.")
 
