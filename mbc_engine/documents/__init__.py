@@ -2,7 +2,7 @@
 
 from mbc_engine.documents.chunks import Chunk, chunk
 from mbc_engine.documents.document import Document, Skipped
-from mbc_engine.documents.ignore import IGNORE_FILE
+from mbc_engine.documents.ignore import IGNORE_FILE, Rule, ignore_path
 from mbc_engine.documents.reader import Part, read_document, read_file, read_stream, reread_file
 from mbc_engine.documents.sentences import split_sentences
 from mbc_engine.documents.unreadable import shown
@@ -14,9 +14,11 @@ __all__ = [
     "Document",
     "Found",
     "Part",
+    "Rule",
     "Skipped",
     "chunk",
     "find_files",
+    "ignore_path",
     "read_document",
     "read_file",
     "read_stream",
