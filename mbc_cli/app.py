@@ -25,8 +25,8 @@ Start here: mbc demo shows how it works, mbc ingest FOLDER memorises your files,
 mbc doctor tells what works on this machine.
 """
 _EXIT_CODES = (
-    "Exit codes: 0 done, 1 unexpected error, 2 wrong option or setting, 3 documents or questions, 4 model, 5 bank, "
-    "130 interrupted."
+    "Exit codes: 0 done, 1 unexpected error or full disk, 2 wrong option or setting, 3 documents or questions, 4 model, "
+    "5 bank, 130 interrupted, 141 output closed (as by head)."
 )
 
 
@@ -128,6 +128,9 @@ settings.command("path", cls=UnconfiguredCommand)(config.path)
 
 def main() -> None:
     """Run the program; what a terminal's encoding lacks is printed as an escape, and read as a mark."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started this, so that the next file would get its number
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=errors)
