@@ -27,7 +27,7 @@ def calibrate(
     """Learn from held-out questions when an answer comes from the memory, and keep that in the model's config.
 
     Each question is asked of a bank with its document and of one without; what the bank
-    adds to the answer's likelihood tells the two apart, more or less. Banks and codes of
+    adds to the answer's likelihood is used to tell the two apart. Banks and codes of
     the model stay valid. Ctrl-C leaves everything as it was.
 
     \b
@@ -36,11 +36,12 @@ def calibrate(
       mbc calibrate --data newswire:test:200 --bank-size 16 --questions 400 --dry-run
     """
     from mbc_cli.data import read_data
-    from mbc_cli.engine import load_model, loading
+    from mbc_cli.engine import load_model, loading, require_model
     from mbc_cli.interrupt import ending_with
     from mbc_cli.render.calibration import CalibrationView
     from mbc_cli.render.consoles import print_json
 
+    require_model(model, device)
     examples = read_data([data])
     with loading(f"model {model}"):
         from mbc_engine.evaluation.calibrate import calibrate as measure

@@ -38,11 +38,17 @@ def mcp(
     require_extra("mcp", "mcp", asked_by="mbc mcp")
     import anyio
 
+    from mbc_cli.engine import require_model
     from mbc_cli.mcp.allowed import Allowed
     from mbc_cli.mcp.memory import Memory
     from mbc_cli.mcp.server import MemoryServer
     from mbc_cli.render.consoles import notes
+    from mbc_engine.bank import MemoryBank
+    from mbc_engine.bank.database import bytes_at
 
+    require_model(model, device)
+    for path in filter(bytes_at, bank):  # the others may be made while it serves
+        MemoryBank.open(path, read_only=True).close()
     banks = [path.absolute() for path in bank]
     server = MemoryServer(Memory(banks, model, device, weight), Allowed(allow or [], banks))
     if sys.stdin.isatty():

@@ -6,7 +6,7 @@ from mbc_engine.documents.ignore import IGNORE_FILE, Rule, ignore_path
 from mbc_engine.documents.reader import Part, read_document, read_file, read_stream, reread_file
 from mbc_engine.documents.sentences import split_sentences
 from mbc_engine.documents.unreadable import shown
-from mbc_engine.documents.walk import Found, find_files, require_paths
+from mbc_engine.documents.walk import Found, find_files, is_empty, require_paths
 
 __all__ = [
     "IGNORE_FILE",
@@ -19,6 +19,7 @@ __all__ = [
     "chunk",
     "find_files",
     "ignore_path",
+    "is_empty",
     "read_document",
     "read_file",
     "read_stream",

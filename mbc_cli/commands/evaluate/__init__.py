@@ -70,7 +70,9 @@ def evaluate(
     from mbc_cli.commands.evaluate.choice import choose
     from mbc_cli.commands.evaluate.one import Amounts, Learning, One
     from mbc_cli.commands.evaluate.work import Means, show_plan, work
+    from mbc_cli.engine import require_device
 
+    require_device(device)
     amounts = Amounts(documents=documents, bank_documents=bank_size, questions=limit)
     learning = Learning(train=train or [], validation=validation, preset=preset, changes=settings or [])
     one = One(model, method or [], protocol or [], golds, read, amounts, learning)
