@@ -169,7 +169,7 @@ class Program(Group):
             if _is_unwritten(error):
                 raise
             _trace(ctx)
-            hints = [] if is_wanted(ctx, "debug") else ["The same command with --debug shows where."]
+            hints = [] if is_wanted(ctx, "debug") else ["Run the command again with --debug for a traceback."]
             _tell(f"Unexpected error: {type(error).__name__}: {error}", *hints)
             raise typer.Exit(UNEXPECTED) from error
 
@@ -187,7 +187,7 @@ class Program(Group):
         except typer.TyperException as error:
             code = _misused(error)
         except typer.Abort:
-            _tell("Ended: there is nothing more to read.")
+            _tell("Stopped: end of input.")
             code = INTERRUPTED
         if not standalone_mode:
             return code

@@ -16,19 +16,19 @@ def calibrate(
             metavar="SPEC", help="Questions it was not trained on: a file, squad:validation, or newswire:test:200."
         ),
     ],
-    bank_size: Annotated[int, typer.Option(min=1, help="Documents in the banks that are asked.")] = 64,
+    bank_size: Annotated[int, typer.Option(min=1, help="Documents in each bank.")] = 64,
     questions: Annotated[
         int | None, typer.Option(min=1, show_default="all", help="Most questions to ask, evenly spaced.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure; leave the model as it is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure; do not change the model.")] = False,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Learn from held-out questions when an answer comes from the memory, and keep that in the model's config.
+    """Calibrate a model's confidence on held-out questions, and save the result in its config.
 
-    Each question is asked of a bank with its document and of one without; what the bank
-    adds to the answer's likelihood is used to tell the two apart. Banks and codes of
-    the model stay valid. Ctrl-C leaves everything as it was.
+    Each question is asked of a bank with its document and of one without; what the
+    bank adds to the answer's likelihood is used to tell the two apart. Existing banks
+    stay valid. Ctrl-C leaves everything unchanged.
 
     \b
     Examples:

@@ -27,11 +27,13 @@ _LONGEST_NAME: Final = 20
 def demo(
     *,
     model: ModelOption,
-    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep stories and bank here.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep the stories and the bank in this folder.")
+    ] = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Memorise 16 made-up news stories and ask about them. Works off-line; leaves nothing behind.
+    """Memorise 16 made-up news stories and ask about them. Works offline and leaves nothing behind.
 
     \b
     Examples:

@@ -20,15 +20,15 @@ def mcp(
         typer.Option(
             "--allow",
             metavar="FOLDER",
-            help="Let the assistant memorise what is below this folder, in the first bank; may be given again.",
+            help="Let the assistant memorise files in this folder, into the first bank; can be repeated.",
         ),
     ] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Let an assistant ask, search and fill a memory: a Model Context Protocol server on stdin and stdout.
+    """Let an assistant ask, search and add to a memory: a Model Context Protocol (MCP) server on stdin and stdout.
 
-    Not to be typed: the assistant's settings name this command, and it is started
-    from there. It ends when the assistant does.
+    You do not run this yourself: name it in the assistant's settings, and the
+    assistant starts it. It ends when the assistant does.
 
     \b
     Examples:

@@ -35,8 +35,8 @@ def test_walk_is_sorted_leaves_out_hidden_files_and_says_what_it_skips(folder: P
         ["a/z.md", "b.txt", "c.TXT.GZ"],
         [
             ("README", "has no suffix"),
-            ("p.pdf.gz", "is a .pdf.gz file, which cannot be read yet"),
-            ("picture.png", "is a .png file, which cannot be read yet"),
+            ("p.pdf.gz", "is a .pdf.gz file, a format that is not supported"),
+            ("picture.png", "is a .png file, a format that is not supported"),
         ],
     )
 

@@ -17,9 +17,9 @@ def remove(
     *,
     bank: BankOption,
     ignore: Annotated[
-        bool, typer.Option("--ignore", help="Also add their files to the .mbcignore of their folder.")
+        bool, typer.Option("--ignore", help="Also add the files to the .mbcignore of their folder.")
     ] = False,
-    prove: Annotated[bool, typer.Option("--prove", help="Prove that nothing is left of them.")] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Prove that nothing of them is left.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Remove documents from a bank: all of them or, if one is not there, none. The files themselves stay.

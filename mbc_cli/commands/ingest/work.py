@@ -44,7 +44,7 @@ def memorise(
         loaded = load_model(model, "cpu" if on_ray else device)
     with (
         on_ray.connected() if on_ray else nullcontext(),
-        ending_with("What was committed before is saved; the same command goes on from there."),
+        ending_with("What was committed before is saved; run the same command again to continue."),
         opened(loaded, wanted.bank, keeps_origins=not wanted.no_sources, half=wanted.half_codebook) as bank,
         WatchView(bank.name, as_json=as_json) if wanted.watch else IngestView(keeps_reasons=as_json) as view,
         stop_on_interrupt(view.stopping) as stop,

@@ -164,7 +164,7 @@ def _stretches(
     except RayError as error:
         raise MBCError(
             f"Ray gave up: {_reason(str(error))}",
-            hint="What was committed before is saved; the same command goes on from there.",
+            hint="What was committed before is saved; run the same command again to continue.",
         ) from error
 
 
