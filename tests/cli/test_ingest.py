@@ -145,7 +145,7 @@ def test_a_missing_path_is_an_error_before_any_model_is_loaded(mbc):
 def test_nothing_readable_is_an_error(ingest, photo):
     result = ingest("photo.png", "--bank", "b.mbc")
     assert result.exit_code == 3
-    assert "Nothing that can be read" in result.stderr
+    assert "No readable files were found" in result.stderr
     assert "photo.png is a .png file" in result.output
 
 
