@@ -16,19 +16,19 @@ def calibrate(
             metavar="SPEC", help="Questions it was not trained on: a file, squad:validation, or newswire:test:200."
         ),
     ],
-    bank_size: Annotated[int, typer.Option(min=1, help="Documents in the banks that are asked.")] = 64,
+    bank_size: Annotated[int, typer.Option(min=1, help="Documents in each bank.")] = 64,
     questions: Annotated[
         int | None, typer.Option(min=1, show_default="all", help="Most questions to ask, evenly spaced.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure; leave the model as it is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure; do not change the model.")] = False,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Learn from held-out questions when an answer comes from the memory, and keep that in the model's config.
+    """Calibrate a model's confidence on held-out questions, and save the result in its config.
 
-    Each question is asked of a bank with its document and of one without; what the bank
-    adds to the answer's likelihood tells the two apart, more or less. Banks and codes of
-    the model stay valid. Ctrl-C leaves everything as it was.
+    Each question is asked of a bank with its document and of one without; what the
+    bank adds to the answer's likelihood is used to tell the two apart. Existing banks
+    stay valid. Ctrl-C leaves everything unchanged.
 
     \b
     Examples:
@@ -36,11 +36,12 @@ def calibrate(
       mbc calibrate --data newswire:test:200 --bank-size 16 --questions 400 --dry-run
     """
     from mbc_cli.data import read_data
-    from mbc_cli.engine import load_model, loading
+    from mbc_cli.engine import load_model, loading, require_model
     from mbc_cli.interrupt import ending_with
     from mbc_cli.render.calibration import CalibrationView
     from mbc_cli.render.consoles import print_json
 
+    require_model(model, device)
     examples = read_data([data])
     with loading(f"model {model}"):
         from mbc_engine.evaluation.calibrate import calibrate as measure

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
 from mbc_engine.serving.answers import Answers
 
 _WHICH, _HOW = "Which documents count", "How to answer"
@@ -44,13 +43,13 @@ OnlyOption = Annotated[
     typer.Option(
         metavar="PATTERN",
         help="Only documents whose path fits, as in .gitignore: at any depth, unless it begins with / (from the "
-        "root), ./ or ~; may be given again.",
+        "root), ./ or ~; can be repeated.",
         rich_help_panel=_WHICH,
     ),
 ]
 ExcludeOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="PATTERN", help="No documents whose path fits; may be given again.", rich_help_panel=_WHICH),
+    typer.Option(metavar="PATTERN", help="No documents whose path fits; can be repeated.", rich_help_panel=_WHICH),
 ]
 SourcesOption = Annotated[int, typer.Option(min=0, help="How many documents to name.")]
 AnswerOption = Annotated[

@@ -4,7 +4,7 @@ from mbc_cli.options import BankOption, JsonOption
 
 
 def compact(*, bank: BankOption, json: JsonOption = False) -> None:
-    """Give back the room that removed documents have left in a bank. Nothing it holds changes.
+    """Free the disk space that removed documents left behind. What the bank holds does not change.
 
     \b
     Examples:

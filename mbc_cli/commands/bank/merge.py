@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def merge(
-    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to take documents from.")],
+    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to copy from.")],
     *,
     bank: BankOption,
     json: JsonOption = False,
 ) -> None:
-    """Put the documents of banks into the one of --bank, made if there is none: all of them or, on any error, none.
+    """Copy the documents of other banks into --bank, creating it if needed: all of them or, on any error, none.
 
-    All must be of one model. What several hold is kept once; where two have read
-    the same source, what the later one read counts. The others stay as they are.
+    All must belong to one model. Duplicate documents are stored once; where two banks
+    have read the same source, the later one wins. The other banks do not change.
 
     \b
     Examples:

@@ -12,16 +12,16 @@ def reencode(
     bank: BankOption,
     model: ModelOption,
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Let documents go that cannot be read any more.")
+        bool, typer.Option("--drop-missing", help="Drop documents that can no longer be read.")
     ] = False,
     workers: WorkersOption = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Bring a bank to another model: its documents are read again from where they came, and memorised anew.
+    """Switch a bank to another model: its documents are read again from their files and memorised anew.
 
-    The old bank stays in use until all is done. Stopped with Ctrl-C, the same
-    command goes on from there.
+    The old bank stays in use until everything is done. After Ctrl-C, run the same
+    command again to continue.
 
     \b
     Examples:
@@ -39,7 +39,7 @@ def reencode(
     loaded = load_model(model, device)
     from mbc_engine.serving.reencode import reencode as memorise
 
-    told = "The bank is whole, as it was or renewed; the same command goes on from there."
+    told = "The bank is intact, either as before or renewed; run the same command again to continue."
     with ending_with(told), ReencodeView(keeps_reasons=json) as view, stop_on_interrupt(view.stopping) as stop:
         try:
             for event in memorise(
@@ -59,7 +59,7 @@ def reencode(
 
 
 def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -> None:
-    """Bring a bank that an older mbc wrote up to date. Needs the model that wrote it.
+    """Upgrade a bank that an older version of mbc wrote. The model that wrote it is needed.
 
     \b
     Examples:

@@ -4,10 +4,10 @@ from mbc_cli.options import JsonOption, RunsOption
 
 
 def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
-    """List the models that can be used: this package's, those in your data folder, and those of training runs.
+    """List the available models: built-in, in your data folder, and from training runs.
 
-    Each with its base LM, its codes as tokens x levels x codes, the bytes that a chunk
-    takes in a bank, its size on disk and its best validation. In a pipe it is
+    Shows each model's base LM, its codes (tokens x levels x codes), the bytes a chunk
+    takes in a bank, its size on disk and its best validation. In a pipe the output is
     tab-separated, with the folder in the last column. With --json each model is one
     line of JSON.
 

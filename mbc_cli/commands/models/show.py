@@ -21,10 +21,10 @@ def show(
     runs: RunsOption,
     json: JsonOption = False,
 ) -> None:
-    """Show what a model is made of, part by part: trainable and frozen parameters, and what its weights take.
+    """Show a model's parts: trainable and frozen parameters, and the size of the weights.
 
-    A preset is shown without any download: its parameters are counted on a model
-    without weights. Where a model and a preset have the same name, it is the model.
+    A preset is shown without any download. Where a model and a preset have the same
+    name, the model is shown.
 
     \b
     Examples:

@@ -50,7 +50,7 @@ class VerifyView(ProgressView):
         """That all is well, if it is."""
         if not self._done.damages:
             holds = f"{counted(self._done.documents, 'document')}, {counted(self._done.chunks, 'chunk')}"
-            out.print(plain(f"{self._name} is as it was written: {holds}."))
+            out.print(plain(f"{self._name} is intact: {holds}."))
 
     def verdict_json(self) -> dict[str, Any]:
         """What was found, as JSON."""
