@@ -7,7 +7,6 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from mbc_cli.asking.selecting import selection
 from mbc_engine.serving.ask_options import AskOptions
-from mbc_engine.serving.ask_options import AskOptions
 
 LONGEST_QUESTION: Final = 8_000
 MOST_SOURCES: Final = 20

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AskOptions", "Confidence", "Recall", "Reply", "Source", "Timings", "require_askable"]
 
+_Searched = TypeVar("_Searched", Scope, BankMemory)
 Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
 
 
@@ -450,7 +451,7 @@ def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
         )
 
 
-def _required[Sized: (Scope, BankMemory)](memory: Sized, bank: ReadableBank) -> Sized:
+def _required(memory: _Searched, bank: ReadableBank) -> _Searched:
     """What is searched, if there is anything. Raises NothingToRead if not."""
     if len(memory):
         return memory
