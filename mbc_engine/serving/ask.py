@@ -9,6 +9,7 @@ import numpy as np
 
 from mbc_engine.bank import BankSizes, BankTotals, ReadableBank, Selection
 from mbc_engine.errors import ConfigError, NothingToRead
+from mbc_engine.load import Model
 from mbc_engine.mini.confidence import label_of
 from mbc_engine.mini.model import Answered, RetrieverReader
 from mbc_engine.mini.retrieval import Hit, Scope, by_document
@@ -127,7 +128,7 @@ class Recall:
         ModelMismatch: another model wrote the bank.
     """
 
-    def __init__(self, model: MBC | RetrieverReader, bank: ReadableBank) -> None:
+    def __init__(self, model: Model, bank: ReadableBank) -> None:
         bank.require(signature(model))
         self._model, self._bank = model, bank
         self._answerer: _Answerer = (
@@ -167,9 +168,7 @@ class Recall:
             ConfigError: the model cannot tell what `min_confidence` asks for, or reads in no other way.
             MBCError: the read does not fit the model, or its reader cannot be loaded.
         """
-        options = AskOptions(
-            read_mode, selection, sources, min_confidence, with_codes, max_new_tokens, beams, on_token
-        )
+        options = AskOptions(read_mode, selection, sources, min_confidence, with_codes, max_new_tokens, beams, on_token)
         clock = _Clock()
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
@@ -218,19 +217,13 @@ class Recall:
         options = AskOptions(read_mode, selection)
         with self._bank.snapshot():
             found = self._answerer.chunks(queries, options, top)
-            passages = passages_of(self._bank, self._chunker, [own.chunk for several in found for own in several])
+            passages = passages_of(self._bank, self._model.chunker, [own.chunk for several in found for own in several])
         return [tuple(Source.of(passages[own.chunk], own, None) for own in several) for several in found]
 
-    @property
-    def _chunker(self) -> "Callable":  # type: ignore[type-arg]
-        return self._model.chunker
-
-    def _sources(
-        self, questions: Sequence[str], drafts: Sequence[_Draft], most: int
-    ) -> list[tuple[Source, ...]]:
+    def _sources(self, questions: Sequence[str], drafts: Sequence[_Draft], most: int) -> list[tuple[Source, ...]]:
         """The sources of each answer, with the sentence that was read, or the one that fits best."""
         ranked = [draft.ranked[:most] for draft in drafts]
-        passages = passages_of(self._bank, self._chunker, [own.chunk for several in ranked for own in several])
+        passages = passages_of(self._bank, self._model.chunker, [own.chunk for several in ranked for own in several])
         wanted = [
             (question, passages[own.chunk].text)
             for question, draft, several in zip(questions, drafts, ranked, strict=True)
@@ -265,9 +258,7 @@ class _ReadingAnswerer:
         clock.search_ends()
         passages = passages_of(self._bank, model.chunker, [hit.chunk for own in read for hit in own])
         readable = [[hit for hit in own if passages[hit.chunk].text] for own in read]
-        answers = model.read(
-            questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable]
-        )
+        answers = model.read(questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable])
         min_confidence = options.min_confidence
         if min_confidence is None:
             min_confidence = model.settings.confidence.threshold
@@ -413,9 +404,7 @@ class _Clock:
         self._answered = time.perf_counter()
 
     def timings(self) -> Timings:
-        return Timings(
-            self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered
-        )
+        return Timings(self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered)
 
 
 def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
