@@ -5,12 +5,12 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from mbc_engine.bank import MemoryBank, delete, replace_content
+from mbc_engine.bank import MemoryBank, delete, replace_content, upgrade
 from mbc_engine.documents import Skipped
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
-from mbc_engine.model.bank_binding import open_bank
 from mbc_engine.load import Model
+from mbc_engine.model.bank_binding import open_bank
 from mbc_engine.serving.ingest import BATCH_CHUNKS, Run
 from mbc_engine.serving.reading import Chunked, Item, bytes_at
 from mbc_engine.serving.reading_ahead import read_all
@@ -36,6 +36,7 @@ def reencode(
     Raises:
         BankError: the bank keeps no origins, or some of its documents cannot be read any more.
     """
+    upgrade(path, None)  # an older format keeps it from being read at all
     wanted = _origins(path)
     sources = sorted({source for source, _ in wanted})
     files = [Path(source) for source in sources if Path(source).is_file()]
