@@ -21,9 +21,9 @@ def merge(
 ) -> None:
     """Add the documents of other banks to that of --bank, which is created if needed: all or, on any error, none.
 
-    All banks must come from the same model, and keep text or not alike. Documents in
-    several banks are stored once; if two read the same source, the later version
-    counts. The other banks are not changed.
+    All banks must come from the same model, and keep text if that of --bank does.
+    Documents in several banks are stored once; if two read the same source, the later
+    version counts. The other banks are not changed.
 
     \b
     Examples:
