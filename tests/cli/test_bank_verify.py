@@ -21,7 +21,7 @@ def damaged(made):
 def test_a_whole_bank_is_said_to_be(mbc, made):
     result = mbc("bank", "verify", "--bank", made)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == f"{made} is as it was written: 40 documents, 820 chunks.\n"
+    assert result.stdout == f"{made} is intact: 40 documents, 820 chunks.\n"
 
 
 def test_a_whole_bank_as_json(mbc, made):
