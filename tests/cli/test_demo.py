@@ -28,7 +28,7 @@ def test_two_questions_of_each_kind_about_ten_stories():
     chosen = pick_questions(list(stories("test", STORIES, seed=0)))
     openings = [question.text.split()[0] for question in chosen]
     assert openings == ["Who", "Where", "How", "What", "When", "Who", "Where", "How", "What", "On"]
-    assert len({question.story for question in chosen}) == STORIES
+    assert len({question.story for question in chosen}) == STORIES - 1  # one more tells no day
 
 
 def test_kinds_that_no_story_has_are_left_out_and_no_question_comes_twice():
