@@ -197,9 +197,7 @@ class Memory:
         ids = {str(self.folder.file(id)): id for id in sorted(self._behind)}
         there = [Path(source) for source, id in ids.items() if self.folder.holds(id)]
         unread: dict[str, str] = {}
-        for event in Run(self._model, bank, BATCH_CHUNKS, None).memorise(
-            read_all(there, bank, self._model.chunker)
-        ):
+        for event in Run(self._model, bank, BATCH_CHUNKS, None).memorise(read_all(there, bank, self._model.chunker)):
             if isinstance(event, FileSkipped):
                 id = next(id for source, id in ids.items() if event.source.startswith(source))
                 unread[id] = event.reason
