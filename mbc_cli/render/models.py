@@ -43,8 +43,10 @@ def show_model(
     if is_preset_too:
         notes.print(plain(f"There is also a preset named {model.name}; this is the model."))
     best = model.best
-    is_reader = isinstance(config, RetrieverReaderConfig)
-    made = _reader_facts(config.retriever_reader) if is_reader else _settings_facts(config.model)
+    if isinstance(config, RetrieverReaderConfig):
+        made = _reader_facts(config.retriever_reader)
+    else:
+        made = _settings_facts(config.model)
     print_facts(
         [
             ("model", model.name),
