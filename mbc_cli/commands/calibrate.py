@@ -39,12 +39,13 @@ def calibrate(
       mbc calibrate --data newswire:test:200 --bank-size 16 --questions 400 --dry-run
     """
     from mbc_cli.data import read_data
-    from mbc_cli.engine import load_model, loading
+    from mbc_cli.engine import load_model, loading, require_model
     from mbc_cli.interrupt import ending_with
     from mbc_cli.render.calibration import CalibrationView
     from mbc_cli.render.consoles import print_json
     from mbc_engine.model_folder import find_model
 
+    require_model(model, device)
     folder = find_model(model)
     _require_generating(model, folder)
     examples = read_data([data])

@@ -27,7 +27,9 @@ _LONGEST_NAME: Final = 20
 def demo(
     *,
     model: ModelOption,
-    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep the stories and the bank here.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep the stories and the bank in this folder.")
+    ] = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -40,13 +42,14 @@ def demo(
       mbc demo
       mbc demo --keep stories
     """
-    from mbc_cli.engine import load_model
+    from mbc_cli.engine import load_model, require_model
     from mbc_cli.interrupt import ending_with
     from mbc_cli.render.consoles import print_json
     from mbc_cli.render.demo import Asked, demo_json, show_asked, show_end, show_start
     from mbc_engine.datasets.newswire import stories
     from mbc_engine.events import IngestFinished
 
+    require_model(model, device)
     told = list(stories("test", STORIES, seed=0))
     left = "Nothing is left of the demo." if keep is None else f"What was made so far is in {keep}."
     with ending_with(left), _folder(keep) as folder:

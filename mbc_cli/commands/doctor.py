@@ -18,7 +18,7 @@ def doctor(
 ) -> None:
     """Show what is installed, available hardware, file locations and which features work.
 
-    Exit code 4 if --model cannot ingest documents and answer questions here.
+    The exit code is 4 if --model cannot be used here.
 
     \b
     Examples:

@@ -17,13 +17,6 @@ def own(model, home):
 
 
 @pytest.fixture
-def damaged(own):
-    """A model that cannot be loaded."""
-    (own / "model.safetensors").write_bytes(b"x")
-    return own
-
-
-@pytest.fixture
 def found(monkeypatch):
     """Makes calibrations find `FOUND`, or what is given, at once."""
 
@@ -108,6 +101,16 @@ def test_a_model_that_cannot_be_written_is_an_error_before_the_work(mbc, own, qu
     assert mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--dry-run").exit_code == 0
 
 
+@pytest.fixture
+def unloadable(monkeypatch):
+    """No model can be loaded."""
+
+    def load(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("mbc_cli.engine.load_model", load)
+
+
 @pytest.mark.parametrize(
     ("options", "said", "hint"),
     [
@@ -115,15 +118,15 @@ def test_a_model_that_cannot_be_written_is_an_error_before_the_work(mbc, own, qu
         (("--bank-size", 20, "--questions", 5), "5 questions are too few", "--questions"),
     ],
 )
-def test_too_little_data_is_an_error_before_any_model_is_loaded(mbc, damaged, questions, options, said, hint):
-    result = mbc("calibrate", "--model", damaged, "--data", questions, *options)
+def test_too_little_data_is_an_error_before_any_model_is_loaded(mbc, model, unloadable, questions, options, said, hint):
+    result = mbc("calibrate", "--model", model, "--data", questions, *options)
     assert result.exit_code == 3
     assert said in result.stderr
     assert hint in result.stderr
 
 
-def test_missing_data_is_an_error_before_any_model_is_loaded(mbc, damaged):
-    assert mbc("calibrate", "--model", damaged, "--data", "none.csv").exit_code == 3
+def test_missing_data_is_an_error_before_any_model_is_loaded(mbc, model, unloadable):
+    assert mbc("calibrate", "--model", model, "--data", "none.csv").exit_code == 3
 
 
 def test_a_model_that_reads_text_comes_calibrated(mbc):

@@ -148,7 +148,7 @@ def test_a_missing_path_is_an_error_before_any_model_is_loaded(mbc):
 def test_nothing_readable_is_an_error(ingest, photo):
     result = ingest("photo.png", "--bank", "b.mbc")
     assert result.exit_code == 3
-    assert "Nothing that can be read" in result.stderr
+    assert "No readable files were found" in result.stderr
     assert "photo.png is a .png file" in result.output
 
 
@@ -317,3 +317,19 @@ def test_of_a_bank_without_sources_nothing_is_logged(ingest, notes, home):
 def test_a_log_that_cannot_be_written_stops_no_ingest(ingest, notes, home):
     Path(home / "XDG_STATE_HOME").touch()
     assert ingest(notes, "--bank", "b.mbc").exit_code == 0
+
+
+def test_any_table_is_memorised_and_its_column_of_texts_can_be_named(ingest, mbc, home):
+    table = home / "reviews.csv"
+    table.write_text("Name,Review\nTent,It leaks in the rain.\nStove,It burns well.\n")
+    assert ingest(table, "--bank", "b.mbc").stdout.startswith("Memorised 2 documents, 2 chunks in ")
+    assert ingest(table, "--bank", "b.mbc", "--text-column", "review").stdout.startswith("Memorised 2 documents")
+    assert "2 documents, 2 chunks" in mbc("bank", "info", "--bank", "b.mbc").stdout
+    unknown = ingest(table, "--bank", "b.mbc", "--text-column", "price")
+    assert unknown.stdout.count("skipped") == 2, "the count and one reason"
+    assert "reviews.csv has no column named 'price'; its columns are name, review" in unknown.stdout
+
+
+def test_a_stream_has_no_columns(ingest):
+    result = ingest("-", "--bank", "b.mbc", "--text-column", "review", stdin=b"text")
+    assert (result.exit_code, "--text-column" in result.stderr) == (2, True)

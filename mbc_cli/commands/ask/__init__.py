@@ -93,7 +93,7 @@ def _work(question: str | None, file: Path | None, *, as_json: bool) -> "Callabl
 
     if question is not None:
         if file is not None:
-            raise ConfigError("Both a question and a file of questions are given.", hint="Leave out one of them.")
+            raise ConfigError("A question and --questions cannot be combined.", hint="Ask one or the other.")
         question = question.encode(errors="replace").decode()
         if not question.strip():
             raise ConfigError("The question is empty.", hint='Ask like this: mbc ask "Who won the race?"')

@@ -4,7 +4,7 @@ from mbc_cli.options import BankOption, JsonOption
 
 
 def compact(*, bank: BankOption, json: JsonOption = False) -> None:
-    """Free the disk space that removed documents left in a bank. What it holds does not change.
+    """Free the disk space that removed documents left behind. What the bank holds does not change.
 
     \b
     Examples:

@@ -8,11 +8,11 @@ from mbc_cli.options import BankOption, JsonOption
 
 
 def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
-    """List the documents in a bank: chunks, bytes, date and source; tab-separated in a pipe.
+    """List a bank's documents: chunks, bytes, date and source; tab-separated in a pipe.
 
-    A document that was read in several places has a line for each. If the bank
-    keeps no sources, digests are shown instead. With --json each document is one
-    line of JSON, with its digest and all its origins.
+    A document found in several files has a line for each. A bank without sources
+    lists digests instead. With --json each document is
+    one line of JSON, with its digest and all its origins.
 
     \b
     Examples:
@@ -34,10 +34,10 @@ def show(
     codes: Annotated[bool, typer.Option("--codes", help="Show the codes of every chunk.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show everything a bank knows about a document, and whether its file is unchanged.
+    """Show everything a bank stores about a document, and whether its file has changed.
 
     A path stands for all documents of its file, path#part for one of them. Six or
-    more digits of a digest stand for every document it matches. With --json each
+    more digits of a digest stand for all documents whose digest starts with them. With --json each
     document is one line of JSON, codes included.
 
     \b

@@ -10,17 +10,20 @@ from mbc_cli.options import BankOption, JsonOption
 
 def export(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The file to write; - is stdout. Compressed if named .gz or .xz.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The file to write; - is stdout. Compressed if its name ends in .gz or .xz."
+        ),
     ] = Path("-"),
     *,
     bank: BankOption,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Write everything a bank holds as lines of JSON, which `mbc bank import` reads back.
+    """Export a bank as JSON Lines, from which `mbc bank import` rebuilds it.
 
-    Two banks that hold the same documents give the same lines, whatever their
-    history. An export to stdout contains nothing else, with --json or without.
+    Two banks with the same content export the same lines, whatever their history. On
+    stdout there is nothing but the export, with or without --json.
 
     \b
     Examples:
@@ -52,14 +55,14 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The output of `mbc bank export`; - is stdin.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `mbc bank export` wrote; - is stdin.")],
     *,
     bank: BankOption,
     json: JsonOption = False,
 ) -> None:
-    """Add an export to a bank, which is created if needed: all of it or, on any error, nothing.
+    """Import an export into a bank, creating it if needed: all of it or, on any error, nothing.
 
-    Compressed exports (gzip, xz) are read as they are.
+    The export may be compressed (gzip, xz).
 
     \b
     Examples:

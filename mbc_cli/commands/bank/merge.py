@@ -14,16 +14,15 @@ if TYPE_CHECKING:
 
 
 def merge(
-    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to take documents from.")],
+    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to copy from.")],
     *,
     bank: BankOption,
     json: JsonOption = False,
 ) -> None:
-    """Add the documents of other banks to that of --bank, which is created if needed: all or, on any error, none.
+    """Copy the documents of other banks into --bank, creating it if needed: all of them or, on any error, none.
 
-    All banks must come from the same model, and keep text if that of --bank does.
-    Documents in several banks are stored once; if two read the same source, the later
-    version counts. The other banks are not changed.
+    All must belong to one model, and keep text if --bank does. Duplicate documents are stored once; where two banks
+    have read the same source, the later one wins. The other banks do not change.
 
     \b
     Examples:

@@ -12,17 +12,17 @@ def reencode(
     bank: BankOption,
     model: ModelOption,
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Drop documents whose files can no longer be read.")
+        bool, typer.Option("--drop-missing", help="Drop documents that can no longer be read.")
     ] = False,
     workers: WorkersOption = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Move a bank to another model: its documents are read again and encoded with that model.
+    """Switch a bank to another model: its documents are read again and encoded with that model.
 
     They are read from their files or, where these are gone, from the text the bank
-    keeps. The old bank stays in use until everything is done. After Ctrl-C, run the same
-    command to continue.
+    keeps. The old bank stays in use until everything is done. After Ctrl-C, run the
+    same command again to continue.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def reencode(
     loaded = load_model(model, device)
     from mbc_engine.serving.reencode import reencode as memorise
 
-    told = "The bank is intact, old or new; run the same command to continue."
+    told = "The bank is intact, either as before or renewed; run the same command again to continue."
     with ending_with(told), ReencodeView(keeps_reasons=json) as view, stop_on_interrupt(view.stopping) as stop:
         try:
             for event in memorise(

@@ -4,7 +4,7 @@ from mbc_cli.options import BankOption, JsonOption
 
 
 def verify(*, bank: BankOption, json: JsonOption = False) -> None:
-    """Check a bank for corruption. Exit code 5 if any is found.
+    """Check a bank for corruption. The exit code is 5 if there is any.
 
     \b
     Examples:
