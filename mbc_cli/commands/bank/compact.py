@@ -20,7 +20,7 @@ def compact(*, bank: BankOption, json: JsonOption = False) -> None:
 
     with MemoryBank.open(bank) as memory:
         before = memory.sizes()
-        with ending_with("The bank holds what it held."), working("Compacting"):
+        with ending_with("The bank is intact."), working("Compacting"):
             memory.compact()
         after = memory.sizes()
     if json:

@@ -39,7 +39,7 @@ def export(
 
     is_stdout = file == STANDARD
     with (
-        ending_with("The export is not complete; the same command begins anew."),
+        ending_with("The export is incomplete; run the same command to start over."),
         MemoryBank.open(bank, read_only=True) as memory,
         memory.snapshot(),
         written(file, force=force) as target,
@@ -77,7 +77,7 @@ def import_(
     from mbc_engine.bank import MemoryBank, import_lines
 
     with (
-        ending_with("Nothing was put into the bank; the same command begins anew."),
+        ending_with("Nothing was imported; run the same command to start over."),
         opened(file) as source,
         ImportView(source.size, source.position) as view,
     ):

@@ -1,4 +1,4 @@
-"""`mbc bank merge`: many banks become one."""
+"""`mbc bank merge`: several banks into one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ def merge(
 ) -> None:
     """Copy the documents of other banks into --bank, creating it if needed: all of them or, on any error, none.
 
-    All must belong to one model. Duplicate documents are stored once; where two banks
+    All must belong to one model, and keep text if --bank does. Duplicate documents are stored once; where two banks
     have read the same source, the later one wins. The other banks do not change.
 
     \b
@@ -37,7 +37,7 @@ def merge(
 
     total = _documents(banks)  # one that cannot be opened is told before anything is made
     with (
-        ending_with("All banks are as they were; the same command begins anew."),
+        ending_with("No bank was changed; run the same command to start over."),
         _target(bank, banks) as memory,
         MergeView(total) as view,
     ):

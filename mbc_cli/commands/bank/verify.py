@@ -1,4 +1,4 @@
-"""`mbc bank verify`: is a bank still what was written?"""
+"""`mbc bank verify`: is a bank intact?"""
 
 from mbc_cli.options import BankOption, JsonOption
 

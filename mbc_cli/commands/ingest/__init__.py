@@ -15,6 +15,7 @@ from mbc_cli.commands.ingest.options import (
     PathsArgument,
     PruneOption,
     TextColumnOption,
+    TextOption,
     WatchOption,
 )
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption
@@ -31,6 +32,7 @@ def ingest(
     watch: WatchOption = False,
     text_column: TextColumnOption = None,
     no_sources: NoSourcesOption = False,
+    text: TextOption = None,
     workers: WorkersOption = None,
     device: DeviceOption = None,
     engine: EngineOption = Engine.LOCAL,
@@ -71,6 +73,7 @@ def ingest(
         watch=watch,
         text_column=text_column,
         no_sources=no_sources,
+        text=text,
     )
     wanted.require_sense()
     team = Actors(actors, actor_batch, actor_cpus, actor_gpus, device, workers)

@@ -20,6 +20,15 @@ WatchOption = Annotated[bool, typer.Option("--watch", help="Keep running and mem
 NoSourcesOption = Annotated[
     bool, typer.Option("--no-sources", help="Create a bank without file names, a third of the size.")
 ]
+TextOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--text/--no-text",
+        show_default="as the model needs",
+        help="Whether a new bank keeps the exact text of its documents, compressed. mini reads its answers in it and "
+        "keeps it by default; models of the paper's method do not need it.",
+    ),
+]
 TextColumnOption = Annotated[
     str | None,
     typer.Option(

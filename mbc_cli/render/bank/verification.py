@@ -68,7 +68,7 @@ class VerifyView(ProgressView):
         if damages := self._done.damages:
             raise BankError(
                 f"{self._name} is damaged in {counted(damages, 'place')}.",
-                hint="Put a copy in its place, or make it anew from the documents with `mbc ingest`, in another file.",
+                hint="Restore it from a backup, or build it again from the documents with `mbc ingest`, in another file.",
             )
 
     @property

@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx
 import pytest
+from mbc_cli.asking.manner import Manner
 from mbc_engine.serving.answers import Answers
 
 from mbc_cli.asking.asker import Asker
-from mbc_cli.asking.manner import Manner
 from mbc_cli.server.application import application
 from mbc_cli.server.body import WholeBody
 from mbc_cli.server.document_folder import DocumentFolder
