@@ -147,13 +147,13 @@ async def test_a_question_finds_what_was_added_before_it(
     (source,) = told["sources"]
     assert (source["part"], source["state"], source["sentence"]) == ("ada", "unchanged", "Ada moved to Aalen.")
     assert told["mbc"]["bank"]["documents"] == 1
-    streamed = await running.ask("Where did Ada move?", stream=True, mbc={"answers": "memory"})
-    said = "".join(
+    streamed = await running.ask("Where did Ada move?", stream=True)
+    streamed_answer = "".join(
         json.loads(line.removeprefix("data: "))["choices"][0]["delta"].get("content", "")
         for line in streamed.text.split("\n\n")
         if line.startswith("data: {")
     )
-    assert said == (told["mbc"]["answers"]["memory"] or "(no answer)")
+    assert streamed_answer == (told["mbc"]["answer"] or "(no answer)")
     unsure = await running.ask("Where did Ada move?", mbc={"min_confidence": 0.5})
     assert unsure.status_code == 400
     assert "is not calibrated" in unsure.json()["error"]["message"]
