@@ -84,7 +84,7 @@ RunsOption = Annotated[
 
 def _told_reads() -> str:
     told = (f"{name}{'' if kind.least is None else ':N'} ({kind.words})" for name, kind in READ_MODES.items())
-    return f"How to read: {', '.join(told)}. Without N it is the model's own number."
+    return f"How a model of the paper's method reads: {', '.join(told)}. Without N, the model's own number."
 
 
 def _checked_read(typed: str | None) -> str | None:

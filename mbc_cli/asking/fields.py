@@ -3,10 +3,10 @@
 import re
 from typing import Annotated, Final
 
-from mbc_engine.serving.ask_options import AskOptions
 from pydantic import AfterValidator, BaseModel, Field
 
 from mbc_cli.asking.selecting import selection
+from mbc_engine.serving.ask_options import AskOptions
 
 LONGEST_QUESTION: Final = 8_000
 MOST_SOURCES: Final = 20

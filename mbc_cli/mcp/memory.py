@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mbc_engine.serving.ask_options import AskOptions
-
 from mbc_cli.asking.asker import Asker
 from mbc_engine.bank import Banks, BankSizes, BankTotals
 from mbc_engine.errors import BankError
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from mbc_engine.documents import Found

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from mbc_engine.serving.ask_options import AskOptions
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbc_cli.asking.fields import LONGEST_QUESTION, QuestionFields, Word
@@ -16,6 +15,7 @@ from mbc_cli.server.errors import Refusal
 from mbc_cli.server.memory import Answered
 from mbc_engine.documents.encoding import storable
 from mbc_engine.read_modes import parse_read_mode
+from mbc_engine.serving.ask_options import AskOptions
 
 MOST_MESSAGES: Final = 1000
 _MOST_TOKENS: Final = 512

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mbc_engine.serving.ask_options import AskOptions
-
 from mbc_cli.asking.asker import Asker
 from mbc_cli.render.answer import NOT_IN_MEMORY
 from mbc_cli.server.document_folder import DocumentFolder, Text
 from mbc_cli.server.listing import DocumentShape, kept, shape
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError, ConfigError, MBCError
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from mbc_cli.server.turns import Doing

@@ -18,12 +18,13 @@ from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.confidence import judge
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.ranking import Ranked
+from mbc_engine.serving.ask_options import AskOptions
 from mbc_engine.serving.sources import Passage, Source, best_sentences, passages_of, sentence_around
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Confidence", "Recall", "Reply", "Source", "Timings"]
+__all__ = ["AskOptions", "Confidence", "Recall", "Reply", "Source", "Timings", "require_askable"]
 
 Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
 
@@ -65,8 +66,8 @@ class Reply:
     Attributes:
         question: what was asked.
         answer: the answer; None where it is not in this memory, as far as the model can tell.
-        confidence: in the answer, or in the one that was withheld; None if the model is not calibrated, or was asked by
-            another read than its own, which it is calibrated for.
+        confidence: in the answer, or in the one that was withheld; None if the model is not calibrated, its calibration
+            tells no answers apart, or it was asked by another read than its own, which it is calibrated for.
         sources: the documents the question leads to: the one that the answer was read in, then the others, best first.
         timings: of the whole batch.
         totals, sizes: of the whole bank; of several, the sums.
@@ -84,20 +85,6 @@ class Reply:
     sizes: BankSizes
     gain: float | None = None
     codes: CodeMap | None = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True)
-class AskOptions:
-    """How questions are answered, see `Recall.ask`."""
-
-    read_mode: str | None = None
-    selection: Selection | None = None
-    sources: int = 3
-    min_confidence: float | None = None
-    with_codes: bool = False
-    max_new_tokens: int = 16
-    beams: int = 1
-    on_token: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -280,11 +267,13 @@ class _ReadingAnswerer:
         answers = model.read(
             questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable]
         )
-        least = model.settings.confidence.threshold if options.min_confidence is None else options.min_confidence
+        min_confidence = options.min_confidence
+        if min_confidence is None:
+            min_confidence = model.settings.confidence.threshold
         drafts = []
         for found, own, answered in zip(hits, readable, answers, strict=True):
             ranked, shown = by_document(found, max(1, options.sources) + 1), own
-            drafts.append(self._draft(answered, shown, ranked, passages, least, options.with_codes))
+            drafts.append(self._draft(answered, shown, ranked, passages, min_confidence, options.with_codes))
         clock.answer_ends()
         return drafts
 
@@ -293,11 +282,7 @@ class _ReadingAnswerer:
         return [[Ranked(hit.chunk, hit.share, 0) for hit in own[:top]] for own in hits]
 
     def _find(self, questions: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
-        if options.read_mode is not None:
-            raise ConfigError(
-                f"{self._model.name} searches its bank in one way, and --read does not apply to it.",
-                hint="Leave out --read; it chooses how a model of the paper's method reads its bank.",
-            )
+        require_askable(self._model, options)
         scope, whitening = self._scope(options.selection)
         return self._model.find(questions, scope, top=top, whitening=whitening)
 
@@ -318,7 +303,7 @@ class _ReadingAnswerer:
         hits: Sequence[Hit],
         ranked: list[Ranked],
         passages: dict[int, Passage],
-        least: float,
+        min_confidence: float,
         with_codes: bool,
     ) -> _Draft:
         """The answer, and the document it was read in before the others."""
@@ -329,7 +314,7 @@ class _ReadingAnswerer:
         }
         confidence = Confidence(answered.probability, label_of(answered.probability))
         codes = self._codes(hits) if with_codes else None
-        if answered.answer is None or answered.probability < least:
+        if answered.answer is None or answered.probability < min_confidence:
             return _Draft(None, confidence, ranked, sentences, codes=codes)
         hit, text = hits[answered.answer.passage], " ".join(answered.answer.text.split())
         return _Draft(text, confidence, self._first(hit, hits, ranked), sentences, codes=codes)
@@ -364,9 +349,10 @@ class _PrefixAnswerer:
 
     def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock") -> list[_Draft]:
         model, settings = self._model, self._model.settings
+        require_askable(model, options)
         calibration = settings.confidence if options.read_mode in (None, settings.read) else None
-        if options.min_confidence is not None:
-            _require_calibration(model, options.read_mode)
+        if calibration is not None and not calibration.slope:
+            calibration = None  # it tells no two answers apart
         reading = model.read(
             questions,
             self._memory(options.selection),
@@ -431,9 +417,22 @@ class _Clock:
         )
 
 
-def _require_calibration(model: MBC, read_mode: str | None) -> None:
-    """Make sure that the confidence of a model can tell answers apart. Raises ConfigError if it cannot."""
-    settings = model.settings
+def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
+    """Make sure, before there is a question, that a model can be asked with these options.
+
+    Raises:
+        ConfigError: it reads its bank in another way, or cannot tell what `min_confidence` asks for.
+    """
+    if isinstance(model, RetrieverReader):
+        if options.read_mode is not None:
+            raise ConfigError(
+                f"--read does not apply to {model.name}, which has only one way to search its bank.",
+                hint="Leave out --read; it is for models of the paper's method.",
+            )
+        return
+    settings, read_mode = model.settings, options.read_mode
+    if options.min_confidence is None:
+        return
     if settings.confidence is None:
         raise ConfigError(
             f"The model {model.name} is not calibrated: it does not know how sure its answers are.",

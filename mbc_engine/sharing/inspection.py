@@ -16,7 +16,7 @@ from typing import Any, Final
 from safetensors import SafetensorError, safe_open
 
 from mbc_engine.bank import CodeShape
-from mbc_engine.config import Config, ModelSettings, parse_config
+from mbc_engine.config import Config, ModelSettings, RetrieverReaderSettings, parse_config
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.model_folder import CONFIG, EMBEDDED, READER_CONFIG, READER_WEIGHTS, WEIGHTS, packaged_model
 from mbc_engine.sharing.contents import ADAPTER_CONFIG, ADAPTER_WEIGHTS, files_of, is_hub_id
@@ -70,7 +70,7 @@ class SharedModel:
         return code_shape(self.config.model)
 
 
-def code_shape(settings: ModelSettings) -> CodeShape:
+def code_shape(settings: ModelSettings | RetrieverReaderSettings) -> CodeShape:
     """What the codes of a chunk look like, or would, in a model that makes none.
 
     Raises:
@@ -146,8 +146,6 @@ def _require_files(folder: Path, *names: str) -> None:
 
 def _require_shareable(settings: ModelSettings) -> None:
     """Models are shared to make and to read banks; those without codes or KV-LoRA are made to be compared."""
-    if settings.words is not None:
-        raise _Unsound("it remembers words; such models come with mbc and are not shared yet")
     if not settings.quantised:
         raise _Unsound("it makes no codes (model.quantised = false), and no bank could be made with it")
     if not settings.lora.layers:

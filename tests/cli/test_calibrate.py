@@ -76,7 +76,7 @@ def test_a_dry_run_changes_nothing(mbc, own, model, questions, found):
 def test_a_memory_that_does_not_help_is_called_that(mbc, own, questions, found):
     found(Calibrated(100, 50, 16, 0.0, 0.0, 1.0, 0.0, 0.5, 0.0, 100.0, 0.0, 0.0, 100.0, 0.0))
     result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
-    assert "every answer will be called unsure" in result.stderr
+    assert "answers will carry no confidence" in result.stderr
     assert config(own)["model"]["confidence"]["slope"] == 0
 
 
@@ -88,7 +88,7 @@ def test_ctrl_c_leaves_the_model_as_it_was(mbc, own, model, questions, monkeypat
     monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", interrupted)
     result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "Interrupted. The model is as it was; --questions asks fewer.\n"
+    assert result.stderr == "Interrupted. The model was not changed; --questions asks fewer.\n"
     assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 

@@ -77,7 +77,7 @@ def test_a_calibration(interrupt, model, questions):
     before = (model / "config.toml").read_bytes()
     command = ("calibrate", "--model", model, "--data", questions, "--bank-size", 20)
     said = interrupt("mbc_engine.evaluation.calibrate", "calibrate", *command)
-    assert said == "Interrupted. The model is as it was; --questions asks fewer.\n"
+    assert said == "Interrupted. The model was not changed; --questions asks fewer.\n"
     assert (model / "config.toml").read_bytes() == before
 
 

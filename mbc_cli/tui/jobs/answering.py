@@ -6,13 +6,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mbc_engine.serving.ask_options import AskOptions
 from textual.message import Message
 
 from mbc_cli.asking.asker import Asker, opened
 from mbc_cli.render.consoles import notes
 from mbc_cli.tui.places import Places
 from mbc_engine.errors import MBCError
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from mbc_engine.serving.ask import Reply

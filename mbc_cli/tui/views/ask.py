@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from mbc_engine.serving.ask_options import AskOptions
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -37,6 +36,7 @@ from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Cited, Turn
 from mbc_engine.documents.encoding import storable
 from mbc_engine.read_modes import READ_MODES
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from mbc_engine.errors import MBCError
