@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(model: "MBC", path: Path, *, keeps_origins: bool = True, half: bool = False) -> Iterator["MemoryBank"]:
+def opened(model: "MBC", path: Path, *, keeps_origins: bool = True) -> Iterator["MemoryBank"]:
     """`open_bank` for a while. A bank made for it goes again if it is left empty, whatever happened."""
     from mbc_engine.bank import delete
     from mbc_engine.bank.database import bytes_at, wal_of
@@ -20,7 +20,7 @@ def opened(model: "MBC", path: Path, *, keeps_origins: bool = True, half: bool =
 
     is_new, is_empty = not bytes_at(path), False
     try:
-        with open_bank(model, path, keeps_origins=keeps_origins, half=half) as memory:
+        with open_bank(model, path, keeps_origins=keeps_origins) as memory:
             try:
                 yield memory
             finally:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AskOptions", "Confidence", "Recall", "Reply", "Source", "Timings", "require_askable"]
 
+_Searched = TypeVar("_Searched", Scope, BankMemory)
 Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
 
 
@@ -166,9 +167,7 @@ class Recall:
             ConfigError: the model cannot tell what `min_confidence` asks for, or reads in no other way.
             MBCError: the read does not fit the model, or its reader cannot be loaded.
         """
-        options = AskOptions(
-            read_mode, selection, sources, min_confidence, with_codes, max_new_tokens, beams, on_token
-        )
+        options = AskOptions(read_mode, selection, sources, min_confidence, with_codes, max_new_tokens, beams, on_token)
         clock = _Clock()
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
@@ -224,9 +223,7 @@ class Recall:
     def _chunker(self) -> "Callable":  # type: ignore[type-arg]
         return self._model.chunker
 
-    def _sources(
-        self, questions: Sequence[str], drafts: Sequence[_Draft], most: int
-    ) -> list[tuple[Source, ...]]:
+    def _sources(self, questions: Sequence[str], drafts: Sequence[_Draft], most: int) -> list[tuple[Source, ...]]:
         """The sources of each answer, with the sentence that was read, or the one that fits best."""
         ranked = [draft.ranked[:most] for draft in drafts]
         passages = passages_of(self._bank, self._chunker, [own.chunk for several in ranked for own in several])
@@ -264,9 +261,7 @@ class _ReadingAnswerer:
         clock.search_ends()
         passages = passages_of(self._bank, model.chunker, [hit.chunk for own in read for hit in own])
         readable = [[hit for hit in own if passages[hit.chunk].text] for own in read]
-        answers = model.read(
-            questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable]
-        )
+        answers = model.read(questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable])
         min_confidence = options.min_confidence
         if min_confidence is None:
             min_confidence = model.settings.confidence.threshold
@@ -412,9 +407,7 @@ class _Clock:
         self._answered = time.perf_counter()
 
     def timings(self) -> Timings:
-        return Timings(
-            self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered
-        )
+        return Timings(self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered)
 
 
 def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
@@ -450,7 +443,7 @@ def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
         )
 
 
-def _required[Sized: (Scope, BankMemory)](memory: Sized, bank: ReadableBank) -> Sized:
+def _required(memory: _Searched, bank: ReadableBank) -> _Searched:
     """What is searched, if there is anything. Raises NothingToRead if not."""
     if len(memory):
         return memory

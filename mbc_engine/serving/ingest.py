@@ -195,6 +195,7 @@ class Run:
             bank_origins=totals.origins,
             bank_chunks=totals.chunks,
             code_bytes=sizes.codes,
+            text_bytes=sizes.texts,
             codebook_bytes=sizes.codebook,
             file_bytes=sizes.file,
         )

@@ -41,7 +41,7 @@ def reencode(
     files = [Path(source) for source in sources if Path(source).is_file()]
     yield IngestStarted(len(files), sum(map(bytes_at, files)))
     beside = path.with_name(path.name + ".reencoding")
-    with _open_beside(model, beside, path) as new:
+    with _open_beside(model, beside) as new:
         run = Run(model, new, BATCH_CHUNKS, stop)
         for source in sources:
             if not Path(source).is_file():
@@ -84,15 +84,13 @@ def _names(bank: MemoryBank) -> set[Name]:
     return {origin[:2] for origin in bank.origins()}
 
 
-def _open_beside(model: MBC, path: Path, old: Path) -> MemoryBank:
-    """The new bank as far as it is, its codebook in the old one's precision; begun anew if of yet another model."""
-    with MemoryBank.open(old, read_only=True) as bank:
-        half = bank.codebook_width == 2
+def _open_beside(model: MBC, path: Path) -> MemoryBank:
+    """The new bank as far as it is; begun anew if of yet another model."""
     try:
-        return open_bank(model, path, half=half)
+        return open_bank(model, path)
     except ModelMismatch:
         delete(path)
-        return open_bank(model, path, half=half)
+        return open_bank(model, path)
 
 
 def _is_wanted(name: Name, wanted: set[Name]) -> bool:
