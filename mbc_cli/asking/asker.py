@@ -12,8 +12,7 @@ from mbc_engine.errors import MBCError
 from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
-    from mbc_engine.mini.model import RetrieverReader
-    from mbc_engine.model.mbc import MBC
+    from mbc_engine.load import Model
     from mbc_engine.serving.ask import Recall, Reply, Source
 
 
@@ -56,7 +55,7 @@ class Asker:
 
     def __init__(
         self,
-        model: "MBC | RetrieverReader",
+        model: "Model",
         paths: Sequence[Path],
         options: AskOptions,
         name: str,

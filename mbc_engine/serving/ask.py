@@ -9,6 +9,7 @@ import numpy as np
 
 from mbc_engine.bank import BankSizes, BankTotals, ReadableBank, Selection
 from mbc_engine.errors import ConfigError, NothingToRead
+from mbc_engine.load import Model
 from mbc_engine.mini.confidence import label_of
 from mbc_engine.mini.model import Answered, RetrieverReader
 from mbc_engine.mini.retrieval import Hit, Scope, by_document
@@ -127,7 +128,7 @@ class Recall:
         ModelMismatch: another model wrote the bank.
     """
 
-    def __init__(self, model: MBC | RetrieverReader, bank: ReadableBank) -> None:
+    def __init__(self, model: Model, bank: ReadableBank) -> None:
         bank.require(signature(model))
         self._model, self._bank = model, bank
         self._answerer: _Answerer = (
@@ -216,17 +217,13 @@ class Recall:
         options = AskOptions(read_mode, selection)
         with self._bank.snapshot():
             found = self._answerer.chunks(queries, options, top)
-            passages = passages_of(self._bank, self._chunker, [own.chunk for several in found for own in several])
+            passages = passages_of(self._bank, self._model.chunker, [own.chunk for several in found for own in several])
         return [tuple(Source.of(passages[own.chunk], own, None) for own in several) for several in found]
-
-    @property
-    def _chunker(self) -> "Callable":  # type: ignore[type-arg]
-        return self._model.chunker
 
     def _sources(self, questions: Sequence[str], drafts: Sequence[_Draft], most: int) -> list[tuple[Source, ...]]:
         """The sources of each answer, with the sentence that was read, or the one that fits best."""
         ranked = [draft.ranked[:most] for draft in drafts]
-        passages = passages_of(self._bank, self._chunker, [own.chunk for several in ranked for own in several])
+        passages = passages_of(self._bank, self._model.chunker, [own.chunk for several in ranked for own in several])
         wanted = [
             (question, passages[own.chunk].text)
             for question, draft, several in zip(questions, drafts, ranked, strict=True)

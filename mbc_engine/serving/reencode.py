@@ -9,8 +9,8 @@ from mbc_engine.bank import MemoryBank, delete, replace_content
 from mbc_engine.documents import Skipped
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
+from mbc_engine.load import Model
 from mbc_engine.model.bank_binding import open_bank
-from mbc_engine.model.mbc import MBC
 from mbc_engine.serving.ingest import BATCH_CHUNKS, Run
 from mbc_engine.serving.reading import Chunked, Item, bytes_at
 from mbc_engine.serving.reading_ahead import read_all
@@ -19,7 +19,7 @@ Name = tuple[str, str]
 
 
 def reencode(
-    model: MBC, path: Path, *, drop_missing: bool = False, workers: int = 0, stop: threading.Event | None = None
+    model: Model, path: Path, *, drop_missing: bool = False, workers: int = 0, stop: threading.Event | None = None
 ) -> Iterator[Event]:
     """Make the bank at `path` one of `model`; events as of `ingest`.
 
@@ -46,7 +46,7 @@ def reencode(
         for source in sources:
             if not Path(source).is_file():
                 yield run.skipped(Skipped(source, "is gone"))
-        items = read_all(files, new, model.documents.chunker, workers=workers)
+        items = read_all(files, new, model.chunker, workers=workers)
         yield from run.memorise(_only(items, wanted))
         finished = run.finished()
         if not finished.is_complete:
@@ -84,7 +84,7 @@ def _names(bank: MemoryBank) -> set[Name]:
     return {origin[:2] for origin in bank.origins()}
 
 
-def _open_beside(model: MBC, path: Path) -> MemoryBank:
+def _open_beside(model: Model, path: Path) -> MemoryBank:
     """The new bank as far as it is; begun anew if of yet another model."""
     try:
         return open_bank(model, path)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mbc_cli.commands.ingest.wanted import Wanted
     from mbc_engine.bank import MemoryBank
     from mbc_engine.events import Event
-    from mbc_engine.model.mbc import MBC
+    from mbc_engine.load import Model
 
 
 def memorise(
@@ -66,7 +66,7 @@ def memorise(
 
 def _events(
     wanted: "Wanted",
-    model: "MBC",
+    model: "Model",
     bank: "MemoryBank",
     workers: int,
     on_ray: "OnRay | None",
