@@ -14,7 +14,8 @@ def calibrate(
     data: Annotated[
         str,
         typer.Option(
-            metavar="SPEC", help="Questions the model was not trained on: a file, squad:validation, or newswire:test:200."
+            metavar="SPEC",
+            help="Questions the model was not trained on: a file, squad:validation, or newswire:test:200.",
         ),
     ],
     bank_size: Annotated[int, typer.Option(min=1, help="Documents in each bank.")] = 64,

@@ -68,7 +68,12 @@ def source_line(label: str, source: "Source", *, with_bank: bool = False) -> Tex
     bank = f"  in {near(source.bank)}" if with_bank else ""
     date = f"  {plain(source.date)}" if source.date else ""
     ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""
-    return Text.assemble(label, (named(source), "cyan"), (bank, "dim"), f"  {source.share:.0%}", (date, "dim"), ties)
+    return Text.assemble(label, (named(source), "cyan"), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
+
+
+def share_of(source: "Source") -> str:
+    """A source's share of the search; of one that is named, it is more than nothing."""
+    return f"{source.share:.0%}" if source.share >= 0.005 else "<1%"
 
 
 def state_of(source: "Source") -> str | None:

@@ -95,7 +95,9 @@ def show_end(
     out.print()
     out.print(f"Answers: {counts['right']} right, {counts['wrong']} wrong, {counts['not_answered']} not answered.")
     out.print(f"Sources: {counts['right_sources']} of {total} right.")
-    out.print(f"With the files deleted, the same answers from the bank alone: {counts['same_without_files']} of {total}.")
+    out.print(
+        f"With the files deleted, the same answers from the bank alone: {counts['same_without_files']} of {total}."
+    )
     answering = f"{counted(total, 'answer')} {seconds(sum(own.seconds for own in asked))}"
     notes.print(f"model {seconds(loading)} · ingest {seconds(done.seconds)} · {answering}", style="dim")
     out.print()

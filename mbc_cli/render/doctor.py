@@ -53,7 +53,9 @@ def _models(found: Checkup) -> Iterator[tuple[str, str]]:
     if encoder.path is None:
         told = f"not installed: {encoder.install}"
     else:
-        told = "installed, checksums match" if encoder.is_official else f"DAMAGED and will not be used: {encoder.install}"
+        told = (
+            "installed, checksums match" if encoder.is_official else f"DAMAGED and will not be used: {encoder.install}"
+        )
     yield "encoder bundle", told
 
 

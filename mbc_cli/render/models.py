@@ -166,16 +166,13 @@ def _has_codes(settings: ModelSettings | RetrieverReaderSettings) -> bool:
 def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
     """What a retriever-reader is made of."""
     shape = code_shape(settings)
-    window, asked = counted(settings.window, "token"), counted(settings.question_window, "token")
-    read = "answers in the text of the best passage"
-    if settings.passages > 1:
-        read = f"answers in the text of the {settings.passages} best passages"
+    best = "the best passage" if settings.passages == 1 else f"the {settings.passages} best passages"
     return [
-        ("finds", f"passages by {shape.tokens} codes of {shape.num_codes} and by the words they share with a question"),
-        ("reads", read),
-        ("encoder", f"{settings.encoder}, chunks up to {window}, questions up to {asked}"),
+        ("finds", f"passages by {shape.tokens} codes of {shape.num_codes} and by shared words"),
+        ("reads", f"answers in the text of {best}"),
+        ("gives", f"answers from {settings.confidence.threshold:.0%} confidence on, see `mbc ask --min-confidence`"),
+        ("encoder", f"{settings.encoder}, up to {counted(settings.window, 'token')}"),
         ("a chunk", f"{chunk(settings)} of codes, and its compressed text"),
-        ("answers", f"with {settings.confidence.threshold:.0%} confidence or more, see `mbc ask --min-confidence`"),
     ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from mbc_engine.bank import MemoryBank, delete, replace_content
+from mbc_engine.bank import MemoryBank, delete, replace_content, upgrade
 from mbc_engine.documents import Skipped
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
@@ -36,6 +36,7 @@ def reencode(
     Raises:
         BankError: the bank keeps no origins, or some of its documents cannot be read any more.
     """
+    upgrade(path, None)  # an older format keeps it from being read at all
     wanted = _origins(path)
     sources = sorted({source for source, _ in wanted})
     files = [Path(source) for source in sources if Path(source).is_file()]

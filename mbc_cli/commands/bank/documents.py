@@ -8,11 +8,11 @@ from mbc_cli.options import BankOption, JsonOption
 
 
 def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
-    """List what a bank holds: chunks, bytes, date and source; tab-separated in a pipe.
+    """List the documents in a bank: chunks, bytes, date and source; tab-separated in a pipe.
 
-    A document that was read in several places has a line for each. Where a bank
-    keeps no sources, digests stand in their place. With --json each document is
-    one line of JSON, with its digest and all its origins.
+    A document that was read in several places has a line for each. If the bank
+    keeps no sources, digests are shown instead. With --json each document is one
+    line of JSON, with its digest and all its origins.
 
     \b
     Examples:
@@ -34,10 +34,10 @@ def show(
     codes: Annotated[bool, typer.Option("--codes", help="Show the codes of every chunk.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show all that a bank knows of a document, and whether its file is still what was memorised.
+    """Show everything a bank knows about a document, and whether its file is unchanged.
 
     A path stands for all documents of its file, path#part for one of them. Six or
-    more digits of a digest stand for the documents that it fits. With --json each
+    more digits of a digest stand for every document it matches. With --json each
     document is one line of JSON, codes included.
 
     \b

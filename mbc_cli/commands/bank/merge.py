@@ -1,4 +1,4 @@
-"""`mbc bank merge`: many banks become one."""
+"""`mbc bank merge`: several banks into one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +19,11 @@ def merge(
     bank: BankOption,
     json: JsonOption = False,
 ) -> None:
-    """Put the documents of banks into the one of --bank, made if there is none: all of them or, on any error, none.
+    """Add the documents of other banks to that of --bank, which is created if needed: all or, on any error, none.
 
-    All must be of one model. What several hold is kept once; where two have read
-    the same source, what the later one read counts. The others stay as they are.
+    All banks must come from the same model, and keep text if that of --bank does.
+    Documents in several banks are stored once; if two read the same source, the later
+    version counts. The other banks are not changed.
 
     \b
     Examples:
@@ -37,7 +38,7 @@ def merge(
 
     total = _documents(banks)  # one that cannot be opened is told before anything is made
     with (
-        ending_with("All banks are as they were; the same command begins anew."),
+        ending_with("No bank was changed; run the same command to start over."),
         _target(bank, banks) as memory,
         MergeView(total) as view,
     ):

@@ -14,6 +14,7 @@ from mbc_cli.commands.ingest.options import (
     NoSourcesOption,
     PathsArgument,
     PruneOption,
+    TextOption,
     WatchOption,
 )
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption
@@ -29,6 +30,7 @@ def ingest(
     prune: PruneOption = False,
     watch: WatchOption = False,
     no_sources: NoSourcesOption = False,
+    text: TextOption = None,
     workers: WorkersOption = None,
     device: DeviceOption = None,
     engine: EngineOption = Engine.LOCAL,
@@ -58,7 +60,7 @@ def ingest(
     from mbc_cli.commands.ingest.work import memorise
     from mbc_engine.serving.distributed.cluster import Actors
 
-    wanted = Wanted(paths, ignore or [], bank, prune=prune, watch=watch, no_sources=no_sources)
+    wanted = Wanted(paths, ignore or [], bank, prune=prune, watch=watch, no_sources=no_sources, text=text)
     wanted.require_sense()
     team = Actors(actors, actor_batch, actor_cpus, actor_gpus, device, workers)
     on_ray = chosen(ctx, engine, address, team, is_stream=wanted.is_stream, watch=watch)

@@ -15,8 +15,15 @@ IgnoreOption = Annotated[
 ]
 PruneOption = Annotated[bool, typer.Option("--prune", help="Forget what is no longer in the named folders.")]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Go on, and memorise what changes, until Ctrl-C.")]
-NoSourcesOption = Annotated[
-    bool, typer.Option("--no-sources", help="Make a bank of a third of the size that knows no file names.")
+NoSourcesOption = Annotated[bool, typer.Option("--no-sources", help="Make a smaller bank that knows no file names.")]
+TextOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--text/--no-text",
+        show_default="as the model needs",
+        help="Whether a new bank keeps the exact text of its documents, compressed. mini reads its answers in it and "
+        "keeps it by default; models of the paper's method do not need it.",
+    ),
 ]
 
 

@@ -22,6 +22,7 @@ class Wanted:
     prune: bool
     watch: bool
     no_sources: bool
+    text: bool | None
 
     @property
     def is_stream(self) -> bool:
@@ -54,9 +55,12 @@ class Wanted:
         if not bytes_at(self.bank):
             return
         with MemoryBank.open(self.bank, read_only=True) as memory:
-            keeps_origins = memory.header.keeps_origins
-        made = "It was made so: name another file with --bank, or leave out"
+            keeps_origins, keeps_text = memory.header.keeps_origins, memory.header.keeps_text
+        made = "That was decided when it was made: name another file with --bank, or leave out"
         if self.no_sources and keeps_origins:
             raise ConfigError(f"{self.bank} keeps sources.", hint=f"{made} --no-sources.")
         if self.prune and not keeps_origins:
             raise ConfigError(f"{self.bank} keeps no sources to prune by.", hint=f"{made} --prune.")
+        if self.text is not None and self.text != keeps_text:
+            does, option = ("keeps", "--no-text") if keeps_text else ("does not keep", "--text")
+            raise ConfigError(f"{self.bank} {does} the text of its documents.", hint=f"{made} {option}.")

@@ -45,7 +45,7 @@ def memorise(
     with (
         on_ray.connected() if on_ray else nullcontext(),
         ending_with("What was committed before is saved; the same command goes on from there."),
-        opened(loaded, wanted.bank, keeps_origins=not wanted.no_sources) as bank,
+        opened(loaded, wanted.bank, keeps_origins=not wanted.no_sources, keeps_text=wanted.text) as bank,
         WatchView(bank.name, as_json=as_json) if wanted.watch else IngestView(keeps_reasons=as_json) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):

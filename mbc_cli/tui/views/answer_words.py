@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_line, state_of, times
+from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_line, share_of, state_of, times
 from mbc_cli.text import counted, near
 from mbc_cli.tui.widgets.turn import Cited, Told
 from mbc_engine.bank import origin_name
@@ -43,6 +43,7 @@ def _cited(source: "Source") -> Cited:
         name=called,
         folder=folder,
         share=source.share,
+        share_text=share_of(source),
         about=about,
         state=state_of(source),
         text_from=_text_from(source),

@@ -10,8 +10,8 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
-from mbc_cli.render.bank.facts import code_layout, holdings
-from mbc_cli.text import counted, near, per_chunk, seconds, size
+from mbc_cli.render.bank.facts import code_layout, holdings, size_facts
+from mbc_cli.text import counted, near, seconds, size
 from mbc_cli.tui.known import Attached, BankSeen, Known
 from mbc_cli.tui.views.trouble import told_no_bank
 from mbc_cli.tui.views.view import View
@@ -97,20 +97,14 @@ def bank_facts(bank: BankSeen, model: str) -> list[tuple[str, str | Text]]:
     """What the bank is and holds, and the sizes of its parts."""
     shape, totals, sizes = bank.header.shape, bank.totals, bank.sizes
 
-    def measured(count: int) -> str:
-        return size(count) + (f", {per_chunk(count, totals.chunks)}" if totals.chunks else "")
-
     facts: list[tuple[str, str | Text]] = [
         ("bank", near(bank.path)),
         ("holds", holdings(totals)),
-        ("codes", measured(sizes.codes)),
-        ("text", measured(sizes.texts) if bank.header.keeps_text else "not kept"),
-        ("file", measured(sizes.file)),
-        ("codebook", f"{size(sizes.codebook)}, in the model, not in this file"),
+        *size_facts(sizes, totals.chunks),
     ]
     if totals.chunks:
         floats = bank.header.float_bytes(totals.chunks)
-        facts.append(("as floats", f"{size(floats)}, {floats / sizes.codes:,.0f} times the size of the codes"))
+        facts.append(("as floats", f"{size(floats)}, {floats / sizes.codes:,.0f} times the codes"))
     facts += [
         ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
         ("model", f"{bank.header.signature.name} ({bank.header.signature.fingerprint}), asked with {model}"),
@@ -124,8 +118,9 @@ def size_bars(bank: BankSeen) -> list[Bar]:
     sizes = bank.sizes
     amounts = {
         "codes": sizes.codes,
-        "text": sizes.texts,
-        "file": sizes.file,
+        **({"text": sizes.texts} if sizes.texts else {}),
+        "index": sizes.file - sizes.codes - sizes.texts,
+        "file on disk": sizes.file,
         "as floats": bank.header.float_bytes(bank.totals.chunks),
     }
     return [Bar(label, amount, size(amount)) for label, amount in amounts.items()]

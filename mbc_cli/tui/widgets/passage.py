@@ -25,7 +25,7 @@ class Passage(VerticalScroll, can_focus=True):
     def show(self, cited: Cited) -> None:
         """Show the passage of this source instead of the one before."""
         self.border_title = Content(plain(cited.name))
-        told = Text().append(f"{cited.share:.0%}  {plain(cited.about)}".rstrip(), "dim")
+        told = Text().append(f"{cited.share_text}  {plain(cited.about)}".rstrip(), "dim")
         if cited.folder:
             told.append(f"\n{plain(cited.folder)}", "dim")
         told.append(f"\n! {plain(cited.text_from)}" if cited.state else f"\n{plain(cited.text_from)}", "italic")

@@ -28,7 +28,7 @@ class Cited:
     Attributes:
         name: the file, or which part of it.
         folder: the file's folder.
-        share: of the answer, in [0, 1].
+        share: of the search, in [0, 1], and how it is written.
         about: its date and what else there is to say of it.
         state: what has become of the file, if it is not what was memorised.
         text_from: where the passage is from, or why there is none.
@@ -39,6 +39,7 @@ class Cited:
     name: str
     folder: str
     share: float
+    share_text: str
     about: str
     state: str | None
     text_from: str
@@ -217,7 +218,9 @@ def _shown(number: int, cited: Cited) -> Group:
     line.add_column(no_wrap=True)
     line.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     line.add_column(no_wrap=True, style="dim")
-    line.add_row(f"{number}. {'█' * full}{'░' * (_BAR - full)}", f"{cited.share:>4.0%}", name, Text(plain(cited.about)))
+    line.add_row(
+        f"{number}. {'█' * full}{'░' * (_BAR - full)}", f"{cited.share_text:>4}", name, Text(plain(cited.about))
+    )
     below = []
     if cited.sentence:
         below.append(Text(plain(cited.sentence)))

@@ -8,7 +8,7 @@ from mbc_cli.tui.widgets.turn import Cited
 
 def underlined(sentence: str | None, passage: str | None) -> tuple[str, list[str]]:
     """The text of a passage, and what is underlined in it."""
-    told = passage_text(Cited("a.txt", "", 0.5, "", None, "from the file", sentence, passage))
+    told = passage_text(Cited("a.txt", "", 0.5, "50%", "", None, "from the file", sentence, passage))
     return told.plain, [told.plain[span.start : span.end] for span in told.spans]
 
 
