@@ -1,6 +1,6 @@
 """What the tools return: structured values, and the same as a short text. Text from files cannot move a cursor."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 Plain = Annotated[str, AfterValidator(plain)]
 _Share = Annotated[float, AfterValidator(partial(round, ndigits=4))]
 _REASONS: Final = 20
-_STATES: Final[Mapping[State, str]] = {
-    "unchanged": "the file is unchanged",
-    "changed": "the file has changed since",
-    "gone": "the file no longer exists",
-    "unreadable": "the file cannot be read",
-    "unknown": "the file is not known",
-}
 
 
 class Bank(BaseModel):
@@ -66,10 +59,12 @@ class _Place(BaseModel):
 
     def lines(self, number: int, quoted: str | None) -> Iterator[str]:
         """Where it is, and what it says there."""
-        kept = f"{_STATES[self.state]}, the text is kept in the bank" if self.text_from == "bank" else None
-        facts = (origin_name(self.path, self.part), f"{self.share:.0%}", self.date, kept)
+        copy = {"file": None, "bank": "this is the bank's copy", None: "the bank keeps no copy"}[self.text_from]
+        state = "; ".join(filter(None, (FILE_STATES.get(self.state), copy)))
+        facts = (origin_name(self.path, self.part), f"{self.share:.0%}", self.date, state)
         yield f"{number}. {'  '.join(fact for fact in facts if fact)}"
-        yield f"   “{quoted}”" if quoted else f"   ({_STATES[self.state]}, and the bank keeps no copy of the text)"
+        if quoted:
+            yield f"   “{quoted}”"
 
 
 class SourceShape(_Place):

@@ -251,6 +251,7 @@ class AskView(View):
             return
         told = told_of(reply)
         turn.show(told)
+        self.call_after_refresh(self._show_from_the_top, turn)
         if told.cited and self.screen.has_class("-wide"):
             self._show_passage(told.cited[0])
         if reply.codes is not None:
@@ -279,6 +280,13 @@ class AskView(View):
                 turn.wait(f"waiting for model {plain(self.places.model)}…")
             else:
                 turn.wait("waiting for the previous answer…" if place else "searching the bank…")
+
+    def _show_from_the_top(self, turn: Turn) -> None:
+        """Keep a long answer's beginning in sight, where scrolling to the end would show its last sources only."""
+        turns = self.query_one("#turns", VerticalScroll)
+        if turn.outer_size.height > turns.size.height:
+            turns.release_anchor()
+            turns.scroll_to_widget(turn, top=True, animate=False)
 
     @property
     def _covers(self) -> bool:

@@ -1,7 +1,6 @@
 """The bank at a glance: what it holds, how large it is, how it grew, and what is running."""
 
 import math
-import os
 import time
 from datetime import UTC, datetime
 from typing import Final
@@ -38,7 +37,7 @@ class OverviewView(View):
             with VerticalScroll(classes="facts", can_focus=True):
                 with Box("Bank"):
                     yield Facts(id="bank")
-                with Box("Running"):
+                with Box("Activity"):
                     yield Facts(id="work")
                 with Box("Bytes", id="sizes"):
                     yield Bars()
@@ -102,13 +101,10 @@ def bank_facts(bank: BankSeen, model: str) -> list[tuple[str, str | Text]]:
         ("holds", holdings(totals)),
         *size_facts(sizes, totals.chunks),
     ]
-    if totals.chunks:
-        floats = bank.header.float_bytes(totals.chunks)
-        facts.append(("as floats", f"{size(floats)}, {floats / sizes.codes:,.0f} times the codes"))
+    layout = code_layout(shape.tokens, shape.levels, shape.num_codes)
     facts += [
-        ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
+        ("a chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(bank.header.float_bytes(1))}"),
         ("model", f"{bank.header.signature.name} ({bank.header.signature.fingerprint}), asked with {model}"),
-        ("device", f"CPU, {counted(os.cpu_count() or 1, 'core')}"),
     ]
     return facts
 

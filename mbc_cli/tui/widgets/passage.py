@@ -30,8 +30,19 @@ class Passage(VerticalScroll, can_focus=True):
             told.append(f"\n{plain(cited.folder)}", "dim")
         told.append(f"\n! {plain(cited.text_from)}" if cited.state else f"\n{plain(cited.text_from)}", "italic")
         told.append("\n\n")
-        self.query_one(Static).update(told.append_text(passage_text(cited)))
+        passage = passage_text(cited)
+        self.query_one(Static).update(told + passage)
         self.scroll_home(animate=False)
+        if passage.spans:
+            before = told + passage[: passage.spans[-1].start]
+            self.call_after_refresh(self._bring_into_sight, before, told + passage[: passage.spans[-1].end])
+
+    def _bring_into_sight(self, before: Text, whole: Text) -> None:
+        """Scroll to a sentence that ends below: what stands before it, and that with the sentence."""
+        width, height = self.scrollable_content_region.size
+        first, last = (len(text.wrap(self.app.console, max(1, width))) for text in (before, whole))
+        if last > height:
+            self.scroll_to(y=first - 1, animate=False)
 
 
 def passage_text(cited: Cited) -> Text:

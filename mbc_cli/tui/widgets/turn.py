@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +19,8 @@ from mbc_cli.text import plain
 
 _BAR: Final = 8
 _INDENT: Final = 3
+# Lines of a source's sentence: the first is where the answer was read. The passage shows all of it.
+_FIRST_LINES, _LINES = 4, 2
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,23 @@ class Turn(Vertical):
         return self.query_one(".answer", Static)
 
 
+@dataclass(frozen=True)
+class _Clipped:
+    """A text in at most so many lines, the last of which says that there is more."""
+
+    text: Text
+    most: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = self.text.wrap(console, options.max_width)
+        shown = lines[: self.most]
+        if len(lines) > self.most:
+            shown[-1].rstrip()
+            shown[-1].truncate(options.max_width - 2)
+            shown[-1].append(" …")
+        yield from shown
+
+
 def _shown(number: int, cited: Cited) -> Group:
     full = min(_BAR, round(cited.share * _BAR))
     name = Text.assemble((plain(cited.name), "bold"), (f"  {plain(cited.folder)}", "dim"))
@@ -221,9 +240,9 @@ def _shown(number: int, cited: Cited) -> Group:
     line.add_row(
         f"{number}. {'█' * full}{'░' * (_BAR - full)}", f"{cited.share_text:>4}", name, Text(plain(cited.about))
     )
-    below = []
+    below: list[Text | _Clipped] = []
     if cited.sentence:
-        below.append(Text(plain(cited.sentence)))
+        below.append(_Clipped(Text(plain(cited.sentence)), _FIRST_LINES if number == 1 else _LINES))
     if cited.state:
         below.append(Text(f"! {plain(cited.state)}", "italic"))
     return Group(line, *(Padding(own, (0, 0, 0, _INDENT)) for own in below))

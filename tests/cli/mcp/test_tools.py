@@ -165,7 +165,7 @@ def test_without_an_answer_the_closest_documents_are_named() -> None:
         "Not in this memory.",
         "",
         "Closest documents, quoted:",
-        "1. /notes/ada.txt  71%  2024-05-01  the file no longer exists, the text is kept in the bank",
+        "1. /notes/ada.txt  71%  2024-05-01  the file no longer exists; this is the bank's copy",
         "   “Ada moved to Aalen.”",
     ]
 
@@ -178,8 +178,7 @@ def test_passages_are_whole_and_say_where_there_is_no_text() -> None:
         "Passages, quoted:",
         "1. /notes/ada.txt  71%  2024-05-01",
         "   “It rained. Ada moved to Aalen.”",
-        "2. /notes/ada.txt  71%  2024-05-01",
-        "   (the file has changed since, and the bank keeps no copy of the text)",
+        "2. /notes/ada.txt  71%  2024-05-01  the file has changed since; the bank keeps no copy",
     ]
 
 

@@ -4,7 +4,6 @@ Where a picture is to change, `pytest tests/cli/tui/test_snapshots.py --snapshot
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -59,7 +58,6 @@ def scene(home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPat
     """Where everything is the same on each machine, on each day."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr("mbc_cli.tui.views.overview.time.time", lambda: NOON)
     monkeypatch.setattr(Answering, "run", lambda self: None)  # the answer is below
     monkeypatch.setenv("HOME", str(home))  # so that paths are told from ~
