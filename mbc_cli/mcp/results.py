@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mbc_cli.mcp.memory import Held
-from mbc_cli.render.answer import NOT_IN_MEMORY, percent
+from mbc_cli.render.answer import FILE_STATES, NOT_IN_MEMORY, percent
 from mbc_cli.text import counted, plain, size
 from mbc_engine.bank import origin_name
 from mbc_engine.events import FileSkipped, IngestFinished
