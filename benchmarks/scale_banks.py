@@ -9,12 +9,12 @@ from typing import Final
 import bank as banks
 import numpy as np
 import torch
+from mbc_engine.model.word_mbc import AddressRouting
 
 from mbc_engine.bank import CodeShape, MemoryBank
 from mbc_engine.config import CODES_OF_A_WORD
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.router import Routing
-from mbc_engine.model.word_mbc import AddressRouting
 
 SHARDS: Final = (1, 2, 4, 8, 16, 64)
 ADDRESS: Final = 24  # codes that mini finds a chunk by; its words' codes come after them

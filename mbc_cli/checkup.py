@@ -254,7 +254,7 @@ def _gpu(devices: Devices) -> Ability:
         return Ability("GPU", True, "mps")
     if devices.error is not None:
         return Ability("GPU", False, f"torch cannot be used: {devices.error}")
-    return Ability("GPU", False, "torch finds none: no driver, or torch was built without GPU support")
+    return Ability("GPU", False, "torch finds none: no driver, or a CPU-only build of torch")
 
 
 def _installed(ability: str, package: str) -> Ability:

@@ -53,7 +53,7 @@ def show_start(folder: Path, done: IngestFinished) -> None:
     out.print(f"{done.bank_documents} made-up news stories in {near(folder)}")
     text = f" and {size(done.text_bytes)} of compressed text" if done.text_bytes else ""
     out.print(f"Ingested in {seconds(done.seconds)}: {size(done.code_bytes)} of codes{text}.")
-    out.print("The model has never seen these stories; none of their names appear in its training data.")
+    _show_line(Text("The model has never seen these stories; none of their names appear in its training data."))
 
 
 def show_asked(asked: Asked) -> None:

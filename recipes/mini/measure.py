@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from address import OTHERS, articles, paragraphs
+from mbc_engine.serving.read_answer import log_priors
 from options import stage_parser
 
 from mbc_engine import MBC, Recall, ingest, load_model, open_bank
@@ -28,13 +29,12 @@ from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.newswire import stories
 from mbc_engine.metrics import Golds, compare
-from mbc_engine.model.code_memory import shape_of
-from mbc_engine.model.scoring import memorise_documents
 from mbc_engine.mini.span_reader import Span, SpanReader
 from mbc_engine.mini.span_reader_folder import load_span_reader
+from mbc_engine.model.code_memory import shape_of
+from mbc_engine.model.scoring import memorise_documents
 from mbc_engine.model_folder import READER, find_model
 from mbc_engine.serving.ask import CHUNKS_READ
-from mbc_engine.serving.read_answer import log_priors
 
 BATCH = 32
 

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.config import parse_config
+from mbc_engine.mini.span_reader_folder import load_span_reader, save_span_reader
 from mbc_engine.model.builder import build, load_pretrained
 from mbc_engine.model.checkpoint import load_trained_state, save_model
-from mbc_engine.mini.span_reader_folder import load_span_reader, save_span_reader
 from mbc_engine.model_folder import ADAPTER, EMBEDDED, READER
 
 SETTINGS = Path(__file__).with_name("model.toml")

@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from training import Checkpoint
 
 from mbc_engine.metrics import compare
-from mbc_engine.model.encoders import Encoder, load_encoder
 from mbc_engine.mini.span_reader import SpanReader, SpanScores, adapt, trained_parameters
 from mbc_engine.mini.span_reader_folder import load_into, save_span_reader
+from mbc_engine.model.encoders import Encoder, load_encoder
 
 CURRICULUM = (
     Stage(("qamr_dev",), 64, share=0.5),

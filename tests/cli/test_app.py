@@ -83,7 +83,7 @@ def test_an_interruption_tells_what_is_left(mbc, make_bank, record, monkeypatch)
     _raise(monkeypatch, KeyboardInterrupt())
     result = mbc("bank", "export", "e.jsonl", "--bank", path)
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "Interrupted. The export is not complete; the same command begins anew.\n"
+    assert result.stderr == "Interrupted. The export is incomplete; run the same command to start over.\n"
 
 
 def test_an_unexpected_error_points_to_debug(mbc, monkeypatch):

@@ -126,12 +126,22 @@ def test_an_old_bank_is_brought_up_to_date(mbc, old, model):
     told = mbc("bank", "info", "--bank", old)
     assert told.exit_code == 5
     assert f"mbc bank upgrade --bank {old}" in told.stderr
-    assert "is up to date now" in mbc("bank", "upgrade", "--bank", old, "--model", model).stdout
+    assert "is now up to date" in mbc("bank", "upgrade", "--bank", old, "--model", model).stdout
     assert mbc("bank", "info", "--bank", old).exit_code == 0
     again = mbc("bank", "upgrade", "--bank", old, "--model", model, "--json").stdout
     assert json.loads(again) == {"path": str(old), "upgraded": False}
 
 
-def test_an_old_bank_of_another_model_stays(mbc, old, other):
-    assert mbc("bank", "upgrade", "--bank", old, "--model", other).exit_code == 4
+def test_an_old_bank_of_another_model_stays_and_can_be_reencoded(mbc, old, other, notes):
+    with sqlite3.connect(old) as connection:
+        connection.execute(
+            "INSERT INTO documents (source, digest, size, chunks, codes) VALUES (?, ?, 9, 1, ?)",
+            (str(notes / "ada.txt"), "ab" * 32, bytes(2)),
+        )
+    connection.close()
+    result = mbc("bank", "upgrade", "--bank", old, "--model", other)
+    assert result.exit_code == 4
+    assert "mbc bank reencode" in result.stderr
     assert "older mbc" in mbc("bank", "info", "--bank", old).stderr
+    assert mbc("bank", "reencode", "--bank", old, "--model", other, "--workers", 0).exit_code == 0
+    assert _shape(old) == (16, 1)

@@ -17,6 +17,13 @@ def own(model, home):
 
 
 @pytest.fixture
+def damaged(own):
+    """A model that cannot be loaded."""
+    (own / "model.safetensors").write_bytes(b"x")
+    return own
+
+
+@pytest.fixture
 def found(monkeypatch):
     """Makes calibrations find `FOUND`, or what is given, at once."""
 
@@ -108,12 +115,21 @@ def test_a_model_that_cannot_be_written_is_an_error_before_the_work(mbc, own, qu
         (("--bank-size", 20, "--questions", 5), "5 questions are too few", "--questions"),
     ],
 )
-def test_too_little_data_is_an_error_before_any_model_is_loaded(mbc, questions, options, said, hint):
-    result = mbc("calibrate", "--model", "no-such-model", "--data", questions, *options)
+def test_too_little_data_is_an_error_before_any_model_is_loaded(mbc, damaged, questions, options, said, hint):
+    result = mbc("calibrate", "--model", damaged, "--data", questions, *options)
     assert result.exit_code == 3
     assert said in result.stderr
     assert hint in result.stderr
 
 
-def test_missing_data_is_an_error_before_any_model_is_loaded(mbc):
-    assert mbc("calibrate", "--model", "no-such-model", "--data", "none.csv").exit_code == 3
+def test_missing_data_is_an_error_before_any_model_is_loaded(mbc, damaged):
+    assert mbc("calibrate", "--model", damaged, "--data", "none.csv").exit_code == 3
+
+
+def test_a_model_that_reads_text_comes_calibrated(mbc):
+    result = mbc("calibrate", "--model", "mini", "--data", "none.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        "Error: The model mini comes calibrated; `mbc calibrate` is for models of the paper's method.",
+        "  Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
+    ]

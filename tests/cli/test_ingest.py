@@ -77,7 +77,7 @@ def test_pruning_forgets_what_is_gone(ingest, bank, notes):
     assert json.loads(ingest(notes, "--bank", bank, "--json").stdout)["removed"] == 0
     shown = ingest(notes, "--bank", bank, "--prune").stdout
     assert "1 unchanged, 1 removed, 0 skipped." in shown
-    assert "holds           1 document, 1 chunk\n" in shown
+    assert "holds         1 document, 1 chunk\n" in shown
 
 
 def test_stdin_is_a_document(ingest):
@@ -95,6 +95,18 @@ def test_a_bank_without_sources_stays_so(ingest, notes):
     assert (told["unchanged"], told["bank"]["documents"]) == (2, 2)
 
 
+def test_a_bank_keeps_text_where_that_is_asked_for(mbc, ingest, notes):
+    assert "\ntext  " in ingest(notes, "--bank", "b.mbc", "--text").stdout
+    told = json.loads(mbc("bank", "info", "--bank", "b.mbc", "--json").stdout)
+    assert told["keeps_text"]
+    assert told["sizes"]["texts"] > 0
+    assert ingest(notes, "--bank", "b.mbc", "--text").exit_code == 0
+    result = ingest(notes, "--bank", "b.mbc", "--no-text")
+    assert result.exit_code == 2
+    assert "b.mbc keeps the text of its documents." in result.stderr
+    assert len(result.stderr.splitlines()) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -103,6 +115,7 @@ def test_a_bank_without_sources_stays_so(ingest, notes):
         (["-", "--watch"], "not stdin"),
         (["notes", "--prune", "--no-sources"], "--prune needs sources"),
         (["notes", "--no-sources", "--bank", "memory.mbc"], "memory.mbc keeps sources"),
+        (["notes", "--text", "--bank", "memory.mbc"], "memory.mbc does not keep the text of its documents"),
         (["notes", "--workers", "-1"], "--workers"),
     ],
     ids=lambda options: " ".join(options) if isinstance(options, list) else "",
@@ -143,7 +156,7 @@ def test_nothing_readable_is_an_error(ingest, photo):
 def test_a_new_bank_that_stays_empty_is_deleted(ingest, photo, home, options):
     result = ingest(photo, "--bank", "b.mbc", *options)
     assert result.exit_code == 3
-    assert "file takes" not in result.stdout
+    assert "file on disk" not in result.stdout
     assert not list(home.glob("b.mbc*"))
 
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from mbc_engine.events import Event
-from mbc_engine.model.checkpoint import save_model
-from mbc_engine.model.encoders import load_encoder
 from mbc_engine.mini.span_reader import SpanReader, adapt
 from mbc_engine.mini.span_reader_folder import save_span_reader
+from mbc_engine.model.checkpoint import save_model
+from mbc_engine.model.encoders import load_encoder
 from mbc_engine.sharing.folder_hub import FolderHub
 from mbc_engine.sharing.pushing import push
 

@@ -18,9 +18,10 @@ def reencode(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Move a bank to another model: its documents are read from their files again and encoded with that model.
+    """Move a bank to another model: its documents are read again and encoded with that model.
 
-    The old bank stays in use until everything is done. After Ctrl-C, run the same
+    They are read from their files or, where these are gone, from the text the bank
+    keeps. The old bank stays in use until everything is done. After Ctrl-C, run the same
     command to continue.
 
     \b
