@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mbc_engine.bank import ReadableBank, Selection, StoredChunk
+from mbc_engine.bank import ReadableBank, Selection
 from mbc_engine.model.code_memory import chunk_weights
 from mbc_engine.model.memory import log_of
 from mbc_engine.model.ranking import Ranked, Ranking
@@ -28,13 +28,13 @@ class Hit:
 
     Attributes:
         chunk: its index in stored order.
-        stored: its document, and which chunk of it this is.
+        document: which document it is of, in stored order.
         share: its probability under the softmax over all chunks' scores.
         words: what the words it shares with the question are worth, from 0 on; 0 in a bank without text.
     """
 
     chunk: int
-    stored: StoredChunk
+    document: int
     share: float
     words: float
 
@@ -99,11 +99,19 @@ class Scope:
     def best(self, tables: Tensor, top: int) -> list[list[Ranked]]:
         """The best chunks of each question by what their codes are worth, [B, tokens, num_codes]: the one scan."""
         ranking, start = Ranking(len(tables), top), 0
-        for sums, _ in self.bank.sums(tables.unsqueeze(2).float().cpu().numpy()):
+        lengths: list[NDArray[np.int64]] = []
+        for sums, own in self.bank.sums(tables.unsqueeze(2).float().cpu().numpy()):
             end = start + sums.shape[1]
             ranking.add(sums if self.log_weights is None else sums + self.log_weights[start:end])
             start = end
+            lengths.append(own)
+        self._document_ends = np.cumsum(np.concatenate(lengths)) if lengths else np.empty(0, np.int64)
         return ranking.result()
+
+    def documents_of(self, chunks: Sequence[int]) -> list[int]:
+        """Which documents the chunks are of, in stored order; after `best`, whose scan tells how long each is."""
+        found: list[int] = np.searchsorted(self._document_ends, chunks, side="right").tolist()
+        return found
 
 
 def rerank(found: Sequence[Ranked], bonus: NDArray[np.float32]) -> list[tuple[Ranked, float]]:
@@ -126,11 +134,10 @@ def rerank(found: Sequence[Ranked], bonus: NDArray[np.float32]) -> list[tuple[Ra
 
 def by_document(hits: Sequence[Hit], top: int) -> list[Ranked]:
     """The best documents among chunks, each with its best chunk and the share of all its chunks here."""
-    best: dict[tuple[str, str], tuple[int, float]] = {}
+    best: dict[int, tuple[int, float]] = {}
     for hit in hits:
-        key = hit.stored.bank, hit.stored.document.digest
-        chunk, share = best.get(key, (hit.chunk, 0.0))
-        best[key] = chunk, share + hit.share
+        chunk, share = best.get(hit.document, (hit.chunk, 0.0))
+        best[hit.document] = chunk, share + hit.share
     order = sorted(best.values(), key=lambda own: -own[1])
     return [
         Ranked(chunk, min(1.0, share), sum(other == share for _, other in order) - 1) for chunk, share in order[:top]

@@ -314,11 +314,7 @@ class _ReadingAnswerer:
     @staticmethod
     def _first(hit: Hit, hits: Sequence[Hit], ranked: Sequence[Ranked]) -> list[Ranked]:
         """The documents with that of a chunk first, by this chunk."""
-        own = {
-            other.chunk
-            for other in hits
-            if (other.stored.bank, other.stored.document.digest) == (hit.stored.bank, hit.stored.document.digest)
-        }
+        own = {other.chunk for other in hits if other.document == hit.document}
         its = next((other for other in ranked if other.chunk in own), Ranked(hit.chunk, hit.share, 0))
         return [Ranked(hit.chunk, its.share, its.ties), *(other for other in ranked if other.chunk not in own)]
 
