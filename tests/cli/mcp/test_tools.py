@@ -3,15 +3,17 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from mbc_cli.asking.asker import Asker
 from mbc_cli.mcp.memory import Memory
 from mbc_cli.mcp.results import answered, searched
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.errors import BankError
-from mbc_engine.serving.ask import Confidence, Reply, Source, Timings
+from mbc_engine.serving.ask import AskOptions, Confidence, Reply, Source, Timings
 from tests.cli.conftest import Run
 from tests.cli.mcp.conftest import Serving, told
 
@@ -180,6 +182,42 @@ def test_passages_are_whole_and_say_where_there_is_no_text() -> None:
         "   “It rained. Ada moved to Aalen.”",
         "2. /notes/ada.txt  71%  2024-05-01  the file has changed since; the bank keeps no copy",
     ]
+
+
+class Loaded(Memory):
+    """A memory of a model that is there already."""
+
+    def __init__(self, bank: Path, model: Any) -> None:
+        super().__init__([bank], "tiny", "cpu")
+        self._loaded = Asker(model, self.banks, AskOptions(), "tiny", 0.0)
+
+    def load(self) -> Asker:
+        return self._loaded
+
+    def close(self) -> None:
+        self._loaded.close()
+
+
+async def test_a_deleted_file_is_still_answered_from_and_found(
+    serving: Serving, tiny: Any, notes: Path, home: Path
+) -> None:
+    question = "Where did Ada move?"
+    async with serving(notes, memory=Loaded(home / "b.mbc", tiny.retriever_reader("Aalen"))) as client:
+        done = await client.call_tool("ingest", {"paths": ["."]})
+        assert done.structured_content["bank"]["text_bytes"] > 0
+        before = (await client.call_tool("ask", {"question": question})).structured_content
+        (notes / "ada.txt").unlink()
+        after = (await client.call_tool("ask", {"question": question})).structured_content
+        found = (await client.call_tool("search", {"query": question})).structured_content["passages"]
+        missing = await client.call_tool("ask", {"question": question, "min_confidence": 1})
+    assert before["answer"] == after["answer"] == "Aalen"
+    firsts = [[own["sources"][0][key] for key in ("sentence", "state", "text_from")] for own in (before, after)]
+    sentence = "Ada moved to Aalen in the spring."
+    assert firsts == [[sentence, "unchanged", "file"], [sentence, "gone", "bank"]]
+    texts = {Path(own["path"]).name: (own["text"], own["text_from"]) for own in found}
+    assert texts["ada.txt"] == ("Ada moved to Aalen in the spring. The river rose.", "bank")
+    assert missing.structured_content["answer"] is None and missing.structured_content["sources"]
+    assert told(missing).startswith("Not in this memory.\n")
 
 
 def test_memory_of_a_missing_bank_says_how_to_begin(home: Path) -> None:
