@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Said in the place of an answer.
 NOT_IN_MEMORY: Final = "Not in this memory."
-_STATES: Final = {
+FILE_STATES: Final = {
     "changed": "the file has changed since",
     "gone": "the file no longer exists",
     "unreadable": "the file cannot be read",
@@ -52,7 +52,7 @@ def place_read(source: "Source") -> Text:
     """Where an answer was read: the file, or the bank's copy of it and what has become of the file."""
     if source.text_from != "bank":
         return Text.assemble("read in ", (named(source), "cyan"))
-    state = f"; {_STATES[source.state]}" if source.state in _STATES else ""
+    state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
     return Text.assemble("read in the bank's copy of ", (named(source), "cyan"), state)
 
 
@@ -78,10 +78,10 @@ def share_of(source: "Source") -> str:
 
 def state_of(source: "Source") -> str | None:
     """What has become of a source's file, if it is no longer what was ingested."""
-    if source.state not in _STATES:
+    if source.state not in FILE_STATES:
         return None
     copy = "; this is the bank's copy" if source.text_from == "bank" else ""
-    return f"{_STATES[source.state]}{copy}"
+    return f"{FILE_STATES[source.state]}{copy}"
 
 
 def named(source: "Source") -> str:
