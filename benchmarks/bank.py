@@ -89,7 +89,7 @@ def filled(path: Path, form: Form, chunks: int, batch: int = 50_000) -> float:
         (form.shape.levels, form.shape.positions, form.shape.num_codes, form.dim), dtype=np.float32
     )
     seconds = 0.0
-    with MemoryBank.create(path, signature(books), form.shape, books, keeps_origins=form.keeps_origins) as bank:
+    with MemoryBank.create(path, signature(books), form.shape, form.dim, keeps_origins=form.keeps_origins) as bank:
         for items in batches(form, chunks, batch):
             began = time.perf_counter()
             bank.add(items)

@@ -216,7 +216,7 @@ def seconds_to_see(changes: int) -> list[float]:
         shape = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
         books = np.zeros((1, 1, 512, 4), np.float32)
         taken = []
-        with MemoryBank.create(path, ModelSignature("watched", "a" * 16, fingerprint(books)), shape, books) as bank:
+        with MemoryBank.create(path, ModelSignature("watched", "a" * 16, fingerprint(books)), shape, 4) as bank:
             terminal = Terminal(["tui", "--bank", str(path), "--runs", folder], *SIZES[0])
             try:
                 terminal.seconds_until("0 documents", terminal.began)

@@ -80,7 +80,7 @@ def make_parts(name: str, bank: MemoryBank) -> Parts:
         levels=settings.codebook.levels,
         per_position=settings.codebook.per_position,
     )
-    book.books.copy_(torch.from_numpy(bank.books()))
+    book.books.normal_()
     aggregator = Aggregator(dim, blocks=own.blocks, heads=own.heads, head_dim=own.head_dim, hidden=min(dim, own.hidden))
     reader = Reader(aggregator, book, Router(dim), settings.routed_documents, settings.group_documents)
     return Parts(book, aggregator, reader, torch.randn(1, settings.tokens, dim))
@@ -107,7 +107,7 @@ def small_bank(name: str) -> MemoryBank:
     """Some documents that are read once before anything is measured."""
     form = form_of(name)
     books = np.zeros((form.shape.levels, form.shape.positions, form.shape.num_codes, form.dim), np.float32)
-    bank = MemoryBank.in_memory(banks.signature(books), form.shape, books, keeps_origins=False)
+    bank = MemoryBank.in_memory(banks.signature(books), form.shape, form.dim, keeps_origins=False)
     bank.add(next(banks.batches(form, 300, 300)))
     return bank
 

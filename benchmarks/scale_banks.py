@@ -47,7 +47,7 @@ def empty(path: Path, form: banks.Form, keeps_origins: bool) -> MemoryBank:
     size = (shape.levels, shape.positions, shape.num_codes, form.dim)
     books = np.random.default_rng(1).standard_normal(size, dtype=np.float32)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return MemoryBank.create(path, banks.signature(books), shape, books, keeps_origins=keeps_origins)
+    return MemoryBank.create(path, banks.signature(books), shape, form.dim, keeps_origins=keeps_origins)
 
 
 def make(name: str, chunks: int, folder: str, numbers: Sequence[int] = SHARDS) -> dict[str, float]:

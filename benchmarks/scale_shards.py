@@ -278,7 +278,7 @@ def combined(parts: read.Parts, results: list[Result]) -> list[Result]:
 def small_bank(codes: NDArray[np.uint16]) -> MemoryBank:
     """Codes of the paper's shape as a bank in memory."""
     books = np.random.default_rng(1).standard_normal((1, 1, 512, banks.T5_WIDTH), dtype=np.float32)
-    made = MemoryBank.in_memory(banks.signature(books), banks.PAPER, books, keeps_origins=False)
+    made = MemoryBank.in_memory(banks.signature(books), banks.PAPER, banks.T5_WIDTH, keeps_origins=False)
     form = banks.Form("", banks.PAPER, banks.T5_WIDTH, 1, False)
     made.add([(record, own[None]) for (record, _), own in zip(banks.documents(form, len(codes)), codes, strict=True)])
     return made

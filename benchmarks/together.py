@@ -32,11 +32,11 @@ def halves_of(name: str, documents: int, folder: Path) -> list[Path]:
     form, size = reads.form_of(name), min(50_000, documents // 2)
     batches = banks.batches(form, documents, size)
     with MemoryBank.open(reads.bank_of(name, documents, folder), read_only=True) as whole:
-        signature, books = whole.header.signature, whole.books()
+        signature = whole.header.signature
     for path in paths:
         unfinished = Path(f"{path}.part")
         delete(unfinished)
-        with MemoryBank.create(unfinished, signature, form.shape, books, keeps_origins=False) as half:
+        with MemoryBank.create(unfinished, signature, form.shape, form.dim, keeps_origins=False) as half:
             while half.totals().chunks < documents // 2:
                 half.add(next(batches))
         unfinished.replace(path)

@@ -14,7 +14,7 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.machine import usable_cores
 
 if TYPE_CHECKING:
-    from mbc_engine.model.mbc import MBC
+    from mbc_engine.load import Model
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def load_model(name: str, device: str | None = None) -> "MBC":
+def load_model(name: str, device: str | None = None) -> "Model":
     """Open a model, on the default device if none is named.
 
     Raises:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mbc_engine.bank import MemoryBank
     from mbc_engine.events import Event
-    from mbc_engine.model.mbc import MBC
+    from mbc_engine.load import Model
 
 
 @contextmanager
-def opened(model: "MBC", path: Path, *, keeps_origins: bool = True, half: bool = False) -> Iterator["MemoryBank"]:
+def opened(model: "Model", path: Path, *, keeps_origins: bool = True) -> Iterator["MemoryBank"]:
     """`open_bank` for a while. A bank made for it goes again if it is left empty, whatever happened."""
     from mbc_engine.bank import delete
     from mbc_engine.bank.database import bytes_at, wal_of
@@ -20,7 +20,7 @@ def opened(model: "MBC", path: Path, *, keeps_origins: bool = True, half: bool =
 
     is_new, is_empty = not bytes_at(path), False
     try:
-        with open_bank(model, path, keeps_origins=keeps_origins, half=half) as memory:
+        with open_bank(model, path, keeps_origins=keeps_origins) as memory:
             try:
                 yield memory
             finally:

@@ -192,6 +192,7 @@ class IngestFinished(Event):
     code_bytes: int
     codebook_bytes: int
     file_bytes: int
+    text_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ from mbc_engine.model import checkpoint
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model_folder import CONFIG, find_model
 
+Model = MBC | RetrieverReader
 
-def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC | RetrieverReader:
+
+def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> Model:
     """Open a model, ready to ingest documents and answer questions.
 
     Args:

@@ -13,7 +13,7 @@ from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.serving.answers import Answers
 
 if TYPE_CHECKING:
-    from mbc_engine.model.mbc import MBC
+    from mbc_engine.load import Model
     from mbc_engine.serving.ask import Recall, Reply, Source
     from mbc_engine.serving.read_answer import SpanFinder
 
@@ -57,7 +57,7 @@ class Asker:
 
     def __init__(
         self,
-        model: "MBC",
+        model: "Model",
         paths: Sequence[Path],
         manner: Manner,
         name: str,

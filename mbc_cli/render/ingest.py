@@ -207,4 +207,4 @@ def _totals(end: IngestFinished) -> BankTotals:
 
 
 def _sizes(end: IngestFinished) -> BankSizes:
-    return BankSizes(end.code_bytes, end.codebook_bytes, end.file_bytes)
+    return BankSizes(end.code_bytes, end.text_bytes, end.codebook_bytes, end.file_bytes)

@@ -198,7 +198,7 @@ class Memory:
         there = [Path(source) for source, id in ids.items() if self.folder.holds(id)]
         unread: dict[str, str] = {}
         for event in Run(self._model, bank, BATCH_CHUNKS, None).memorise(
-            read_all(there, bank, self._model.documents.chunker)
+            read_all(there, bank, self._model.chunker)
         ):
             if isinstance(event, FileSkipped):
                 id = next(id for source, id in ids.items() if event.source.startswith(source))

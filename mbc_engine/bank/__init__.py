@@ -1,6 +1,5 @@
-"""The memory bank: the codes of every document in one file. Needs no model and no torch."""
+"""The memory bank: the codes and texts of every document in one file. Needs no model and no torch."""
 
-from mbc_engine.bank.codebook import fingerprint
 from mbc_engine.bank.counts import count, perplexity, unused
 from mbc_engine.bank.database import delete
 from mbc_engine.bank.exchange import export, import_lines
@@ -19,6 +18,7 @@ from mbc_engine.bank.records import (
     Record,
     StoredChunk,
     StoredDocument,
+    fingerprint,
     origin_name,
 )
 from mbc_engine.bank.replace import replace_content

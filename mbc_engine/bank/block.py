@@ -37,11 +37,12 @@ class Row(NamedTuple):
     digests: bytes
     lengths: bytes
     described: bytes
+    texts: bytes
 
     def checksum(self) -> int:
         """The CRC-32 that `crc` must be: of the numbers and the columns in order."""
         numbers = np.array([self.documents, self.origins, self.chunks], "<i8").tobytes()
-        return checksum(numbers, self.keys, self.digests, self.lengths, self.described)
+        return checksum(numbers, self.keys, self.digests, self.lengths, self.described, self.texts)
 
 
 @dataclass
@@ -53,12 +54,15 @@ class Listing:
         lengths: chunks of each document.
         sizes: bytes each was read from, None where the bank does not keep that.
         origins: where each was read.
+        first_texts: number of each document's first text in the table `texts`, which the texts of its other chunks
+            follow; 0 in a bank without texts.
     """
 
     digests: list[bytes]
     lengths: list[int]
     sizes: list[int | None]
     origins: Origins
+    first_texts: list[int]
 
     def __len__(self) -> int:
         return len(self.digests)
@@ -86,7 +90,7 @@ class Block(Listing):
     @classmethod
     def empty(cls, shape: CodeShape) -> "Block":
         """A block without documents."""
-        return cls([], [], [], Origins(), np.empty((0, shape.tokens, shape.levels), np.uint16))
+        return cls([], [], [], Origins(), [], np.empty((0, shape.tokens, shape.levels), np.uint16))
 
     def extend(self, other: "Block") -> None:
         """Put the documents of another block behind these."""
@@ -94,6 +98,7 @@ class Block(Listing):
         self.lengths += other.lengths
         self.sizes += other.sizes
         self.origins.extend(other.origins)
+        self.first_texts += other.first_texts
         self.codes = np.concatenate([self.codes, other.codes])
 
     def filling(self, start: int, room: int) -> "Block":
@@ -106,6 +111,7 @@ class Block(Listing):
             self.lengths[rows],
             self.sizes[rows],
             self.origins.between(rows.start, rows.stop),
+            self.first_texts[rows],
             self.codes[first : first + sum(self.lengths[rows])],
         )
 
@@ -118,12 +124,14 @@ class Block(Listing):
             list(compress(self.lengths, keep)),
             list(compress(self.sizes, keep)),
             self.origins.kept(keep),
+            list(compress(self.first_texts, keep)),
             self.codes[np.repeat(keep, self.lengths)],
         )
 
     def listing(self) -> Listing:
         """Its documents, whatever becomes of the block."""
-        return Listing(self.digests[:], self.lengths[:], self.sizes[:], self.origins.between(0, len(self)))
+        origins = self.origins.between(0, len(self))
+        return Listing(self.digests[:], self.lengths[:], self.sizes[:], origins, self.first_texts[:])
 
     def items(self, rows: Sequence[int]) -> Iterator[tuple[StoredDocument, Codes]]:
         """Some of its documents with their codes."""
@@ -142,8 +150,9 @@ class Block(Listing):
             crc=0,
             keys=np.unique(keys_of(self.origins)).astype("<u4").tobytes(),
             digests=b"".join(self.digests),
-            lengths=_deflate(np.array(self.lengths, "<u4").tobytes()),
+            lengths=deflate(np.array(self.lengths, "<u4").tobytes()),
             described=_describe(self.sizes, self.origins),
+            texts=_write_first_texts(self.first_texts, self.lengths),
         )
         return row._replace(crc=row.checksum())
 
@@ -195,7 +204,7 @@ def read_lengths(data: bytes, documents: int, chunks: int) -> NDArray[np.int64]:
     Raises:
         ValueError: they do not add up.
     """
-    lengths = np.frombuffer(_inflate(data, 4 * documents), "<u4").astype(np.int64)
+    lengths = np.frombuffer(inflate(data, 4 * documents), "<u4").astype(np.int64)
     if len(lengths) != documents or int(lengths.sum()) != chunks:
         raise ValueError("chunks do not add up")
     return lengths
@@ -212,7 +221,7 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
         if row.origins or row.described:
             raise ValueError("origins in a bank without them")
         return [None] * row.documents, Origins([0] * row.documents)
-    columns = json.loads(_inflate(row.described, _MOST_BYTES))
+    columns = json.loads(inflate(row.described, _MOST_BYTES))
     sources, parts, dates = columns["sources"], columns["parts"], columns["dates"]
     sizes, numbers = columns["sizes"], columns["origins"]
     if not (
@@ -238,7 +247,7 @@ def read_listing(row: Row, header: BankHeader) -> Listing:
     digests = read_digests(row, header)  # first, as it bounds how many documents there may be
     lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
     sizes, origins = read_origins(row, header)
-    return Listing(digests, lengths, sizes, origins)
+    return Listing(digests, lengths, sizes, origins, read_first_texts(row, header, lengths))
 
 
 def read_block(row: Row, packed: bytes, header: BankHeader) -> Block:
@@ -249,7 +258,37 @@ def read_block(row: Row, packed: bytes, header: BankHeader) -> Block:
     """
     own = read_listing(row, header)
     codes = unpack(packed, header.shape, row.chunks)
-    return Block(own.digests, own.lengths, own.sizes, own.origins, codes)
+    return Block(own.digests, own.lengths, own.sizes, own.origins, own.first_texts, codes)
+
+
+def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int]) -> list[int]:
+    """The number of each document's first text; 0 in a bank without texts.
+
+    Raises:
+        ValueError: they do not add up.
+    """
+    if not header.keeps_text:
+        if row.texts:
+            raise ValueError("texts in a bank without them")
+        return [0] * row.documents
+    gaps = np.frombuffer(inflate(row.texts, 8 * row.documents), "<i8")
+    if len(gaps) != row.documents:
+        raise ValueError("texts do not add up")
+    chunks = np.array(lengths, np.int64)
+    firsts = np.cumsum(gaps) + np.cumsum(chunks) - chunks
+    if not (firsts > 0).all():
+        raise ValueError("no text has such a number")
+    numbers: list[int] = firsts.tolist()
+    return numbers
+
+
+def _write_first_texts(first_texts: Sequence[int], lengths: Sequence[int]) -> bytes:
+    """How far each document's texts are from those of the document before: mostly 0, which deflated takes no room."""
+    if not any(first_texts):
+        return b""
+    firsts = np.array(first_texts, np.int64)
+    ends = firsts + np.array(lengths, np.int64)
+    return deflate((firsts - np.append(0, ends[:-1])).astype("<i8").tobytes())
 
 
 def _describe(sizes: Sequence[int | None], origins: Origins) -> bytes:
@@ -262,19 +301,26 @@ def _describe(sizes: Sequence[int | None], origins: Origins) -> bytes:
         "parts": origins.parts,
         "dates": origins.dates,
     }
-    return _deflate(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def _deflate(data: bytes) -> bytes:
+    data = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
     if len(data) > _MOST_BYTES:
         raise BankError(
             "Some thousand documents were read in too many places to be stored together.",
             hint="Ingest fewer copies of them, or use a bank made with --no-sources.",
         )
+    return deflate(data)
+
+
+def deflate(data: bytes) -> bytes:
+    """The data compressed by zlib."""
     return zlib.compress(data, _LEVEL)
 
 
-def _inflate(data: bytes, most: int) -> bytes:
+def inflate(data: bytes, most: int) -> bytes:
+    """The inverse of `deflate`.
+
+    Raises:
+        ValueError: the bytes are damaged, or unfold to more than `most`.
+    """
     unfolding = zlib.decompressobj()
     try:
         result = unfolding.decompress(data, most + 1)  # at least 1, as 0 would be no limit

@@ -3,7 +3,7 @@
 import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from mbc_engine.bank.block import (
     keys_of,
     read_block,
     read_digests,
+    read_first_texts,
     read_keys,
     read_lengths,
     read_listing,
@@ -28,12 +29,16 @@ from mbc_engine.bank.index import KeyIndex
 from mbc_engine.bank.origins import Origins
 from mbc_engine.bank.packed import PackedBlock
 from mbc_engine.bank.records import BankHeader
+from mbc_engine.bank.text_codec import decode_chunk
+from mbc_engine.documents import Chunk
 
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
 # One chunk in so many is few: from there on, unpacking the whole block is as quick.
 _FEW: Final = 16
 
+
+_COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts"
 
 Name = tuple[str, str]
 Kept = TypeVar("Kept")
@@ -47,9 +52,9 @@ class Place(NamedTuple):
 
 
 class BlockTable:
-    """Reads and writes blocks; transactions are the caller's.
+    """Reads and writes blocks and texts; transactions are the caller's.
 
-    What it holds in memory stays right while only its owner writes: after another's write, or a rollback, `forget`.
+    Checksums of a block are compared when it is first read; those of texts each time. What it holds in memory stays right while only its owner writes: after another's write, or a rollback, `forget`.
     """
 
     def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
@@ -62,9 +67,12 @@ class BlockTable:
         self._listed: OrderedDict[int, Listing] = OrderedDict()
         self._by_origin: KeyIndex | None = None
         self._by_digest: KeyIndex | None = None
+        self._checked_rows: set[int] = set()
+        self._checked_codes: set[int] = set()
 
     def extents(self) -> NDArray[np.int64]:
         """Number and chunks of each block in stored order, [blocks, 2]."""
+        self._check_rows()
         rows = self._connection.execute("SELECT id, chunks FROM blocks ORDER BY id").fetchall()
         with decoded(self._name):
             extents = np.array(rows, np.int64).reshape(-1, 2)
@@ -74,42 +82,44 @@ class BlockTable:
 
     def numbers(self) -> list[int]:
         """The blocks' numbers in stored order."""
-        numbers: list[int] = self.extents()[:, 0].tolist()
-        return numbers
+        return [block for (block,) in self._connection.execute("SELECT id FROM blocks ORDER BY id")]
 
     def row(self, block: int) -> Row:
         """A block's columns, its codes left out.
 
         Raises:
             KeyError: there is no such block.
+            ValueError, TypeError: its checksum does not match.
         """
-        row = self._connection.execute(
-            "SELECT documents, origins, chunks, crc, keys, digests, lengths, described FROM blocks WHERE id = ?",
-            (block,),
-        ).fetchone()
-        if row is None:
+        found = self._connection.execute(f"SELECT {_COLUMNS} FROM blocks WHERE id = ?", (block,)).fetchone()  # noqa: S608 - ours
+        if found is None:
             raise KeyError(block)
-        return Row(*row)
+        row = Row(*found)
+        self._check_row(block, row)
+        return row
 
     def packed(self, block: int) -> bytes:
-        """A block's codes as bits; none where they are missing."""
-        row = self._connection.execute("SELECT data FROM codes WHERE id = ?", (block,)).fetchone()
-        return row[0] if row else b""
+        """A block's codes as bits.
 
-    def crc_of_codes(self, block: int) -> int:
-        """The checksum stored beside a block's codes."""
-        row = self._connection.execute("SELECT crc FROM codes WHERE id = ?", (block,)).fetchone()
-        return row[0] if row else 0
+        Raises:
+            ValueError, TypeError: they are missing, or their checksum does not match.
+        """
+        row = self._connection.execute("SELECT crc, data FROM codes WHERE id = ?", (block,)).fetchone()
+        return self._check_codes(block, *(row or (None, None)))
 
     def all_packed(self) -> Iterator[PackedBlock]:
         """The codes of each block in stored order, all from one state of the bank."""
-        query = "SELECT documents, chunks, lengths, data FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"
-        for documents, chunks, lengths, data in self._connection.execute(query):
+        self._check_rows()
+        query = """SELECT blocks.id, documents, chunks, lengths, codes.crc, data
+            FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"""
+        for block, documents, chunks, lengths, crc, data in self._connection.execute(query):
             with decoded(self._name):
-                yield PackedBlock(self._header.shape, data or b"", read_lengths(lengths, documents, chunks))
+                packed = self._check_codes(block, crc, data)
+                yield PackedBlock(self._header.shape, packed, read_lengths(lengths, documents, chunks))
 
     def all_lengths(self) -> Iterator[NDArray[np.int64]]:
         """Chunks of each document of each block in stored order; the codes are not read."""
+        self._check_rows()
         for row in self._connection.execute("SELECT lengths, documents, chunks FROM blocks ORDER BY id"):
             with decoded(self._name):
                 yield read_lengths(*row)
@@ -130,21 +140,19 @@ class BlockTable:
         if block in self._held:
             self._held.move_to_end(block)
             return self._held[block]
-        try:
-            row, packed = self.row(block), self.packed(block)
-        except KeyError:
+        row = self._row_if_there(block)
+        if row is None:
             return None
         with decoded(self._name):
-            return self._hold(block, read_block(row, packed, self._header))
+            return self._hold(block, read_block(row, self.packed(block), self._header))
 
     def listing(self, block: int) -> Listing | None:
         """The documents of a block, its codes not read, or None where there is no block of this number."""
         if block in self._held:
             return self._held[block].listing()
         if block not in self._listed:
-            try:
-                row = self.row(block)
-            except KeyError:
+            row = self._row_if_there(block)
+            if row is None:
                 return None
             with decoded(self._name):
                 _keep(self._listed, block, read_listing(row, self._header))
@@ -159,15 +167,76 @@ class BlockTable:
         """
         if block in self._held:
             return self._held[block].codes[within]
-        row = self._connection.execute(
-            "SELECT chunks, data FROM blocks LEFT JOIN codes USING (id) WHERE blocks.id = ?", (block,)
-        ).fetchone()
+        row = self._connection.execute("SELECT chunks FROM blocks WHERE id = ?", (block,)).fetchone()
         if row is None:
             raise damaged(self._name)
         if len(within) * _FEW > row[0]:
             return self.get(block).codes[within]
         with decoded(self._name):
-            return unpack_some(row[1] or b"", self._header.shape, row[0], within)
+            return unpack_some(self.packed(block), self._header.shape, row[0], within)
+
+    def text_numbers_at(self, block: int, within: NDArray[np.int64]) -> list[int]:
+        """The numbers in the table `texts` of some chunks of a block, by their indices in it.
+
+        Raises:
+            BankError: it is not there, or makes no sense.
+        """
+        known = self._held.get(block) or self._listed.get(block)
+        if known is not None:
+            lengths, firsts = known.lengths, known.first_texts
+        else:
+            row = self._row_if_there(block)
+            if row is None:
+                raise damaged(self._name)
+            with decoded(self._name):
+                lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
+                firsts = read_first_texts(row, self._header, lengths)
+        ends = np.cumsum(lengths)
+        rows = np.searchsorted(ends, within, side="right")
+        starts = ends - np.array(lengths)
+        numbers: list[int] = (np.array(firsts)[rows] + within - starts[rows]).tolist()
+        return numbers
+
+    def text_rows(self, first: int, count: int) -> list[bytes]:
+        """Texts of chunks as they are stored, that of number `first` and those that follow it.
+
+        Raises:
+            BankError: one of them is not there, or is damaged.
+        """
+        query = "SELECT data FROM texts WHERE id BETWEEN ? AND ? ORDER BY id"
+        with decoded(self._name):
+            found = [data for (data,) in self._connection.execute(query, (first, first + count - 1))]
+            for data in found:
+                decode_chunk(data)
+        if len(found) != count:
+            raise damaged(self._name)
+        return found
+
+    def text(self, number: int) -> Chunk:
+        """A chunk's text.
+
+        Raises:
+            BankError: it is not there, or is damaged.
+        """
+        with decoded(self._name):
+            (data,) = self._connection.execute("SELECT data FROM texts WHERE id = ?", (number,)).fetchone()
+            return decode_chunk(data)
+
+    def append_texts(self, rows: Sequence[bytes]) -> int:
+        """Put texts behind all others; returns the number of the first."""
+        (last,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
+        self._connection.executemany("INSERT INTO texts VALUES (?, ?)", enumerate(rows, last + 1))
+        return int(last) + 1
+
+    def delete_texts(self, first: int, count: int) -> int:
+        """Remove texts, that of number `first` and those that follow it; returns how many bytes they were."""
+        span = (first, first + count - 1)
+        with decoded(self._name):
+            (size,) = self._connection.execute(
+                "SELECT coalesce(sum(length(data)), 0) FROM texts WHERE id BETWEEN ? AND ?", span
+            ).fetchone()
+            self._connection.execute("DELETE FROM texts WHERE id BETWEEN ? AND ?", span)
+        return int(size)
 
     def digest_at(self, place: Place) -> bytes:
         """The content hash of a document."""
@@ -177,15 +246,16 @@ class BlockTable:
         """The origins in a block, its codes not read; none where there is no block of this number."""
         if block in self._held:
             return self._held[block].origins.between(0, len(self._held[block]))
-        try:
-            row = self.row(block)
-        except KeyError:
+        row = self._row_if_there(block)
+        if row is None:
             return Origins()
         with decoded(self._name):
             return read_origins(row, self._header)[1]
 
     def put(self, block: int, content: Block) -> None:
         """Write a block in the place of the one that has its number; one without documents goes."""
+        self._checked_rows.discard(block)
+        self._checked_codes.discard(block)
         if not len(content):
             self._connection.execute("DELETE FROM blocks WHERE id = ?", (block,))
             self._connection.execute("DELETE FROM codes WHERE id = ?", (block,))
@@ -193,7 +263,7 @@ class BlockTable:
             self._listed.pop(block, None)
             return
         packed = content.packed(self._header.shape)
-        self._connection.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (block, *content.row()))
+        self._connection.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (block, *content.row()))
         self._connection.execute("REPLACE INTO codes VALUES (?, ?, ?)", (block, checksum(packed), packed))
         self._hold(block, content)
 
@@ -257,6 +327,33 @@ class BlockTable:
             if digest in digests
         }
 
+    def _row_if_there(self, block: int) -> Row | None:
+        with decoded(self._name):
+            try:
+                return self.row(block)
+            except KeyError:
+                return None
+
+    def _check_rows(self) -> None:
+        """Compare the checksums of all blocks that were not read yet; their codes are not read."""
+        unchecked = [block for block in self.numbers() if block not in self._checked_rows]
+        for block in unchecked:
+            self._row_if_there(block)
+
+    def _check_row(self, block: int, row: Row) -> None:
+        if block not in self._checked_rows:
+            if row.checksum() != row.crc:
+                raise ValueError("the checksum of its documents does not match")
+            self._checked_rows.add(block)
+
+    def _check_codes(self, block: int, crc: object, data: Any) -> bytes:
+        if block not in self._checked_codes:
+            if type(data) is not bytes or checksum(data) != crc:
+                raise ValueError("the checksum of its codes does not match")
+            self._checked_codes.add(block)
+        packed: bytes = data
+        return packed
+
     def _hold(self, block: int, content: Block) -> Block:
         self._listed.pop(block, None)
         _keep(self._held, block, content)
@@ -274,15 +371,15 @@ class BlockTable:
     def _digests_in(self, block: int) -> list[bytes]:
         if block in self._held:
             return self._held[block].digests
-        try:
-            row = self.row(block)
-        except KeyError:
+        row = self._row_if_there(block)
+        if row is None:
             return []
         with decoded(self._name):
             return read_digests(row, self._header)
 
     def _holding_origins(self, keys: Sequence[int]) -> dict[int, set[int]]:
         if self._by_origin is None:
+            self._check_rows()
             rows = self._connection.execute("SELECT id, keys FROM blocks")
             with decoded(self._name):
                 self._by_origin = KeyIndex((block, read_keys(data)) for block, data in rows)
@@ -290,6 +387,7 @@ class BlockTable:
 
     def _holding_digests(self, keys: NDArray[np.uint32]) -> dict[int, set[int]]:
         if self._by_digest is None:
+            self._check_rows()
             width = self._header.digest_bytes
             rows = self._connection.execute("SELECT id, digests FROM blocks")
             with decoded(self._name):

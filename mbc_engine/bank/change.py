@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from mbc_engine.bank.format import Codes, check
 from mbc_engine.bank.origins import Origins
 from mbc_engine.bank.records import BankHeader, DocumentRecord, Origin
 
-Item = tuple[DocumentRecord, NDArray[np.integer[Any]]]
+# A document, its codes, and each chunk's text as `encode_chunk` gives it; None in a bank without texts.
+Item = tuple[DocumentRecord, NDArray[np.integer[Any]], Sequence[bytes] | None]
 
 
 class Change:
@@ -22,11 +24,12 @@ class Change:
 
     Attributes:
         counts: how often each code occurs, all changes so far included.
+        text_bytes: bytes of all texts, likewise.
     """
 
-    def __init__(self, blocks: BlockTable, header: BankHeader, counts: Counts) -> None:
+    def __init__(self, blocks: BlockTable, header: BankHeader, counts: Counts, text_bytes: int) -> None:
         self._blocks, self._header = blocks, header
-        self.counts = counts
+        self.counts, self.text_bytes = counts, text_bytes
 
     def add(self, items: Sequence[Item]) -> None:
         """Add documents as `MemoryBank.add` does.
@@ -34,14 +37,14 @@ class Change:
         Raises:
             ValueError: a document has no chunks, its codes do not fit the bank, or a text of it is not Unicode.
         """
-        digests = self._header.shortened(document.digest for document, _ in items)
-        lengths = [len(codes) for _, codes in items]
+        digests = self._header.shortened(document.digest for document, _, _ in items)
+        lengths = [len(codes) for _, codes, _ in items]
         if 0 in lengths:
             raise ValueError("a document has at least one chunk")
-        codes = check(np.concatenate([codes for _, codes in items]), self._header.shape)
+        codes = check(np.concatenate([codes for _, codes, _ in items]), self._header.shape)
         if self._header.keeps_origins:
             # A name that comes twice means the document that came last.
-            latest = {(document.source, document.part): place for place, (document, _) in enumerate(items)}
+            latest = {(document.source, document.part): place for place, (document, _, _) in enumerate(items)}
             self._drop_origins(self._otherwise_read({name: digests[place] for name, place in latest.items()}))
             places: Iterable[int] = latest.values()
         else:
@@ -68,6 +71,7 @@ class Change:
                     lengths=[lengths[place] for place in new],
                     sizes=[items[place][0].size if self._header.keeps_origins else None for place in new],
                     origins=self._origins_of(items, new, further),
+                    first_texts=self._append_texts([items[place][2] for place in new]),
                     codes=codes[np.repeat(is_new, lengths)],
                 )
             )
@@ -129,6 +133,15 @@ class Change:
         self._blocks.append(new)
         self._count(new.codes, +1)
 
+    def _append_texts(self, documents: Sequence[Sequence[bytes] | None]) -> list[int]:
+        """Store the texts of some documents; returns the number of the first of each."""
+        if not self._header.keeps_text:
+            return [0] * len(documents)
+        rows = [data for several in documents for data in several or ()]
+        self.text_bytes += sum(map(len, rows))
+        lengths = [len(several or ()) for several in documents]
+        return list(accumulate(lengths[:-1], initial=self._blocks.append_texts(rows)))
+
     def _add_origins(self, added: Mapping[Place, Sequence[Origin]]) -> None:
         """Let documents have further origins; one of the same name is replaced."""
         blocks: defaultdict[int, dict[int, Sequence[Origin]]] = defaultdict(dict)
@@ -160,6 +173,9 @@ class Change:
         is_gone = np.zeros(len(content), bool)
         is_gone[list(rows)] = True
         self._count(content.codes[np.repeat(is_gone, content.lengths)], -1)
+        if self._header.keeps_text:
+            for row in rows:
+                self.text_bytes -= self._blocks.delete_texts(content.first_texts[row], content.lengths[row])
         self._blocks.put(block, content.without(rows))
 
     def _count(self, codes: Codes, sign: int) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mbc_engine.bank.block import deflate, inflate
 from mbc_engine.bank.format import CodeShape
 
 Counts = NDArray[np.int64]
@@ -47,3 +48,19 @@ def unused(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDAr
     """How many codes of each book do not occur: [..., num_codes] -> [...]."""
     each: NDArray[np.int64] = (counts == 0).sum(-1)
     return each
+
+
+def write_counts(counts: Counts) -> bytes:
+    """Counts as a bank keeps them: little-endian int64, deflated, as most codes of a small bank never occur."""
+    return deflate(counts.astype("<i8").tobytes())
+
+
+def read_counts(data: bytes, shape: CodeShape) -> Counts:
+    """The inverse of `write_counts`.
+
+    Raises:
+        ValueError: the bytes are not such counts.
+    """
+    size = shape.levels * shape.positions * shape.num_codes
+    counts = np.frombuffer(inflate(data, 8 * size), "<i8").astype(np.int64)
+    return counts.reshape(shape.levels, shape.positions, shape.num_codes)

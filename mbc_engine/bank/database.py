@@ -134,7 +134,10 @@ def decoded(name: str) -> Iterator[None]:
 
 def damaged(name: str) -> BankError:
     """The error for a bank whose content makes no sense."""
-    return BankError(f"{name} is damaged.", hint="Make it anew from the documents with `mbc ingest`, in another file.")
+    return BankError(
+        f"{name} is damaged.",
+        hint="`mbc bank verify` lists the damage. Ingest the documents again into another bank.",
+    )
 
 
 def bytes_at(path: Path) -> int:

@@ -1,13 +1,13 @@
 """A bank as lines of JSON: for people, for other programs, and to compare banks.
 
 Two banks that hold the same documents give the same lines, whatever happened to either before. The first line says
-which model and codebook the codes belong to; then comes a line a document, ordered by content hash; the last line has
-the counts.
+which model the codes belong to; then comes a line a document, ordered by content hash; the last line has the counts.
 """
 
 import json
+import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,18 +16,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from mbc_engine.bank.codebook import Books, StoredCodebook
 from mbc_engine.bank.counts import count
 from mbc_engine.bank.database import NONSENSE, delete
 from mbc_engine.bank.format import Codes, CodeShape, check
-from mbc_engine.bank.merging import copy, require_origins
-from mbc_engine.bank.records import ModelSignature, Origin, StoredDocument
+from mbc_engine.bank.merging import copy, require_origins, require_text
+from mbc_engine.bank.records import ModelSignature, Origin, StoredDocument, StoredItem
 from mbc_engine.bank.store import MemoryBank
+from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
+from mbc_engine.documents import Chunk
 from mbc_engine.errors import DataError
 from mbc_engine.events import DocumentsCopied, Event
 
 _BEGINNING: Final = b'{"digest":"'
-FORMAT: Final = "mbc-bank-export-1"
+FORMAT: Final = "mbc-bank-export-2"
+_OLD_FORMAT: Final = "mbc-bank-export-1"
+# JSON has them for one character, which a text that is not Unicode may hold as two.
+_BETWEEN_SURROGATES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 # Lines are dealt out by how their digests begin, and each share is sorted by itself; beyond so much of it on the disk.
 _SHARES: Final = 64
 _SHARE_BYTES: Final = 1 << 20
@@ -38,17 +42,17 @@ def export(bank: MemoryBank) -> Iterator[bytes]:
     """The lines of a bank as it is at the first of them, each with its line end."""
     with bank.snapshot():
         header, totals = bank.header, bank.totals()
-        codebook = StoredCodebook.of(bank.books())
         yield _line(
             format=FORMAT,
             model=asdict(header.signature),
             codes=asdict(header.shape),
+            dim=header.dim,
             origins=header.keeps_origins,
-            codebook={"dim": header.dim, "width": codebook.width, "data": _text(codebook.data)},
+            texts=header.keeps_text,
         )
-        yield from _sorted(_document_line(document, codes) for document, codes in bank.items())
+        yield from _sorted(_document_line(*item) for item in bank.stored_items())
         yield _line(
-            documents=totals.documents, chunks=totals.chunks, counts=_text(bank.counts().astype("<i8").tobytes())
+            documents=totals.documents, chunks=totals.chunks, counts=_base64(bank.counts().astype("<i8").tobytes())
         )
 
 
@@ -57,19 +61,29 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
 
     Raises:
         DataError: the lines are not an export, or are damaged or cut off.
-        BankError: the bank cannot be written, or keeps origins that the export lacks.
+        BankError: the bank cannot be written, or keeps origins or text that the export lacks.
         ModelMismatch: the bank belongs to another model.
     """
     numbered = enumerate(lines, 1)
     _, first = next(numbered, (1, b""))
     with _understood(1):
-        head = _head(json.loads(first))
+        record = json.loads(first)
+        is_old = record["format"] == _OLD_FORMAT
+        head = None if is_old else _head(record)
+    if head is None:
+        raise DataError(
+            f"This export is of an older mbc ({_OLD_FORMAT}).",
+            hint="Bring the bank up to date with `mbc bank upgrade`, and export it again.",
+        )
     is_new = not path.exists()
-    bank = MemoryBank.open_or_create(path, head.signature, head.shape, head.books, keeps_origins=head.keeps_origins)
+    bank = MemoryBank.open_or_create(
+        path, head.signature, head.shape, head.dim, keeps_origins=head.keeps_origins, keeps_text=head.keeps_text
+    )
     try:
         with bank, bank.changing():
             require_origins(bank, head.keeps_origins, "The export")
-            yield from _import_documents(bank, numbered, head.keeps_origins)
+            require_text(bank, head.keeps_text, "The export")
+            yield from _import_documents(bank, numbered, head)
     except BaseException:
         if is_new and not _holds_something(path):
             delete(path)
@@ -82,10 +96,10 @@ def _holds_something(path: Path) -> bool:
         return bank.totals().documents > 0
 
 
-def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], with_origins: bool) -> Iterator[Event]:
+def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head: "_Head") -> Iterator[Event]:
     shape = bank.header.shape
     counts = np.zeros_like(bank.counts())
-    waiting: list[tuple[StoredDocument, Codes]] = []
+    waiting: list[StoredItem] = []
     for documents, (number, line) in enumerate(lines):
         with _understood(number):
             record = json.loads(line)
@@ -95,10 +109,10 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], with
                 copy(waiting, bank)
                 yield DocumentsCopied(documents, documents)
                 return
-            document = _document(record, bank.header.digest_bytes, with_origins)
+            document = _document(record, bank.header.digest_bytes, head.keeps_origins)
             values = np.frombuffer(b64decode(record["codes"], validate=True), "<u2")
             codes = check(values.reshape(document.chunks, shape.tokens, shape.levels), shape)
-            waiting.append((document, codes))
+            waiting.append((document, codes, _texts(record, document.chunks) if head.keeps_text else None))
         counts += count(codes, shape)
         if len(waiting) == _BATCH:
             copy(waiting, bank)
@@ -113,24 +127,24 @@ class _Head:
 
     signature: ModelSignature
     shape: CodeShape
-    books: Books
+    dim: int
     keeps_origins: bool
+    keeps_text: bool
 
 
 def _head(record: Any) -> _Head:
     """The first line; ValueError, TypeError or KeyError where it is none."""
     if record["format"] != FORMAT:
         raise ValueError("not an export")
-    model, codes, codebook = record["model"], record["codes"], record["codebook"]
+    model, codes, dim = record["model"], record["codes"], record["dim"]
     texts = model["name"], model["amortizer"], model["codebook"]
-    numbers = codes["tokens"], codes["levels"], codes["num_codes"], codebook["dim"]
-    answers = codes["per_position"], record["origins"]
-    if not (_are(str, texts) and _are(int, numbers) and _are(bool, answers) and codebook["dim"] > 0):
+    numbers = codes["tokens"], codes["levels"], codes["num_codes"], dim
+    answers = codes["per_position"], record["origins"], record["texts"]
+    if not (_are(str, texts) and _are(int, numbers) and _are(bool, answers) and 0 < dim < 1 << 63):
         raise TypeError("its values are not what they should be")
     "".join(texts).encode()
     shape = CodeShape(*numbers[:3], codes["per_position"])
-    stored = StoredCodebook(b64decode(codebook["data"], validate=True), codebook["width"])
-    return _Head(ModelSignature(*texts), shape, stored.books(shape, codebook["dim"]), record["origins"])
+    return _Head(ModelSignature(*texts), shape, dim, record["origins"], record["texts"])
 
 
 def _document(record: Any, digest_bytes: int, with_origins: bool) -> StoredDocument:
@@ -152,17 +166,31 @@ def _document(record: Any, digest_bytes: int, with_origins: bool) -> StoredDocum
     return StoredDocument(record["digest"], record["chunks"], record["size"], origins)
 
 
+def _texts(record: Any, chunks: int) -> list[bytes]:
+    """The texts of a document's line; ValueError, TypeError or KeyError where there are none."""
+    if len(record["texts"]) != chunks:
+        raise ValueError("there is not a text for each chunk")
+    rows = []
+    for start, *parts in record["texts"]:
+        if type(start) is not int or not parts or not _are(str, parts):
+            raise TypeError("a text is not a number and a string")
+        rows.append(encode_chunk(Chunk("".join(parts), start)))
+    return rows
+
+
 def _are(kind: type, values: Iterable[Any]) -> bool:
     return all(type(value) is kind for value in values)
 
 
-def _document_line(document: StoredDocument, codes: Codes) -> bytes:
+def _document_line(document: StoredDocument, codes: Codes, texts: Sequence[bytes] | None) -> bytes:
+    chunks = None if texts is None else map(decode_chunk, texts)
     return _line(
         digest=document.digest,
         size=document.size,
         origins=[origin._asdict() for origin in document.origins],
         chunks=document.chunks,
-        codes=_text(codes.astype("<u2").tobytes()),
+        codes=_base64(codes.astype("<u2").tobytes()),
+        **({} if chunks is None else {"texts": [[start, *_BETWEEN_SURROGATES.split(text)] for text, start in chunks]}),
     )
 
 
@@ -182,7 +210,7 @@ def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield from sorted(share)
 
 
-def _text(data: bytes) -> str:
+def _base64(data: bytes) -> str:
     return b64encode(data).decode()
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from mbc_engine.bank.format import Codes
-from mbc_engine.bank.records import Origin, Record, StoredDocument
+from mbc_engine.bank.records import Origin, Record, StoredDocument, StoredItem
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import DocumentsCopied, Event
@@ -19,7 +18,7 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
 
     Raises:
         ModelMismatch: the banks have different codebooks or amortizers.
-        BankError: the bank cannot be written, or keeps origins that the other lacks.
+        BankError: the bank cannot be written, or keeps origins or text that the other lacks.
     """
     own, others = bank.header.signature, other.header.signature
     if own != others:
@@ -29,10 +28,11 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
             hint="Only banks of one model go together; `mbc bank reencode` brings a bank to another model.",
         )
     require_origins(bank, other.header.keeps_origins, other.name)
+    require_text(bank, other.header.keeps_text, other.name)
     with other.snapshot(), bank.changing():
         done, total = 0, other.totals().documents
-        waiting: list[tuple[StoredDocument, Codes]] = []
-        for item in other.items():
+        waiting: list[StoredItem] = []
+        for item in other.stored_items():
             waiting.append(item)
             if len(waiting) == _BATCH:
                 copy(waiting, bank)
@@ -42,9 +42,9 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
     yield DocumentsCopied(total, total)
 
 
-def copy(items: Iterable[tuple[StoredDocument, Codes]], bank: MemoryBank) -> None:
+def copy(items: Iterable[StoredItem], bank: MemoryBank) -> None:
     """Add documents of another bank with all their origins."""
-    bank.add([(record, codes) for document, codes in items for record in _records(document)])
+    bank.add([(record, codes, texts) for document, codes, texts in items for record in _records(document)])
 
 
 def require_origins(bank: MemoryBank, are_given: bool, giver: str) -> None:
@@ -53,6 +53,15 @@ def require_origins(bank: MemoryBank, are_given: bool, giver: str) -> None:
         raise BankError(
             f"{giver} does not know where its documents came from, as {bank.name} does of its own.",
             hint="Put it into a bank made with --no-sources.",
+        )
+
+
+def require_text(bank: MemoryBank, is_given: bool, giver: str) -> None:
+    """Raises BankError if the bank keeps text and the giver has none."""
+    if bank.header.keeps_text and not is_given:
+        raise BankError(
+            f"{giver} does not keep the text of its documents, as {bank.name} does.",
+            hint="Put it into a bank that keeps no text, or ingest its documents again.",
         )
 
 

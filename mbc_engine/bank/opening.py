@@ -4,7 +4,6 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from mbc_engine.bank.codebook import StoredCodebook
 from mbc_engine.bank.database import (
     bytes_at,
     closed_on_error,
@@ -20,7 +19,7 @@ from mbc_engine.errors import BankError
 from mbc_engine.whole_file import PRIVATE_FILE, make_private_folder
 
 
-def make_file(path: Path, header: BankHeader, codebook: StoredCodebook) -> sqlite3.Connection:
+def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:
     """Make an empty bank in a file; its folder is made too.
 
     Raises:
@@ -45,16 +44,16 @@ def make_file(path: Path, header: BankHeader, codebook: StoredCodebook) -> sqlit
             connection.execute("PRAGMA auto_vacuum = FULL")
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise _exists(path)
-            write_schema(connection, header, codebook)
+            write_schema(connection, header)
         use_log(connection)
     return connection
 
 
-def make_in_memory(header: BankHeader, codebook: StoredCodebook) -> sqlite3.Connection:
+def make_in_memory(header: BankHeader) -> sqlite3.Connection:
     """Make an empty bank that goes when it is closed."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     with transaction(connection, "IMMEDIATE"):
-        write_schema(connection, header, codebook)
+        write_schema(connection, header)
     return connection
 
 

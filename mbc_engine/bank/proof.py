@@ -16,16 +16,19 @@ from mbc_engine.bank.store import MemoryBank
 from mbc_engine.errors import BankError
 
 if TYPE_CHECKING:
-    from mbc_engine.bank.format import Codes
-    from mbc_engine.bank.records import StoredDocument
+    from mbc_engine.bank.records import StoredItem
 
+# So many bytes of a row SQLite keeps together, at least; what is longer may go on in another page.
+_IN_ONE_PIECE: Final = 480
 _SEARCH: Final = """
 import json, mmap, sys
-files, digests = json.load(sys.stdin)
+files, documents = json.load(sys.stdin)
 found = set()
 for name in files:
     with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        found.update(digest for digest in digests if content.find(bytes.fromhex(digest)) >= 0)
+        for number, traces in enumerate(documents):
+            if any(content.find(bytes.fromhex(trace)) >= 0 for trace in traces):
+                found.add(number)
 print(len(found))
 """
 
@@ -38,7 +41,7 @@ class Proof:
         removed: documents that are gone; one that was read elsewhere too stays for that.
         never_seen: SHA-256 of the export of a bank made anew from all else.
         found: SHA-256 of the export of the bank itself.
-        traces: how many of the removed documents' content hashes still stand anywhere in the file.
+        traces: of how many of the removed documents the content hash or a stored text still stands in the file.
     """
 
     removed: int
@@ -58,24 +61,30 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     Raises:
         BankError: the bank cannot be written.
     """
-    kept: list[tuple[StoredDocument, Codes]] = []
-    gone: list[StoredDocument] = []
+    kept: list[StoredItem] = []
+    gone: list[list[bytes]] = []
+    others: set[bytes] = set()
     digests = {digest[: 2 * bank.header.digest_bytes] for digest in digests}
-    for document, codes in bank.items():
+    for document, codes, texts in bank.stored_items():
         origins = tuple(origin for origin in document.origins if origin[:2] not in names)
         if document.digest in digests or (document.origins and not origins):
-            gone.append(document)
+            gone.append([bytes.fromhex(document.digest), *(text[:_IN_ONE_PIECE] for text in texts or ())])
         else:
-            kept.append((replace(document, origins=origins), codes))
+            kept.append((replace(document, origins=origins), codes, texts))
+            others.update(text[:_IN_ONE_PIECE] for text in texts or ())
     header = bank.header
-    with MemoryBank.in_memory(header.signature, header.shape, bank.books(), keeps_origins=header.keeps_origins) as anew:
+    with MemoryBank.in_memory(
+        header.signature, header.shape, header.dim, keeps_origins=header.keeps_origins, keeps_text=header.keeps_text
+    ) as anew:
         copy(reversed(kept), anew)
         never_seen = _digest(anew)
     with bank.changing():
         bank.remove(names)
         bank.remove_documents(digests)
     bank.settle()
-    traces = _traces(bank.path, [bytes.fromhex(document.digest) for document in gone]) if bank.path else 0
+    # A text that another document has as well stays for that.
+    sought = [[trace for trace in traces if trace not in others] for traces in gone]
+    traces = _traces(bank.path, sought) if bank.path else 0
     return Proof(len(gone), never_seen, _digest(bank), traces)
 
 
@@ -86,9 +95,10 @@ def _digest(bank: MemoryBank) -> str:
     return digest.hexdigest()
 
 
-def _traces(path: Path, digests: Collection[bytes]) -> int:
+def _traces(path: Path, documents: Collection[Collection[bytes]]) -> int:
+    """Of how many documents something is found in the file."""
     files = [str(file) for file in (path, wal_of(path)) if bytes_at(file)]
-    sought = json.dumps([files, [digest.hex() for digest in digests]])
+    sought = json.dumps([files, [[trace.hex() for trace in traces] for traces in documents]])
     # Another process: see refuse_foreign for what closing the file would do to this one's.
     searched = subprocess.run(  # noqa: S603 - this Python, and a program that is written above
         [sys.executable, "-I", "-c", _SEARCH], input=sought, capture_output=True, text=True, check=False

@@ -11,6 +11,7 @@ from mbc_engine.bank.format import Codes
 from mbc_engine.bank.packed import Worths
 from mbc_engine.bank.records import BankSizes, BankTotals, ModelSignature, StoredChunk
 from mbc_engine.bank.selection import Selection
+from mbc_engine.documents import Chunk
 
 
 class ReadableBank(Protocol):
@@ -24,6 +25,11 @@ class ReadableBank(Protocol):
     @property
     def is_weighted(self) -> bool:
         """Whether some documents count more than others even where nothing is selected."""
+        ...
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether the exact text of every chunk is kept beside its codes."""
         ...
 
     def require(self, signature: ModelSignature) -> None:
@@ -60,6 +66,10 @@ class ReadableBank(Protocol):
 
     def codes_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> Codes:
         """The codes of some chunks, by their index in stored order."""
+        ...
+
+    def texts_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[Chunk]:
+        """The exact texts of some chunks, by their index in stored order."""
         ...
 
     def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:

@@ -1,10 +1,14 @@
 """What a bank tells about itself and its documents."""
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from mbc_engine.bank.format import CodeShape
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank.format import Codes, CodeShape
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,13 @@ class ModelSignature:
         return f"{self.amortizer[:8]}-{self.codebook[:8]}"
 
 
+def fingerprint(codebook: NDArray[np.floating[Any]]) -> str:
+    """16 hexadecimal digits of the SHA-256 of `books` and a codebook's values as float32."""
+    digest = hashlib.sha256(b"books")
+    digest.update(np.ascontiguousarray(codebook, "<f4").data)
+    return digest.hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class BankHeader:
     """What a bank says about itself.
@@ -30,6 +41,7 @@ class BankHeader:
         shape: the shape of the codes.
         dim: the width of a codebook vector (D in the paper).
         keeps_origins: whether documents are known by where they were read; otherwise by a short content hash alone.
+        keeps_text: whether the exact text of every chunk is kept beside its codes.
         created: when it was made, ISO 8601, UTC.
     """
 
@@ -37,6 +49,7 @@ class BankHeader:
     shape: CodeShape
     dim: int
     keeps_origins: bool
+    keeps_text: bool
     created: str
 
     @property
@@ -59,6 +72,12 @@ class BankHeader:
     def float_bytes(self, chunks: int) -> int:
         """What so many chunks would take as the float32 vectors [T, D] that their codes stand for."""
         return 4 * self.shape.tokens * self.dim * chunks
+
+    @property
+    def codebook_bytes(self) -> int:
+        """What the codebook takes as float32. It is in the model, not in the bank."""
+        shape = self.shape
+        return 4 * shape.levels * shape.positions * shape.num_codes * self.dim
 
     @property
     def block_chunks(self) -> int:
@@ -127,6 +146,10 @@ class StoredDocument:
     origins: tuple[Origin, ...]
 
 
+# A document, its codes, and its texts as they are stored, None where the bank keeps none.
+StoredItem = tuple[StoredDocument, Codes, list[bytes] | None]
+
+
 @dataclass(frozen=True)
 class StoredChunk:
     """The `ordinal`-th chunk (from 0) of a document in a bank of this name."""
@@ -147,11 +170,12 @@ class BankTotals:
 
 @dataclass(frozen=True)
 class BankSizes:
-    """Bytes: the packed codes; the codebook stored beside them; the file.
+    """Bytes: the packed codes; the compressed texts; the codebook, which is in the model; the file.
 
     The file includes the log of changes beside it (`-wal`) that are not merged into it yet.
     """
 
     codes: int
+    texts: int
     codebook: int
     file: int

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from mbc_engine.bank.block import checksum
-from mbc_engine.bank.codebook import StoredCodebook
+from mbc_engine.bank.counts import Counts, read_counts, write_counts
 from mbc_engine.bank.database import (
     bytes_at,
     closed_on_error,
@@ -25,23 +27,23 @@ from mbc_engine.bank.records import BankHeader, ModelSignature
 from mbc_engine.errors import BankError
 
 APPLICATION_ID: Final = int.from_bytes(b"mbc\0", "big")
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 
 _READ_HEADER: Final = """SELECT
-    model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, created, crc, length(counts)
+    model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, keeps_text, created, crc
     FROM bank"""
 TABLES: Final = {
     "bank": """CREATE TABLE bank (
         model TEXT NOT NULL, amortizer TEXT NOT NULL, codebook TEXT NOT NULL,
         tokens INTEGER NOT NULL, levels INTEGER NOT NULL, num_codes INTEGER NOT NULL, per_position INTEGER NOT NULL,
-        dim INTEGER NOT NULL, keeps_origins INTEGER NOT NULL, created TEXT NOT NULL, crc INTEGER NOT NULL,
-        counts BLOB NOT NULL)""",
-    "books": "CREATE TABLE books (width INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL)",
+        dim INTEGER NOT NULL, keeps_origins INTEGER NOT NULL, keeps_text INTEGER NOT NULL, created TEXT NOT NULL,
+        crc INTEGER NOT NULL, counts BLOB NOT NULL, text_bytes INTEGER NOT NULL, state_crc INTEGER NOT NULL)""",
     "blocks": """CREATE TABLE blocks (
         id INTEGER PRIMARY KEY, documents INTEGER NOT NULL, origins INTEGER NOT NULL, chunks INTEGER NOT NULL,
         crc INTEGER NOT NULL, keys BLOB NOT NULL, digests BLOB NOT NULL, lengths BLOB NOT NULL,
-        described BLOB NOT NULL)""",
+        described BLOB NOT NULL, texts BLOB NOT NULL)""",
     "codes": "CREATE TABLE codes (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, data BLOB NOT NULL)",
+    "texts": "CREATE TABLE texts (id INTEGER PRIMARY KEY, data BLOB NOT NULL)",
 }
 
 
@@ -75,14 +77,14 @@ def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def write_schema(connection: sqlite3.Connection, header: BankHeader, codebook: StoredCodebook) -> None:
+def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
     """Make the tables of an empty bank. The caller holds a transaction."""
     for statement in TABLES.values():
         connection.execute(statement)
     values, shape = _values(header), header.shape
-    counts = bytes(8 * shape.levels * shape.positions * shape.num_codes)
-    connection.execute("INSERT INTO bank VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, _crc(values), counts))
-    connection.execute("INSERT INTO books VALUES (?, ?, ?)", (codebook.width, checksum(codebook.data), codebook.data))
+    counts = write_counts(np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64))
+    row = (*values, _crc(values), counts, 0, state_checksum(counts, 0))
+    connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - marks alone
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
@@ -99,9 +101,9 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
             f"{name} was written by a newer mbc (bank format {version}; this one reads {FORMAT_VERSION}).",
             hint="Update mbc.",
         )
-    if version == 1:
+    if 0 < version < FORMAT_VERSION:
         raise BankError(
-            f"{name} was written by an older mbc (bank format 1).",
+            f"{name} was written by an older mbc (bank format {version}).",
             hint=f"Bring it up to date with `mbc bank upgrade --bank {name}`.",
         )
     if version != FORMAT_VERSION:
@@ -120,14 +122,35 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
     """
     row: Any = connection.execute(_READ_HEADER).fetchone()
     with decoded(name):
-        *values, crc, counts = row
+        *values, crc = row
         if crc != _crc(values):
             raise ValueError("the header's checksum does not fit")
-        model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, created = values
+        model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, keeps_text, created = (
+            values
+        )
         shape = CodeShape(tokens, levels, num_codes, bool(per_position))
-        if counts != 8 * shape.levels * shape.positions * shape.num_codes:
-            raise ValueError("the counts do not fit the codes")
-    return BankHeader(ModelSignature(model, amortizer, codebook), shape, dim, bool(keeps_origins), created)
+    return BankHeader(
+        ModelSignature(model, amortizer, codebook), shape, dim, bool(keeps_origins), bool(keeps_text), created
+    )
+
+
+def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, int]:
+    """How often each code occurs, and how many bytes all texts have.
+
+    Raises:
+        BankError: it makes no sense.
+    """
+    row: Any = connection.execute("SELECT counts, text_bytes, state_crc FROM bank").fetchone()
+    with decoded(name):
+        counts, text_bytes, crc = row
+        if crc != state_checksum(counts, text_bytes):
+            raise ValueError("the checksum of the counts does not match")
+        return read_counts(counts, header.shape), text_bytes
+
+
+def state_checksum(counts: bytes, text_bytes: int) -> int:
+    """CRC-32 of the counts as they are stored, and of the size of all texts."""
+    return checksum(counts, np.array(text_bytes, "<i8").tobytes())
 
 
 def now() -> str:
@@ -144,7 +167,7 @@ def _values(header: BankHeader) -> tuple[str | int, ...]:
     return (
         *(signature.name, signature.amortizer, signature.codebook),
         *(shape.tokens, shape.levels, shape.num_codes, int(shape.per_position)),
-        *(header.dim, int(header.keeps_origins), header.created),
+        *(header.dim, int(header.keeps_origins), int(header.keeps_text), header.created),
     )
 
 

@@ -1,4 +1,4 @@
-"""The memory bank: one SQLite file in WAL mode that holds every document's codes, where they came from, and counts.
+"""The memory bank: one SQLite file in WAL mode that holds every document's codes and texts, their origins, and counts.
 
 Every change is one transaction, so a process killed at any moment leaves the bank as it was before or after. Readers in
 other processes go on beside one writer.
@@ -14,15 +14,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.change import Change
-from mbc_engine.bank.codebook import StoredCodebook
+from mbc_engine.bank.change import Change, Item
+from mbc_engine.bank.counts import write_counts
 from mbc_engine.bank.database import bytes_at, closed_on_error, explained, patience, transaction
 from mbc_engine.bank.format import CodeShape
 from mbc_engine.bank.opening import make_file, make_in_memory, open_current
 from mbc_engine.bank.records import BankHeader, DocumentRecord, ModelSignature
-from mbc_engine.bank.schema import now
+from mbc_engine.bank.schema import now, state_checksum
 from mbc_engine.bank.stored import StoredBank
+from mbc_engine.bank.text_codec import encode_chunk
+from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError
+
+Codes = NDArray[np.integer[Any]]
+Texts = Sequence[Chunk] | Sequence[bytes]
 
 
 class MemoryBank(StoredBank):
@@ -46,10 +51,10 @@ class MemoryBank(StoredBank):
         path: Path,
         signature: ModelSignature,
         shape: CodeShape,
-        books: NDArray[np.floating[Any]],
+        dim: int,
         *,
         keeps_origins: bool = True,
-        half: bool = False,
+        keeps_text: bool = False,
     ) -> Self:
         """Make an empty bank; its folder is made too.
 
@@ -57,16 +62,16 @@ class MemoryBank(StoredBank):
             path: a file that does not exist yet, or an empty one.
             signature: the model that will write the bank.
             shape: the shape of its codes.
-            books: its codebook, [levels, positions, num_codes, dim]; kept in half precision where that is exact.
+            dim: the width of a codebook vector.
             keeps_origins: False for a bank that knows its documents by a short content hash only: a third of the size,
                 but a changed file is one more document.
-            half: keep the codebook in half precision even where that rounds it.
+            keeps_text: keep the exact text of every chunk too.
 
         Raises:
             BankError: something stands at `path` already, or nothing can be written there.
         """
-        header = BankHeader(signature, shape, books.shape[-1], keeps_origins, now())
-        return cls(make_file(path, header, StoredCodebook.of(books, half=half)), path)
+        header = BankHeader(signature, shape, dim, keeps_origins, keeps_text, now())
+        return cls(make_file(path, header), path)
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
@@ -84,18 +89,18 @@ class MemoryBank(StoredBank):
         path: Path,
         signature: ModelSignature,
         shape: CodeShape,
-        books: NDArray[np.floating[Any]],
+        dim: int,
         *,
         keeps_origins: bool = True,
-        half: bool = False,
+        keeps_text: bool = False,
     ) -> Self:
-        """Open the bank at `path` for this model, or make it as `create` does.
+        """Open the bank at `path` for this model, or make it as `create` does; one that exists keeps what it keeps.
 
         Raises:
             BankError: as `open` and `create`.
             ModelMismatch: the bank belongs to another model.
         """
-        create = partial(cls.create, path, signature, shape, books, keeps_origins=keeps_origins, half=half)
+        create = partial(cls.create, path, signature, shape, dim, keeps_origins=keeps_origins, keeps_text=keeps_text)
         if not bytes_at(path):
             try:
                 return create()
@@ -119,27 +124,31 @@ class MemoryBank(StoredBank):
         cls,
         signature: ModelSignature,
         shape: CodeShape,
-        books: NDArray[np.floating[Any]],
+        dim: int,
         *,
         keeps_origins: bool = True,
+        keeps_text: bool = False,
     ) -> Self:
         """An empty bank that goes when it is closed."""
-        header = BankHeader(signature, shape, books.shape[-1], keeps_origins, now())
-        return cls(make_in_memory(header, StoredCodebook.of(books)), None)
+        return cls(make_in_memory(BankHeader(signature, shape, dim, keeps_origins, keeps_text, now())), None)
 
-    def add(self, items: Sequence[tuple[DocumentRecord, NDArray[np.integer[Any]]]]) -> None:
+    def add(self, items: Sequence[tuple[DocumentRecord, Codes] | tuple[DocumentRecord, Codes, Texts | None]]) -> None:
         """Add documents with their codes [chunks, tokens, levels]; all or, on any error, none.
+
+        A bank that keeps text needs the chunks of each document as well, as many as it has codes: its texts, or what
+        `stored_items` gave of another bank. A bank that does not keep text takes no notice of them.
 
         What was read from the same source and part before is replaced. Of a content that the bank has already, only
         the origin is added.
 
         Raises:
             BankError: the bank cannot be written.
-            ValueError: a document has no chunks, its codes do not fit the bank, or a text of it is not Unicode.
+            ValueError: a document has no chunks, its codes or texts do not fit the bank, or its name is not Unicode.
         """
         if items:
+            encoded = [self._encoded(*item) for item in items]  # before other writers have to wait for it
             with self._change() as change:
-                change.add(items)
+                change.add(encoded)
 
     def adopt(self, documents: Sequence[DocumentRecord]) -> list[int]:
         """Let contents that the bank has be known as these documents, so that they need not be encoded again.
@@ -205,6 +214,13 @@ class MemoryBank(StoredBank):
         with self._change():
             yield
 
+    def _encoded(self, document: DocumentRecord, codes: Codes, texts: Texts | None = None) -> Item:
+        if not self.header.keeps_text:
+            return document, codes, None
+        if texts is None or len(texts) != len(codes):
+            raise ValueError("a bank that keeps text needs a text for each chunk")
+        return document, codes, [text if isinstance(text, bytes) else encode_chunk(text) for text in texts]
+
     @contextmanager
     def _change(self) -> Iterator[Change]:
         """The change under way, or a new one in a transaction of its own."""
@@ -217,10 +233,13 @@ class MemoryBank(StoredBank):
             try:
                 with transaction(self._connection, "IMMEDIATE"):
                     self._refresh()
-                    self._changing = Change(self._blocks, self.header, self.counts())
+                    self._changing = Change(self._blocks, self.header, *self._state())
                     yield self._changing
-                    counts = self._changing.counts.astype("<i8").tobytes()
-                    self._connection.execute("UPDATE bank SET counts = ?", (counts,))
+                    counts, text_bytes = write_counts(self._changing.counts), self._changing.text_bytes
+                    self._connection.execute(
+                        "UPDATE bank SET counts = ?, text_bytes = ?, state_crc = ?",
+                        (counts, text_bytes, state_checksum(counts, text_bytes)),
+                    )
             except BaseException:
                 self._blocks.forget()
                 raise

@@ -13,9 +13,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Listing
+from mbc_engine.bank.block import Block, Listing
 from mbc_engine.bank.blocks import BlockTable
-from mbc_engine.bank.codebook import Books, StoredCodebook
 from mbc_engine.bank.counts import Counts
 from mbc_engine.bank.database import (
     bytes_at,
@@ -39,9 +38,12 @@ from mbc_engine.bank.records import (
     Origin,
     StoredChunk,
     StoredDocument,
+    StoredItem,
 )
-from mbc_engine.bank.schema import read_header
+from mbc_engine.bank.schema import read_header, read_state
 from mbc_engine.bank.selection import Selection
+from mbc_engine.bank.text_codec import decode_chunk
+from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError, ModelMismatch
 
 
@@ -68,6 +70,11 @@ class StoredBank:
     def name(self) -> str:
         """The path, or what stands for it in messages."""
         return str(self.path) if self.path else "The bank in memory"
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether the exact text of every chunk is kept beside its codes."""
+        return self.header.keeps_text
 
     def is_file(self, path: Path) -> bool:
         """Whether this is the bank's file, or one that SQLite keeps beside it."""
@@ -108,16 +115,29 @@ class StoredBank:
         self, names: Collection[tuple[str, str]], digests: Collection[str] = ()
     ) -> list[tuple[StoredDocument, Codes]]:
         """The documents with these origins, given as source and part, or these digests, each once, with their codes."""
-        rows: defaultdict[int, set[int]] = defaultdict(set)
-        with self.snapshot():
-            by_digest = self._blocks.find_digests(set(self.header.shortened(digests)))
-            for place in (*self._blocks.find_origins(names).values(), *by_digest.values()):
-                rows[place.block].add(place.row)
-            return [item for block in sorted(rows) for item in self._blocks.get(block).items(sorted(rows[block]))]
+        return [(document, codes) for document, codes, _ in self._lookup(names, digests, with_texts=False)]
+
+    def stored_lookup(self, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> list[StoredItem]:
+        """As `lookup`, with the texts as `stored_items` has them."""
+        return self._lookup(names, digests, with_texts=self.header.keeps_text)
 
     def document(self, source: str, part: str = "") -> tuple[StoredDocument, Codes] | None:
         """What was read from a part of a source, with its codes."""
         return next(iter(self.lookup([(source, part)])), None)
+
+    def texts_of(self, digest: str) -> list[Chunk]:
+        """The chunks of a document, by its digest; none where there is no such document.
+
+        Raises:
+            BankError: the bank keeps no text, or it is damaged.
+        """
+        self._require_text()
+        with self.snapshot():
+            for place in self._blocks.find_digests(set(self.header.shortened([digest]))).values():
+                content = self._blocks.get(place.block)
+                first, count = content.first_texts[place.row], content.lengths[place.row]
+                return list(map(decode_chunk, self._blocks.text_rows(first, count)))
+        return []
 
     def documents_like(self, digest: str) -> list[tuple[StoredDocument, Codes]]:
         """The documents whose digest begins so, or begins what is given, with their codes."""
@@ -146,15 +166,14 @@ class StoredBank:
 
     def items(self) -> Iterator[tuple[StoredDocument, Codes]]:
         """All documents in stored order with their codes. The bank may be changed meanwhile."""
-        with self.snapshot():
-            blocks = self._blocks.numbers()
-        for block in blocks:
-            with self.snapshot():
-                content = self._blocks.find(block)
-            if content is None:
-                continue
-            documents = list(content.documents())
-            yield from zip(documents, np.split(content.codes, np.cumsum(content.lengths)[:-1]), strict=True)
+        return ((document, codes) for document, codes, _ in self._stored_items(with_texts=False))
+
+    def stored_items(self) -> Iterator[StoredItem]:
+        """As `items`, with the texts as they are stored, which another bank may `add`; None in a bank without text.
+
+        What `text_codec.decode_chunk` makes of each is a chunk; that it can has been checked.
+        """
+        return self._stored_items(with_texts=self.header.keeps_text)
 
     def totals(self) -> BankTotals:
         """How much the bank holds; takes no longer for a large bank than for a small one."""
@@ -171,17 +190,15 @@ class StoredBank:
             file = bytes_at(self.path) + bytes_at(wal_of(self.path))
         return BankSizes(
             codes=self._row("SELECT coalesce(sum(length(data)), 0) FROM codes")[0],
-            codebook=self._row("SELECT length(data) FROM books")[0],
+            texts=self._state()[1],
+            codebook=self.header.codebook_bytes,
             file=file,
         )
 
     def counts(self) -> Counts:
         """How often each code occurs, [levels, positions, num_codes]; one read, whatever the bank's size."""
-        shape = self.header.shape
         with self.snapshot():
-            row = self._row("SELECT counts FROM bank")
-        with decoded(self.name):
-            return np.frombuffer(row[0], "<i8").astype(np.int64).reshape(shape.levels, shape.positions, shape.num_codes)
+            return self._state()[0]
 
     def version(self) -> tuple[int, int]:
         """What is equal for as long as nobody has written to the bank, this process or another; takes microseconds.
@@ -197,18 +214,6 @@ class StoredBank:
             BankError: the path cannot be looked at.
         """
         return self.path is not None and identity(self.path) != self._identity
-
-    @property
-    def codebook_width(self) -> int:
-        """Bytes of a number of the stored codebook: 2 in half precision, else 4."""
-        return int(self._row("SELECT width FROM books")[0])
-
-    def books(self) -> Books:
-        """The codebook, [levels, positions, num_codes, dim] float32."""
-        with self.snapshot():
-            row = self._row("SELECT data, width FROM books")
-        with decoded(self.name):
-            return StoredCodebook(*row).books(self.header.shape, self.header.dim)
 
     def codes(self) -> Iterator[Codes]:
         """All codes, as `blocks` has them."""
@@ -269,6 +274,21 @@ class StoredBank:
                 result[places] = self._blocks.codes_at(block, within)
         return result
 
+    def texts_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[Chunk]:
+        """The exact texts of some chunks, by their index in stored order; otherwise as `codes_at`.
+
+        Raises:
+            BankError: the bank keeps no text, or it is damaged.
+            IndexError: there is no such chunk.
+        """
+        self._require_text()
+        result: dict[int, Chunk] = {}
+        with self.snapshot():
+            for block, places, within in self._located(chunks):
+                numbers = self._blocks.text_numbers_at(block, within)
+                result |= zip(places.tolist(), map(self._blocks.text, numbers), strict=True)
+        return [result[place] for place in range(len(result))]
+
     def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:
         """Where chunks came from, by their index in stored order; otherwise as `codes_at`."""
         result: dict[int, StoredChunk] = {}
@@ -316,6 +336,42 @@ class StoredBank:
         if read_header(self._connection, self.name) != self.header:
             raise BankError(f"{self.name} has become another bank.", hint="Open it again.")
         self._version = version
+
+    def _lookup(
+        self, names: Collection[tuple[str, str]], digests: Collection[str], *, with_texts: bool
+    ) -> list[StoredItem]:
+        rows: defaultdict[int, set[int]] = defaultdict(set)
+        with self.snapshot():
+            by_digest = self._blocks.find_digests(set(self.header.shortened(digests)))
+            for place in (*self._blocks.find_origins(names).values(), *by_digest.values()):
+                rows[place.block].add(place.row)
+            blocks = ((self._blocks.get(block), sorted(rows[block])) for block in sorted(rows))
+            return [item for content, own in blocks for item in self._items_of(content, own, with_texts)]
+
+    def _require_text(self) -> None:
+        if not self.header.keeps_text:
+            raise BankError(
+                f"{self.name} does not keep the text of its documents.",
+                hint="Ingest them into a new bank, with a model that keeps text.",
+            )
+
+    def _state(self) -> tuple[Counts, int]:
+        with explained(self.name):
+            return read_state(self._connection, self.header, self.name)
+
+    def _stored_items(self, *, with_texts: bool) -> Iterator[StoredItem]:
+        with self.snapshot():
+            blocks = self._blocks.numbers()
+        for block in blocks:
+            with self.snapshot():
+                content = self._blocks.find(block)
+                items = list(self._items_of(content, range(len(content)), with_texts)) if content else []
+            yield from items
+
+    def _items_of(self, content: Block, rows: Sequence[int], with_texts: bool) -> Iterator[StoredItem]:
+        for row, (document, codes) in zip(rows, content.items(rows), strict=True):
+            texts = self._blocks.text_rows(content.first_texts[row], document.chunks) if with_texts else None
+            yield document, codes, texts
 
     def _row(self, query: str) -> Any:
         with explained(self.name):

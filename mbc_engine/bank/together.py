@@ -20,6 +20,7 @@ from mbc_engine.bank.packed import Worths
 from mbc_engine.bank.records import BankHeader, BankSizes, BankTotals, ModelSignature, StoredChunk
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank
+from mbc_engine.documents import Chunk
 from mbc_engine.errors import ConfigError, ModelMismatch
 
 
@@ -77,6 +78,11 @@ class Banks:
         """Whether the documents of one bank count more than those of another."""
         return len(set(self._weights)) > 1
 
+    @property
+    def keeps_text(self) -> bool:
+        """Whether each bank keeps the exact text of its chunks."""
+        return all(bank.keeps_text for bank in self.banks)
+
     def require(self, signature: ModelSignature) -> None:
         """Make sure that this model wrote the banks.
 
@@ -92,9 +98,14 @@ class Banks:
         return BankTotals(*(sum(getattr(own, name) for own in each) for name in ("documents", "origins", "chunks")))
 
     def sizes(self) -> BankSizes:
-        """What the banks weigh, in bytes; each has the codebook beside its codes."""
+        """What the banks weigh, in bytes; the codebook is that of the model, once."""
         each = [bank.sizes() for bank in self.banks]
-        return BankSizes(*(sum(getattr(own, name) for own in each) for name in ("codes", "codebook", "file")))
+        return BankSizes(
+            codes=sum(own.codes for own in each),
+            texts=sum(own.texts for own in each),
+            codebook=each[0].codebook,
+            file=sum(own.file for own in each),
+        )
 
     def counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """How often each code counts, [levels, positions, num_codes]; one read of each bank, whatever its size."""
@@ -143,6 +154,19 @@ class Banks:
             for bank, places, within in self._located(chunks):
                 result[places] = bank.codes_at(within)
         return result
+
+    def texts_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[Chunk]:
+        """As `MemoryBank.texts_at`.
+
+        Raises:
+            BankError: a bank that has one of the chunks keeps no text, or is damaged.
+            IndexError: there is no such chunk.
+        """
+        result: dict[int, Chunk] = {}
+        with self.snapshot():
+            for bank, places, within in self._located(chunks):
+                result |= zip(places.tolist(), bank.texts_at(within), strict=True)
+        return [result[place] for place in range(len(result))]
 
     def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:
         """As `MemoryBank.chunks_at`; each chunk says which bank it is in.

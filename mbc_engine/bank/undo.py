@@ -3,9 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from mbc_engine.bank.format import Codes
-from mbc_engine.bank.merging import copy
-from mbc_engine.bank.records import ModelSignature, StoredDocument
+from mbc_engine.bank.merging import copy, require_text
+from mbc_engine.bank.records import ModelSignature, StoredItem
 from mbc_engine.bank.store import MemoryBank
 
 
@@ -15,11 +14,12 @@ class Taken:
 
     Attributes:
         signature: the model of the bank it was in.
-        items: the documents with their codes; origins are those removed, though the document may have others still.
+        items: the documents with their codes and texts as `MemoryBank.stored_items` has them; origins are those
+            removed, though the document may have others still.
     """
 
     signature: ModelSignature
-    items: tuple[tuple[StoredDocument, Codes], ...]
+    items: tuple[StoredItem, ...]
 
 
 def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> Taken:
@@ -31,9 +31,9 @@ def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collecti
     sought, whole = set(names), {digest[: 2 * bank.header.digest_bytes] for digest in digests}
     with bank.changing():
         items = []
-        for document, codes in bank.lookup(sought, digests):
+        for document, codes, texts in bank.stored_lookup(sought, digests):
             gone = tuple(own for own in document.origins if document.digest in whole or own[:2] in sought)
-            items.append((replace(document, origins=gone), codes.copy()))
+            items.append((replace(document, origins=gone), codes.copy(), texts))
         bank.remove(sought)
         bank.remove_documents(digests)
     return Taken(bank.header.signature, tuple(items))
@@ -45,26 +45,27 @@ def restore(bank: MemoryBank, taken: Taken) -> int:
     What has been read again since under the name it had stays as it is now.
 
     Raises:
-        BankError: the bank cannot be written.
+        BankError: the bank cannot be written, or has become one that keeps text, which was not taken.
         ModelMismatch: the bank belongs to another model by now.
     """
     with bank.changing():
         bank.require(taken.signature)
+        require_text(bank, all(texts is not None for _, _, texts in taken.items), "What was removed")
         if bank.header.keeps_origins:
             items = _not_read_again(bank, taken)
         else:
-            known = {document.digest for document, _ in bank.lookup((), [own.digest for own, _ in taken.items])}
-            items = [(document, codes) for document, codes in taken.items if document.digest not in known]
+            known = {document.digest for document, _ in bank.lookup((), [own.digest for own, *_ in taken.items])}
+            items = [item for item in taken.items if item[0].digest not in known]
         copy(items, bank)
-    return sum(max(1, len(document.origins)) for document, _ in items)
+    return sum(max(1, len(document.origins)) for document, *_ in items)
 
 
-def _not_read_again(bank: MemoryBank, taken: Taken) -> list[tuple[StoredDocument, Codes]]:
+def _not_read_again(bank: MemoryBank, taken: Taken) -> list[StoredItem]:
     """The documents with those origins under whose names the bank holds nothing."""
-    names = {own[:2] for document, _ in taken.items for own in document.origins}
+    names = {own[:2] for document, *_ in taken.items for own in document.origins}
     held = {own[:2] for document, _ in bank.lookup(names) for own in document.origins}
     left = [
-        (replace(document, origins=tuple(own for own in document.origins if own[:2] not in held)), codes)
-        for document, codes in taken.items
+        (replace(document, origins=tuple(own for own in document.origins if own[:2] not in held)), codes, texts)
+        for document, codes, texts in taken.items
     ]
-    return [(document, codes) for document, codes in left if document.origins]
+    return [item for item in left if item[0].origins]

@@ -1,58 +1,70 @@
 """Banks of earlier formats brought to the present one.
 
-Version 1 had a row a document and no codebook. Its content hashes were of the bare bytes, so that the next ingest takes
-every document for changed, once.
+Version 2 kept the codebook, no text, and counts without a checksum. Version 1 had a row a document; its content hashes
+were of the bare bytes, so that the next ingest takes every document for changed, once.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mbc_engine.bank.database import decoded, transaction
-from mbc_engine.bank.format import Codes, CodeShape, unpack
-from mbc_engine.bank.records import ModelSignature, Record
+from mbc_engine.bank.block import Row, checksum, read_block
+from mbc_engine.bank.database import damaged, decoded, delete, transaction
+from mbc_engine.bank.format import CodeShape, unpack
+from mbc_engine.bank.merging import copy
+from mbc_engine.bank.records import BankHeader, ModelSignature, Origin, StoredDocument, StoredItem
 from mbc_engine.bank.replace import replace_content
-from mbc_engine.bank.schema import opened
+from mbc_engine.bank.schema import FORMAT_VERSION, opened, require_format
 from mbc_engine.bank.store import MemoryBank
+from mbc_engine.bank.text_codec import encode_chunk
+from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError, ModelMismatch
 
+TextsOf = Callable[[StoredDocument], Sequence[Chunk] | None]
+_BATCH = 10_000
 
-def upgrade(path: Path, signature: ModelSignature, books: NDArray[np.floating[Any]]) -> bool:
+
+def upgrade(path: Path, signature: ModelSignature, texts_of: TextsOf | None = None) -> bool:
     """Bring a bank to the present format in its place; False if it has that already.
 
     Args:
         path: the bank.
         signature: its model.
-        books: the model's codebook, [levels, positions, num_codes, dim].
+        texts_of: gives the chunks of a document as they were when it was encoded, or None. The bank keeps text from
+            now on if there are as many as it has codes, for every document; otherwise it keeps none.
 
     Raises:
         BankError: there is no bank, it is damaged, or it cannot be written. The old one stays as it was.
         ModelMismatch: another model wrote it.
     """
-    if _version(path) != 1:
+    version = _version(path)
+    if version == FORMAT_VERSION:
         return False
     with _folder_beside(path) as folder, opened(path, read_only=True) as connection:
+        if version not in (1, 2):
+            require_format(connection, str(path))  # which says what is wrong
         new = folder / "new.mbc"
-        with transaction(connection, "DEFERRED"), decoded(str(path)):
-            stored, shape = _header(connection)
-            if stored != signature:
+        with transaction(connection, "DEFERRED"):
+            with decoded(str(path)):
+                header = _header(connection, version)
+            if header.signature != signature:
+                stored = header.signature
                 raise ModelMismatch(
                     f"{path} was written by model {stored.name} ({stored.fingerprint}), "
                     f"not {signature.name} ({signature.fingerprint}).",
                     hint="Name its model with --model.",
                 )
-            with MemoryBank.create(new, stored, shape, books) as bank, bank.changing():
-                for batch in _documents(connection, shape):
-                    bank.add(batch)
+            old = _Old(connection, version, header, str(path))
+            if texts_of is None or not _rebuild(old, new, texts_of):
+                delete(new)
+                _rebuild(old, new, None)
 
         def require_old() -> None:
-            if _version(path) != 1:
+            if _version(path) != version:
                 raise BankError(f"{path} was brought up to date by another process meanwhile.", hint="Go on with it.")
 
         replace_content(path, new, check=require_old)
@@ -75,20 +87,75 @@ def _folder_beside(path: Path) -> Iterator[Path]:
         yield Path(name)
 
 
-def _header(connection: sqlite3.Connection) -> tuple[ModelSignature, CodeShape]:
+def _header(connection: sqlite3.Connection, version: int) -> BankHeader:
     row = connection.execute(
-        "SELECT model, amortizer, codebook, tokens, levels, num_codes, per_position FROM bank"
+        f"""SELECT model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, created,
+        {"keeps_origins" if version > 1 else 1} FROM bank"""  # noqa: S608 - ours
     ).fetchone()
-    model, amortizer, codebook, tokens, levels, num_codes, per_position = row
-    return ModelSignature(model, amortizer, codebook), CodeShape(tokens, levels, num_codes, bool(per_position))
+    model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, created, keeps_origins = row
+    shape = CodeShape(tokens, levels, num_codes, bool(per_position))
+    return BankHeader(ModelSignature(model, amortizer, codebook), shape, dim, bool(keeps_origins), False, created)
 
 
-def _documents(connection: sqlite3.Connection, shape: CodeShape) -> Iterator[list[tuple[Record, Codes]]]:
-    rows = connection.execute(
+@dataclass(frozen=True)
+class _Old:
+    """A bank of an earlier version, and the name it has in messages."""
+
+    connection: sqlite3.Connection
+    version: int
+    header: BankHeader
+    name: str
+
+
+def _rebuild(old: _Old, path: Path, texts_of: TextsOf | None) -> bool:
+    """Make the bank anew at `path`; False, and no more than a part of it, where a document's text is not to be had."""
+    header, keeps_text = old.header, texts_of is not None
+    bank = MemoryBank.create(
+        path, header.signature, header.shape, header.dim, keeps_origins=header.keeps_origins, keeps_text=keeps_text
+    )
+    with bank:
+        items = _documents_of_version_1(old) if old.version == 1 else _documents(old)
+        with bank.changing():
+            while True:
+                with decoded(old.name):
+                    batch = list(islice(items, _BATCH))
+                if not batch:
+                    break
+                if texts_of is not None:
+                    chunks = [texts_of(document) for document, _, _ in batch]
+                    if any(
+                        own is None or len(own) != len(codes) for own, (_, codes, _) in zip(chunks, batch, strict=True)
+                    ):
+                        return False
+                    batch = [
+                        (*item[:2], list(map(encode_chunk, own or ()))) for item, own in zip(batch, chunks, strict=True)
+                    ]
+                with decoded(old.name):
+                    copy(batch, bank)
+        (counts,) = old.connection.execute("SELECT counts FROM bank").fetchone()
+        # Version 1 counted a content once for each place it was read from.
+        if old.version > 1 and counts != bank.counts().astype("<i8").tobytes():
+            raise damaged(old.name)
+    return True
+
+
+def _documents(old: _Old) -> Iterator[StoredItem]:
+    rows = old.connection.execute(
+        """SELECT documents, origins, chunks, blocks.crc, keys, digests, lengths, described, codes.crc, data
+        FROM blocks JOIN codes USING (id) ORDER BY blocks.id"""
+    )
+    for *columns, crc, data in rows:
+        row = Row(*columns, b"")
+        if row.checksum() != row.crc or checksum(data) != crc:
+            raise ValueError("a block's checksum does not match")
+        block = read_block(row, data, old.header)
+        yield from ((document, codes, None) for document, codes in block.items(range(len(block))))
+
+
+def _documents_of_version_1(old: _Old) -> Iterator[StoredItem]:
+    rows = old.connection.execute(
         "SELECT source, digest, size, date, chunks, codes FROM documents WHERE chunks > 0 ORDER BY id"
     )
-    while several := rows.fetchmany(10_000):
-        yield [
-            (Record(source, "", digest, size, date), unpack(codes, shape, chunks))
-            for source, digest, size, date, chunks, codes in several
-        ]
+    for source, digest, size, date, chunks, codes in rows:
+        document = StoredDocument(digest, chunks, size, (Origin(source, "", date),))
+        yield document, unpack(codes, old.header.shape, chunks), None

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mbc_engine.bank.block import Block, checksum, keys_of, read_block, read_keys
+from mbc_engine.bank.block import Block, keys_of, read_block, read_keys
 from mbc_engine.bank.blocks import BlockTable
-from mbc_engine.bank.codebook import StoredCodebook
 from mbc_engine.bank.counts import count
 from mbc_engine.bank.database import NONSENSE, transaction
 from mbc_engine.bank.records import BankHeader
-from mbc_engine.bank.schema import opened, read_header, require_format
+from mbc_engine.bank.schema import opened, read_header, read_state, require_format
+from mbc_engine.bank.text_codec import decode_chunk
+from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, BlocksVerified, DamageFound, Event
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _MOST_OF_STRUCTURE: Final = 20
 
 
 def verify(path: Path) -> Iterator[Event]:
-    """Check the file's structure, all checksums, and that blocks, counts and codebook fit together.
+    """Check the file's structure, all checksums, and that blocks, texts and counts fit together.
 
     Yields what is damaged, how far it is, and last `BankVerified`.
 
@@ -45,6 +46,7 @@ class _Check:
         self._counts = np.zeros((header.shape.levels, header.shape.positions, header.shape.num_codes), np.int64)
         self._digests: list[NDArray[np.uint64]] = []
         self._origins: list[NDArray[np.int64]] = []
+        self._texts: list[NDArray[np.int64]] = []
 
     def events(self) -> Iterator[Event]:
         """Every finding, and how far the checks are."""
@@ -76,12 +78,8 @@ class _Check:
             for (line,) in self._connection.execute(f"PRAGMA integrity_check({_MOST_OF_STRUCTURE})").fetchall():
                 if line != "ok":
                     yield DamageFound("file", line)
-            width, crc, data = self._connection.execute("SELECT width, crc, data FROM books").fetchone()
-            if checksum(data) != crc:
-                raise ValueError("the checksum does not fit")
-            StoredCodebook(data, width).books(self._header.shape, self._header.dim)
-        except (*NONSENSE, sqlite3.Error) as error:
-            yield DamageFound("codebook", str(error))
+        except sqlite3.Error as error:
+            yield DamageFound("file", str(error))
 
     def _block(self, block: int) -> Block:
         """Read a block and add it to what is counted.
@@ -89,15 +87,15 @@ class _Check:
         Raises:
             ValueError, sqlite3.Error, and what nonsense raises: it is damaged.
         """
-        row, packed = self._blocks.row(block), self._blocks.packed(block)
-        if row.checksum() != row.crc:
-            raise ValueError("the checksum of its documents does not fit")
-        if checksum(packed) != self._blocks.crc_of_codes(block):
-            raise ValueError("the checksum of its codes does not fit")
-        content = read_block(row, packed, self._header)
+        row = self._blocks.row(block)
+        content = read_block(row, self._blocks.packed(block), self._header)
         self._counts += count(content.codes, self._header.shape)
         if not np.array_equal(read_keys(row.keys), np.unique(keys_of(content.origins))):
-            raise ValueError("its index does not fit its origins")
+            raise ValueError("its index does not match its origins")
+        if self._header.keeps_text:
+            lengths = np.array(content.lengths, np.int64)
+            starts = np.array(content.first_texts, np.int64) - (np.cumsum(lengths) - lengths)
+            self._texts.append(np.repeat(starts, lengths) + np.arange(len(content.codes)))
         self._digests.append(np.array([int.from_bytes(digest[:8], "big") for digest in content.digests], np.uint64))
         self._origins.append(
             np.array(list(map(hash, zip(content.origins.sources, content.origins.parts, strict=True))), np.int64)
@@ -107,9 +105,8 @@ class _Check:
     def _whole(self) -> Iterator[DamageFound]:
         """What can be said when all blocks were seen. Contents and origins are compared by 64 bits of them."""
         try:
-            (stored,) = self._connection.execute("SELECT counts FROM bank").fetchone()
-            if stored != self._counts.astype("<i8").tobytes():
-                yield DamageFound("counts", "they are not those of the codes")
+            yield from self._state()
+            yield from self._all_texts()
             (strays,) = self._connection.execute(
                 "SELECT count(*) FROM codes WHERE id NOT IN (SELECT id FROM blocks)"
             ).fetchone()
@@ -121,3 +118,34 @@ class _Check:
             together = np.concatenate([np.empty(0, np.int64), *(some.view(np.int64) for some in values)])
             if twice := len(together) - len(np.unique(together)):
                 yield DamageFound(what, f"{twice} are stored more than once")
+
+    def _state(self) -> Iterator[DamageFound]:
+        try:
+            counts, text_bytes = read_state(self._connection, self._header, self._name)
+        except BankError:
+            yield DamageFound("counts", "their checksum does not match")
+            return
+        if not np.array_equal(counts, self._counts):
+            yield DamageFound("counts", "they are not those of the codes")
+        (found,) = self._connection.execute("SELECT coalesce(sum(length(data)), 0) FROM texts").fetchone()
+        if found != text_bytes:
+            yield DamageFound("texts", f"they are {found} bytes, not {text_bytes}")
+
+    def _all_texts(self) -> Iterator[DamageFound]:
+        """Every text is decoded, and belongs to one chunk."""
+        stored = []
+        for number, data in self._connection.execute("SELECT id, data FROM texts"):
+            stored.append(number)
+            try:
+                decode_chunk(data)
+            except NONSENSE as error:
+                yield DamageFound(f"text {number}", str(error))
+        owned = np.concatenate([np.empty(0, np.int64), *self._texts])
+        wanted = np.unique(owned)
+        for problem, several in (
+            ("belong to several chunks", len(owned) - len(wanted)),
+            ("are missing", len(np.setdiff1d(wanted, stored))),
+            ("belong to no chunk", len(np.setdiff1d(np.array(stored, np.int64), wanted))),
+        ):
+            if several:
+                yield DamageFound("texts", f"{several} {problem}")

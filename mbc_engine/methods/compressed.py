@@ -43,21 +43,22 @@ class Compressed(Remembering):
     def footprint(self) -> Footprint:
         """The bank file of these documents, and what the paper counts.
 
-        The file is made by the store that `mbc ingest --no-sources` writes to, and measured: codes, counts, codebook,
-        and a short hash of each document, which is what keeps it from being stored twice. Names of files are left out;
+        The file is made by the store that `mbc ingest --no-sources` writes to, and measured: codes, counts, and a short
+        hash of each document, which is what keeps it from being stored twice; the codebook is in the model. Names of files are left out;
         they belong to where a document was read, and a stream has none.
         """
-        books = self._codebook.books.detach().float().cpu().numpy()
+        books = self._codebook.books
         row = self._codebook.tokens * self._codebook.levels * _INDEX_BYTES
         with tempfile.TemporaryDirectory() as folder:
             # Fingerprints of every model are as long; those of a large one take longer to compute than all the rest.
             signature = ModelSignature(self._model.name, "0" * 16, "0" * 16)
             shape = shape_of(self._codebook)
-            with MemoryBank.create(Path(folder, "bank.mbc"), signature, shape, books, keeps_origins=False) as bank:
+            path, dim = Path(folder, "bank.mbc"), books.shape[-1]
+            with MemoryBank.create(path, signature, shape, dim, keeps_origins=False) as bank:
                 bank.add(self._records())
                 bank.settle()
                 file = bank.sizes().file
-        return Footprint(file, PaperCount(books.size * _FLOAT_BYTES, row))
+        return Footprint(file, PaperCount(books.numel() * _FLOAT_BYTES, row))
 
     def _records(self) -> list[tuple[Record, Codes]]:
         """The documents as the bank takes them."""

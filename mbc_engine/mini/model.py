@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from mbc_engine.bank import CodeShape, ReadableBank, fingerprint
+from mbc_engine.bank import CodeShape, fingerprint
 from mbc_engine.config import RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.mini.address import SEEN_CHUNKS, Address
@@ -224,9 +224,9 @@ class RetrieverReader(nn.Module):
     @torch.no_grad()
     def _pooled(self, texts: Sequence[str], window: int) -> Tensor:
         """Unit sentence vectors of one padded batch, [B, E]; a text longer than the window is cut."""
-        batch = self.tokenizer(
-            list(texts), padding=True, truncation=True, max_length=window, return_tensors="pt"
-        ).to(self.device)
+        batch = self.tokenizer(list(texts), padding=True, truncation=True, max_length=window, return_tensors="pt").to(
+            self.device
+        )
         states = self.encoder(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
         return mean_pooled(states, batch["attention_mask"])
 
@@ -244,7 +244,9 @@ def _answered(question: str, spans: tuple[Span | None, ...], hits: Sequence[Hit]
     return Answered(replace(span, passage=judged.passage), judged.probability, spans)
 
 
-def build(settings: RetrieverReaderSettings, open_reader: Callable[[], SpanReader], device: str = "cpu") -> RetrieverReader:
+def build(
+    settings: RetrieverReaderSettings, open_reader: Callable[[], SpanReader], device: str = "cpu"
+) -> RetrieverReader:
     """A model whose addresses and word frequencies are not set yet, around its pretrained encoder.
 
     Raises:

@@ -8,7 +8,7 @@ compares across passages.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import torch
@@ -19,6 +19,8 @@ from mbc_engine.model.low_rank import add_low_rank
 from mbc_engine.model.padded_batches import padded_batches
 
 _PAIR_RANK: Final = 64
+# Of each passage, so many of the likeliest spans say how sure the best one is.
+_RIVALS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class Span:
         text: exactly the passage's characters from `start` to `end`.
         passage: which of the given passages.
         start, end: characters.
-        margin: the score of the span minus that of "no answer"; of one that was chosen, with its prior's part.
+        margin: the score of the span minus that of "no answer".
+        log_probability: under the softmax over all spans of what was read at once, and "no answer".
+        rivals: the texts of the likeliest spans there, this one among them, each with its log probability.
     """
 
     text: str
@@ -37,6 +41,8 @@ class Span:
     start: int
     end: int
     margin: float
+    log_probability: float = field(default=0.0, compare=False)
+    rivals: tuple[tuple[str, float], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -128,8 +134,6 @@ class SpanReader(nn.Module):
         *,
         window: int,
         longest: int,
-        prior_weight: float,
-        threshold: float,
         encoder_name: str | None = None,
     ) -> None:
         """Put a head on an encoder.
@@ -140,8 +144,6 @@ class SpanReader(nn.Module):
             window: most tokens read at once, those of the question and special ones included; what is longer is read
                 in windows that overlap by half.
             longest: most tokens of an answer.
-            prior_weight: what a passage's prior counts beside the scores of its spans.
-            threshold: least margin of an answer.
             encoder_name: what `load_encoder` finds the encoder by; None for where it was loaded from.
         """
         super().__init__()
@@ -149,7 +151,6 @@ class SpanReader(nn.Module):
         self.tokenizer = tokenizer
         self.encoder_name = encoder_name or str(encoder.name_or_path)
         self.window, self.longest = window, longest
-        self.prior_weight, self.threshold = prior_weight, threshold
         self.head = SpanHead(encoder.config.hidden_size, longest)
 
     def forward(self, batch: PairBatch) -> SpanScores:
@@ -157,29 +158,6 @@ class SpanReader(nn.Module):
         output = self.encoder(input_ids=batch.ids, attention_mask=batch.mask, token_type_ids=batch.types)
         scores: SpanScores = self.head(output.last_hidden_state.float(), batch.inside)
         return scores
-
-    def find(
-        self,
-        questions: Sequence[str],
-        passages: Sequence[Sequence[str]],
-        *,
-        priors: Sequence[Sequence[float]] | None = None,
-        batch_size: int = 16,
-    ) -> list[Span | None]:
-        """The best span of each question's passages, or None where nothing reaches the threshold.
-
-        Args:
-            questions: Q texts.
-            passages: those of each question; the answer to one without any is None.
-            priors: log probability of each passage to be the right one; None for equal ones.
-            batch_size: most windows in one forward pass.
-        """
-        spans = self.spans(questions, passages, batch_size=batch_size)
-        if priors is None:
-            priors = [[0.0] * len(own) for own in passages]
-        return [
-            best_span(own, prior, self.prior_weight, self.threshold) for own, prior in zip(spans, priors, strict=True)
-        ]
 
     @torch.inference_mode()
     def spans(
@@ -193,12 +171,10 @@ class SpanReader(nn.Module):
         for places in padded_batches(lengths, size=batch_size, longest=math.inf):
             chosen = [jobs[place] for place in places]
             batch = self.pair([asked[job.question] for job in chosen], [job.window for job in chosen])
-            for job, span in zip(chosen, self._best_spans(batch, chosen), strict=True):
-                start, end, margin = span
+            for job, found in zip(chosen, self._best_spans(batch, chosen, passages), strict=True):
                 known = best[job.question][job.passage]
-                if known is None or margin > known.margin:
-                    text = passages[job.question][job.passage][start:end]
-                    best[job.question][job.passage] = Span(text, job.passage, start, end, margin)
+                if known is None or found.margin > known.margin:
+                    best[job.question][job.passage] = found
         return best
 
     def compute_in(self, dtype: torch.dtype) -> "SpanReader":
@@ -246,34 +222,26 @@ class SpanReader(nn.Module):
                 for window in self.windows(text, len(ids)):
                     yield _Job(question, passage, window)
 
-    def _best_spans(self, batch: PairBatch, jobs: Sequence[_Job]) -> Iterator[tuple[int, int, float]]:
-        """Characters and margin of the best span of each row."""
+    def _best_spans(self, batch: PairBatch, jobs: Sequence[_Job], passages: Sequence[Sequence[str]]) -> Iterator[Span]:
+        """The best span of each row, and its rivals."""
         scores = self(batch)
-        values, places = scores.spans.flatten(1).max(1)
-        length = batch.ids.shape[1]
-        margins = (values - scores.none).tolist()
-        for job, start, place, margin in zip(jobs, batch.starts, places.tolist(), margins, strict=True):
-            first, last = divmod(place, length)
-            yield job.window.offsets[first - start][0], job.window.offsets[last - start][1], margin
+        flat, length = scores.spans.flatten(1), batch.ids.shape[1]
+        total = torch.logaddexp(flat.logsumexp(1), scores.none).unsqueeze(1)
+        best = flat.argmax(1, keepdim=True)  # the first of equal ones
+        values, places = flat.topk(min(_RIVALS, flat.shape[1]), dim=1)
+        margins = (flat.gather(1, best).squeeze(1) - scores.none).tolist()
+        logs, log_best = (values - total).tolist(), (flat.gather(1, best) - total).squeeze(1).tolist()
+        for row, (job, start) in enumerate(zip(jobs, batch.starts, strict=True)):
+            text, offsets = passages[job.question][job.passage], job.window.offsets
 
+            def edges(place: int) -> tuple[int, int]:
+                first, last = divmod(place, length)
+                return offsets[first - start][0], offsets[last - start][1]  # noqa: B023
 
-def best_span(
-    spans: Sequence[Span | None], priors: Sequence[float], prior_weight: float, threshold: float
-) -> Span | None:
-    """The span that answers a question, its prior counted in; None where none reaches the threshold.
-
-    Args:
-        spans: the best of each passage, None where there is none.
-        priors: log probability of each passage to be the right one.
-        prior_weight, threshold: the reader's.
-    """
-    weighed = [
-        replace(span, passage=passage, margin=span.margin + prior_weight * prior)
-        for passage, (span, prior) in enumerate(zip(spans, priors, strict=True))
-        if span is not None
-    ]
-    best = max(weighed, key=lambda span: span.margin, default=None)
-    return best if best is not None and best.margin >= threshold else None
+            likely = zip(places[row].tolist(), logs[row], strict=True)
+            rivals = tuple((text[slice(*edges(place))], log) for place, log in likely if math.isfinite(log))
+            own = edges(int(best[row]))
+            yield Span(text[slice(*own)], job.passage, *own, margins[row], log_best[row], rivals)
 
 
 def adapt(encoder: PreTrainedModel, rank: int) -> None:

@@ -11,9 +11,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from mbc_engine.errors import ModelError
+from mbc_engine.mini.span_reader import SpanReader, adapt, trained_parameters
 from mbc_engine.model.encoders import load_encoder
 from mbc_engine.model.low_rank import LowRankLinear
-from mbc_engine.mini.span_reader import SpanReader, adapt, trained_parameters
 from mbc_engine.model.tensor_file import shapes_of, write_tensors
 from mbc_engine.model_folder import READER_CONFIG, READER_WEIGHTS
 
@@ -36,8 +36,6 @@ def save_span_reader(reader: SpanReader, folder: Path, dtype: torch.dtype = torc
         "rank": _rank(reader),
         "window": reader.window,
         "longest": reader.longest,
-        "prior_weight": reader.prior_weight,
-        "threshold": reader.threshold,
     }
     tensors = {name: value.detach().to(dtype).cpu().contiguous() for name, value in trained_parameters(reader).items()}
     write_tensors(folder / WEIGHTS, tensors, {"format": "span-reader-1"})
@@ -65,8 +63,6 @@ def load_span_reader(
         encoder.tokenizer,
         window=settings.window,
         longest=settings.longest,
-        prior_weight=settings.prior_weight,
-        threshold=settings.threshold,
         encoder_name=settings.encoder,
     )
     load_into(reader, folder)
@@ -105,8 +101,6 @@ class _Settings:
     rank: int
     window: int
     longest: int
-    prior_weight: float
-    threshold: float
 
 
 def _read_settings(path: Path) -> _Settings:
@@ -118,8 +112,6 @@ def _read_settings(path: Path) -> _Settings:
             rank=int(found["rank"]),
             window=int(found["window"]),
             longest=int(found["longest"]),
-            prior_weight=float(found["prior_weight"]),
-            threshold=float(found["threshold"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"The settings of the reader in {path.parent} cannot be read: {error}", hint=_AGAIN) from error

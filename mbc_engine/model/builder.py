@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from mbc_engine.config import CodebookSettings, EncoderSettings, ModelSettings
-from mbc_engine.errors import ModelError
 from mbc_engine.model.aggregator import Aggregator
 from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, T5Amortizer
 from mbc_engine.model.base import BaseLM, load_base

@@ -20,7 +20,6 @@ from mbc_engine.model.router import Router
 from mbc_engine.model.vector_memory import VectorMemory
 
 
-
 class CodedMemory(ABC):
     """Codes and the codebook they index; subclasses say where the codes are.
 

@@ -5,11 +5,8 @@ book; `levels` > 1 quantises residually: each level codes what the levels before
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 

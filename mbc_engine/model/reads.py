@@ -6,10 +6,9 @@ The names, which may be needed without torch, are in `read_modes.py`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
 from mbc_engine.bank import BankSizes, BankTotals, ReadableBank, Selection
 from mbc_engine.errors import ConfigError, NothingToRead
+from mbc_engine.load import Model
 from mbc_engine.mini.confidence import label_of
 from mbc_engine.mini.model import Answered, RetrieverReader
 from mbc_engine.mini.retrieval import Hit, Scope, by_document
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Confidence", "Recall", "Reply", "Source", "Timings"]
 
+_Searched = TypeVar("_Searched", Scope, BankMemory)
 Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
 
 
@@ -139,7 +141,7 @@ class Recall:
         ModelMismatch: another model wrote the bank.
     """
 
-    def __init__(self, model: MBC | RetrieverReader, bank: ReadableBank) -> None:
+    def __init__(self, model: Model, bank: ReadableBank) -> None:
         bank.require(signature(model))
         self._model, self._bank = model, bank
         self._answerer: _Answerer = (
@@ -179,9 +181,7 @@ class Recall:
             ConfigError: the model cannot tell what `min_confidence` asks for, or reads in no other way.
             MBCError: the read does not fit the model, or its reader cannot be loaded.
         """
-        options = AskOptions(
-            read_mode, selection, sources, min_confidence, with_codes, max_new_tokens, beams, on_token
-        )
+        options = AskOptions(read_mode, selection, sources, min_confidence, with_codes, max_new_tokens, beams, on_token)
         clock = _Clock()
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
@@ -230,19 +230,13 @@ class Recall:
         options = AskOptions(read_mode, selection)
         with self._bank.snapshot():
             found = self._answerer.chunks(queries, options, top)
-            passages = passages_of(self._bank, self._chunker, [own.chunk for several in found for own in several])
+            passages = passages_of(self._bank, self._model.chunker, [own.chunk for several in found for own in several])
         return [tuple(Source.of(passages[own.chunk], own, None) for own in several) for several in found]
 
-    @property
-    def _chunker(self) -> "Callable":  # type: ignore[type-arg]
-        return self._model.chunker
-
-    def _sources(
-        self, questions: Sequence[str], drafts: Sequence[_Draft], most: int
-    ) -> list[tuple[Source, ...]]:
+    def _sources(self, questions: Sequence[str], drafts: Sequence[_Draft], most: int) -> list[tuple[Source, ...]]:
         """The sources of each answer, with the sentence that was read, or the one that fits best."""
         ranked = [draft.ranked[:most] for draft in drafts]
-        passages = passages_of(self._bank, self._chunker, [own.chunk for several in ranked for own in several])
+        passages = passages_of(self._bank, self._model.chunker, [own.chunk for several in ranked for own in several])
         wanted = [
             (question, passages[own.chunk].text)
             for question, draft, several in zip(questions, drafts, ranked, strict=True)
@@ -277,9 +271,7 @@ class _ReadingAnswerer:
         clock.search_ends()
         passages = passages_of(self._bank, model.chunker, [hit.chunk for own in read for hit in own])
         readable = [[hit for hit in own if passages[hit.chunk].text] for own in read]
-        answers = model.read(
-            questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable]
-        )
+        answers = model.read(questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable])
         least = model.settings.confidence.threshold if options.min_confidence is None else options.min_confidence
         drafts = []
         for found, own, answered in zip(hits, readable, answers, strict=True):
@@ -426,9 +418,7 @@ class _Clock:
         self._answered = time.perf_counter()
 
     def timings(self) -> Timings:
-        return Timings(
-            self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered
-        )
+        return Timings(self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered)
 
 
 def _require_calibration(model: MBC, read_mode: str | None) -> None:
@@ -451,7 +441,7 @@ def _require_calibration(model: MBC, read_mode: str | None) -> None:
         )
 
 
-def _required[Sized: (Scope, BankMemory)](memory: Sized, bank: ReadableBank) -> Sized:
+def _required(memory: _Searched, bank: ReadableBank) -> _Searched:
     """What is searched, if there is anything. Raises NothingToRead if not."""
     if len(memory):
         return memory

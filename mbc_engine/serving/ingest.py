@@ -16,7 +16,7 @@ from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import Found, Skipped, find_files, read_stream
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.model.bank_binding import signature
-from mbc_engine.model.mbc import MBC
+from mbc_engine.load import Model
 from mbc_engine.serving.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked
 from mbc_engine.serving.reading_ahead import read_all
 
@@ -26,7 +26,7 @@ _REPORT_SECONDS = 0.5
 
 
 def ingest(
-    model: MBC,
+    model: Model,
     bank: MemoryBank,
     paths: Sequence[Path],
     *,
@@ -60,7 +60,7 @@ def ingest(
 
 
 def ingest_found(
-    model: MBC,
+    model: Model,
     bank: MemoryBank,
     found: Found,
     *,
@@ -72,11 +72,11 @@ def ingest_found(
     """`ingest` after the walk. What `gone` gives when all is read, origins by source and part, is forgotten."""
     bank.require(signature(model))
     run = Run(model, bank, batch_chunks, stop)
-    yield from run.over(found, read_all(found.files, bank, model.documents.chunker, workers=workers), gone)
+    yield from run.over(found, read_all(found.files, bank, model.chunker, workers=workers), gone)
 
 
 def ingest_stream(
-    model: MBC, bank: MemoryBank, stream: BinaryIO, *, stop: threading.Event | None = None
+    model: Model, bank: MemoryBank, stream: BinaryIO, *, stop: threading.Event | None = None
 ) -> Iterator[Event]:
     """Memorise a text from a stream, such as standard input; events as of `ingest`.
 
@@ -93,7 +93,7 @@ def ingest_stream(
     bank.require(signature(model))
     yield IngestStarted(1, 0)
     run = Run(model, bank, BATCH_CHUNKS, stop)
-    chunker = model.documents.chunker
+    chunker = model.chunker
     yield from run.memorise(
         item if isinstance(item, Skipped) else chunked(item, bank, chunker) for item in read_stream(stream)
     )
@@ -107,7 +107,7 @@ class Run:
         is_complete: whether it has come to its end and was not stopped.
     """
 
-    def __init__(self, model: MBC, bank: MemoryBank, batch_chunks: int, stop: threading.Event | None) -> None:
+    def __init__(self, model: Model, bank: MemoryBank, batch_chunks: int, stop: threading.Event | None) -> None:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
         self.is_complete = False
         self._began = time.monotonic()
@@ -195,6 +195,7 @@ class Run:
             bank_origins=totals.origins,
             bank_chunks=totals.chunks,
             code_bytes=sizes.codes,
+            text_bytes=sizes.texts,
             codebook_bytes=sizes.codebook,
             file_bytes=sizes.file,
         )
@@ -211,7 +212,7 @@ class Run:
         new = [self._waiting[place] for place in self._bank.adopt(records)] if records else []
         codes = self._codes(new)
         with self._bank.changing():
-            self._bank.add([(item.record, own) for item, own in zip(new, codes, strict=True)])
+            self._bank.add([(item.record, own, item.chunks) for item, own in zip(new, codes, strict=True)])
             self.remove(self._lost)
         self._documents += len(records)
         self._chunks += sum(map(len, codes))

@@ -38,6 +38,7 @@ class Encoded:
     """What was `Chunked` and has its codes, [chunks, tokens, levels]."""
 
     record: Record
+    chunks: list[Chunk]
     codes: NDArray[np.integer[Any]]
     size: int
 

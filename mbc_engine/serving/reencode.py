@@ -10,7 +10,7 @@ from mbc_engine.documents import Skipped
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
 from mbc_engine.model.bank_binding import open_bank
-from mbc_engine.model.mbc import MBC
+from mbc_engine.load import Model
 from mbc_engine.serving.ingest import BATCH_CHUNKS, Run
 from mbc_engine.serving.reading import Chunked, Item, bytes_at
 from mbc_engine.serving.reading_ahead import read_all
@@ -19,7 +19,7 @@ Name = tuple[str, str]
 
 
 def reencode(
-    model: MBC, path: Path, *, drop_missing: bool = False, workers: int = 0, stop: threading.Event | None = None
+    model: Model, path: Path, *, drop_missing: bool = False, workers: int = 0, stop: threading.Event | None = None
 ) -> Iterator[Event]:
     """Make the bank at `path` one of `model`; events as of `ingest`.
 
@@ -41,12 +41,12 @@ def reencode(
     files = [Path(source) for source in sources if Path(source).is_file()]
     yield IngestStarted(len(files), sum(map(bytes_at, files)))
     beside = path.with_name(path.name + ".reencoding")
-    with _open_beside(model, beside, path) as new:
+    with _open_beside(model, beside) as new:
         run = Run(model, new, BATCH_CHUNKS, stop)
         for source in sources:
             if not Path(source).is_file():
                 yield run.skipped(Skipped(source, "is gone"))
-        items = read_all(files, new, model.documents.chunker, workers=workers)
+        items = read_all(files, new, model.chunker, workers=workers)
         yield from run.memorise(_only(items, wanted))
         finished = run.finished()
         if not finished.is_complete:
@@ -84,15 +84,13 @@ def _names(bank: MemoryBank) -> set[Name]:
     return {origin[:2] for origin in bank.origins()}
 
 
-def _open_beside(model: MBC, path: Path, old: Path) -> MemoryBank:
-    """The new bank as far as it is, its codebook in the old one's precision; begun anew if of yet another model."""
-    with MemoryBank.open(old, read_only=True) as bank:
-        half = bank.codebook_width == 2
+def _open_beside(model: Model, path: Path) -> MemoryBank:
+    """The new bank as far as it is; begun anew if of yet another model."""
     try:
-        return open_bank(model, path, half=half)
+        return open_bank(model, path)
     except ModelMismatch:
         delete(path)
-        return open_bank(model, path, half=half)
+        return open_bank(model, path)
 
 
 def _is_wanted(name: Name, wanted: set[Name]) -> bool:

@@ -127,9 +127,7 @@ def passages_of(bank: ReadableBank, chunker: Chunker, chunks: Iterable[int]) -> 
     return found
 
 
-def best_sentences(
-    encoder: SentenceEncoder, wanted: Sequence[tuple[str, str | None]]
-) -> list[str | None]:
+def best_sentences(encoder: SentenceEncoder, wanted: Sequence[tuple[str, str | None]]) -> list[str | None]:
     """The sentence of each passage that fits its question best; None of no passage.
 
     Args:
@@ -137,12 +135,14 @@ def best_sentences(
         wanted: questions, each with a passage.
     """
     sentences = [_sentences(passage) if passage else [] for _, passage in wanted]
-    texts = list(dict.fromkeys([question for question, _ in wanted] + [own for several in sentences for own in several]))
+    texts = list(
+        dict.fromkeys([question for question, _ in wanted] + [own for several in sentences for own in several])
+    )
     if not any(sentences):
         return [None] * len(wanted)
     vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True))
     return [
-        max(several, key=lambda own: float(vectors[own] @ vectors[question]), default=None)  # noqa: B023
+        max(several, key=lambda own: float(vectors[own] @ vectors[question]), default=None)
         for (question, _), several in zip(wanted, sentences, strict=True)
     ]
 

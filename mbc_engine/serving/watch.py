@@ -13,7 +13,7 @@ from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import IGNORE_FILE, Found, find_files, require_paths
 from mbc_engine.errors import BankBusy, DataError
 from mbc_engine.events import Event
-from mbc_engine.model.mbc import MBC
+from mbc_engine.load import Model
 from mbc_engine.serving.ingest import ingest, ingest_found, inside, vanished
 
 # How long a stop may go unnoticed.
@@ -21,7 +21,7 @@ _STOP_MILLISECONDS = 300
 
 
 def watch(
-    model: MBC,
+    model: Model,
     bank: MemoryBank,
     paths: Sequence[Path],
     *,
@@ -78,7 +78,7 @@ def watch(
 
 
 def _again(
-    model: MBC,
+    model: Model,
     bank: MemoryBank,
     paths: Sequence[Path],
     changed: set[tuple[Change, str]],

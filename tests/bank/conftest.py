@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from mbc_engine.bank import (
     export,
     verify,
 )
+from mbc_engine.documents import Chunk
 from mbc_engine.events import BankVerified, DamageFound
 
 
@@ -28,12 +30,20 @@ class Made:
 
     signature: ModelSignature
     shape: CodeShape
-    books: NDArray[np.float32]
+    dim: int
 
     def codes(self, content: int) -> Codes:
         """One to three chunks."""
         random = np.random.default_rng(content)
         return random.integers(0, 5, (1 + content % 3, 3, 2)).astype(np.uint16)
+
+    def chunks(self, content: int) -> list[Chunk]:
+        """The texts of the chunks: long and short, of any script, with half a surrogate in one and none in another."""
+        words = ["The quick brown fox. ", "Ä", "", "\ud83d\ude00 \ud800", "日本語" * 50, "x\0y" * 9, "a" * 300]
+        return [
+            Chunk(words[(content + number) % 7] + (f"{content}" if number else ""), 200 * number * content)
+            for number in range(1 + content % 3)
+        ]
 
     def uniform(self, *codes: int) -> Codes:
         """Chunks that hold one code each, everywhere."""
@@ -45,14 +55,15 @@ class Made:
     def record(self, source: str, content: int, part: str = "", date: str | None = None) -> Record:
         return Record(source, part, self.digest(content), 100 + content, date)
 
-    def item(self, source: str, content: int, part: str = "", date: str | None = None) -> tuple[Record, Codes]:
-        return self.record(source, content, part, date), self.codes(content)
+    def item(
+        self, source: str, content: int, part: str = "", date: str | None = None
+    ) -> tuple[Record, Codes, list[Chunk]]:
+        return self.record(source, content, part, date), self.codes(content), self.chunks(content)
 
-    def bank(self, path: Path | None = None, *, keeps_origins: bool = True) -> MemoryBank:
+    def bank(self, path: Path | None = None, *, keeps_origins: bool = True, keeps_text: bool = False) -> MemoryBank:
         """An empty bank, in memory if no path is given."""
-        if path is None:
-            return MemoryBank.in_memory(self.signature, self.shape, self.books, keeps_origins=keeps_origins)
-        return MemoryBank.create(path, self.signature, self.shape, self.books, keeps_origins=keeps_origins)
+        create = MemoryBank.in_memory if path is None else partial(MemoryBank.create, path)
+        return create(self.signature, self.shape, self.dim, keeps_origins=keeps_origins, keeps_text=keeps_text)
 
     def counts(self, contents: Iterable[int]) -> NDArray[np.int64]:
         """The counts of a bank of these."""
@@ -75,8 +86,7 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made() -> Made:
-    books = np.arange(2 * 3 * 5 * 4, dtype=np.float32).reshape(2, 3, 5, 4)
-    return Made(ModelSignature("mini", "aa" * 8, "bb" * 8), CodeShape(3, 2, 5, per_position=True), books)
+    return Made(ModelSignature("mini", "aa" * 8, "bb" * 8), CodeShape(3, 2, 5, per_position=True), 4)
 
 
 @pytest.fixture

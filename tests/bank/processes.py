@@ -28,7 +28,7 @@ from mbc_engine.errors import BankError
 
 SIGNATURE = ModelSignature("mini", "aa" * 8, "bb" * 8)
 SHAPE = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
-BOOKS = np.arange(512 * 4, dtype="f4").reshape(1, 1, 512, 4)
+DIM = 4
 STEPS = 60
 
 Item = tuple[Record, Any]
@@ -60,7 +60,7 @@ def state_after(steps: int, before: dict[str, str]) -> dict[str, str]:
 
 
 def open_bank(path: Path) -> MemoryBank:
-    return MemoryBank.open_or_create(path, SIGNATURE, SHAPE, BOOKS)
+    return MemoryBank.open_or_create(path, SIGNATURE, SHAPE, DIM, keeps_text=True)
 
 
 def say(*words: object) -> None:

@@ -22,14 +22,14 @@ Documents = list[tuple[int, list[Origin]]]
 
 
 def header(made: Any, keeps_origins: bool) -> BankHeader:
-    return BankHeader(made.signature, made.shape, 4, keeps_origins, "2025-01-01T00:00:00+00:00")
+    return BankHeader(made.signature, made.shape, 4, keeps_origins, False, "2025-01-01T00:00:00+00:00")
 
 
 def block_of(made: Any, documents: Documents) -> Block:
     block = Block.empty(made.shape)
     for content, origins in documents:
         digest, codes = bytes.fromhex(made.digest(content))[:16], made.codes(content)
-        block.extend(Block([digest], [len(codes)], [content], Origins.of([origins]), codes))
+        block.extend(Block([digest], [len(codes)], [content], Origins.of([origins]), [0], codes))
     return block
 
 
@@ -82,7 +82,7 @@ def test_a_block_without_origins_survives_its_columns(made: Any, contents: list[
     codes = [made.codes(content) for content in contents]
     digests = [bytes.fromhex(made.digest(content))[:6] for content in contents]
     none, lengths = [None] * len(codes), list(map(len, codes))
-    block = Block(digests, lengths, none, Origins([0] * len(codes)), np.concatenate(codes))
+    block = Block(digests, lengths, none, Origins([0] * len(codes)), [0] * len(codes), np.concatenate(codes))
     row = block.row()
     assert (row.described, row.keys, row.origins) == (b"", b"", 0)
     assert as_list(read_block(row, block.packed(made.shape), header(made, False))) == as_list(block)

@@ -21,7 +21,7 @@ def text(data: bytes) -> str:
 @pytest.fixture
 def lines(made: Any) -> list[dict[str, Any]]:
     """An export of two documents as objects: the head, a document each, the counts."""
-    with made.bank() as bank:
+    with made.bank(keeps_text=True) as bank:
         bank.add([made.item("/a", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
         return [json.loads(line) for line in export(bank)]
 
@@ -31,7 +31,7 @@ def written(lines: list[Any]) -> list[bytes]:
 
 
 def test_an_export_is_these_lines(made: Any) -> None:
-    with made.bank() as bank:
+    with made.bank(keeps_text=True) as bank:
         bank.add([made.item("/ä", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
         lines = b"".join(export(bank)).decode().split("\n")
     assert lines.pop() == ""
@@ -39,11 +39,12 @@ def test_an_export_is_these_lines(made: Any) -> None:
     assert digests[0] == made.digest(1)[:32]
     expected = [
         {
-            "format": "mbc-bank-export-1",
+            "format": "mbc-bank-export-2",
             "model": {"name": "mini", "amortizer": "aa" * 8, "codebook": "bb" * 8},
             "codes": {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": True},
+            "dim": 4,
             "origins": True,
-            "codebook": {"dim": 4, "width": 2, "data": text(made.books.astype("<f2").tobytes())},
+            "texts": True,
         },
         {
             "digest": digests[0],
@@ -51,6 +52,7 @@ def test_an_export_is_these_lines(made: Any) -> None:
             "origins": [{"source": "/ä", "part": "", "date": None}],
             "chunks": 2,
             "codes": text(made.codes(1).astype("<u2").tobytes()),
+            "texts": [[0, "Ä"], [200, "1"]],
         },
         {
             "digest": digests[1],
@@ -61,10 +63,39 @@ def test_an_export_is_these_lines(made: Any) -> None:
             ],
             "chunks": 3,
             "codes": text(made.codes(2).astype("<u2").tobytes()),
+            "texts": [[0, ""], [400, "\ud83d", "\ude00 \ud8002"], [800, "日本語" * 50 + "2"]],
         },
         {"documents": 2, "chunks": 5, "counts": text(made.counts([1, 2]).astype("<i8").tobytes())},
     ]
     assert lines == [json.dumps(line, separators=(",", ":")) for line in expected]
+
+
+def test_an_export_of_a_bank_without_texts_has_none(made: Any) -> None:
+    with made.bank() as bank:
+        bank.add([made.item("/a", 1)])
+        head, document, _ = (json.loads(line) for line in export(bank))
+    assert not head["texts"]
+    assert "texts" not in document
+
+
+def test_an_export_of_an_older_mbc_says_what_to_do(lines: list[Any], path: Path) -> None:
+    with pytest.raises(DataError, match="of an older mbc") as caught:
+        list(import_lines(written([{"format": "mbc-bank-export-1"}, *lines[1:]]), path))
+    assert "mbc bank upgrade" in str(caught.value.hint)
+    assert not path.exists()
+
+
+def test_texts_that_a_bank_does_not_keep_are_left_out_and_those_it_needs_are_demanded(
+    made: Any, lines: list[Any], path: Path
+) -> None:
+    with made.bank(path) as bank:
+        list(import_lines(written(lines), path))
+        assert bank.totals().documents == 2
+        bare = list(export(bank))
+    other = path.with_name("other.mbc")
+    made.bank(other, keeps_text=True).close()
+    with pytest.raises(BankError, match="The export does not keep the text"):
+        list(import_lines(bare, other))
 
 
 def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +150,7 @@ def change(lines: list[Any], line: int, **changes: Any) -> list[Any]:
 
 
 HEADS = [
-    {"format": "mbc-bank-export-2"},
+    {"format": "mbc-bank-export-3"},
     {"format": None},
     {"model": None},
     {"model": {"name": "x"}},
@@ -128,17 +159,17 @@ HEADS = [
     {"codes": {"tokens": 3}},
     {"codes": {"tokens": 3.0, "levels": 2, "num_codes": 5, "per_position": True}},
     {"codes": {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": "x"}},
-    {"codes": {"tokens": 3, "levels": 2, "num_codes": 5, "per_position": False}},
     {"codes": {"tokens": True, "levels": 2, "num_codes": 5, "per_position": True}},
     {"codes": {"tokens": 0, "levels": 2, "num_codes": 5, "per_position": True}},
     {"origins": "yes"},
     {"origins": None},
-    {"codebook": None},
-    {"codebook": {"dim": 4, "width": 2, "data": "!"}},
-    {"codebook": {"dim": 4, "width": 3, "data": ""}},
-    {"codebook": {"dim": 5, "width": 2, "data": text(bytes(240))}},
-    {"codebook": {"dim": -1, "width": 2, "data": text(bytes(240))}},
-    {"codebook": {"dim": 4.0, "width": 2, "data": text(bytes(240))}},
+    {"texts": "yes"},
+    {"texts": None},
+    {"dim": None},
+    {"dim": 0},
+    {"dim": -1},
+    {"dim": 4.0},
+    {"dim": 10**400},
 ]
 DOCUMENTS = [
     {"digest": "x" * 32},
@@ -163,6 +194,20 @@ DOCUMENTS = [
     {"chunks": 2.0},
     {"chunks": "2"},
     {"chunks": 10**400},
+    {"texts": None},
+    {"texts": 5},
+    {"texts": []},
+    {"texts": [[0, "a"]]},
+    {"texts": [[0, "a"], [1]]},
+    {"texts": [[0, "a"], 1]},
+    {"texts": [[0, "a"], []]},
+    {"texts": [[0, "a"], [1, 2]]},
+    {"texts": [[0, "a"], [1, None]]},
+    {"texts": [[0, "a"], ["1", "b"]]},
+    {"texts": [[0, "a"], [1.0, "b"]]},
+    {"texts": [[0, "a"], [True, "b"]]},
+    {"texts": [[0, "a"], [-1, "b"]]},
+    {"texts": [[0, "a"], [1 << 63, "b"]]},
     {"codes": "AA"},
     {"codes": ""},
     {"codes": text(b"\xff" * 5)},
@@ -191,7 +236,7 @@ def test_lines_that_make_no_sense_are_named_and_leave_nothing(
     assert not path.exists()
 
 
-@pytest.mark.parametrize("key", ["format", "model", "codes", "origins", "codebook"])
+@pytest.mark.parametrize("key", ["format", "model", "codes", "origins", "dim", "texts"])
 def test_a_head_without_one_of_its_entries_is_refused(lines: list[Any], path: Path, key: str) -> None:
     del lines[0][key]
     with pytest.raises(DataError, match="Line 1"):
@@ -264,7 +309,7 @@ def test_mutated_exports_are_refused_or_make_sound_banks(made: Any, tmp_path: Pa
 
 def test_an_export_without_a_bank_in_its_signature_is_a_mismatch(made: Any, lines: list[Any], path: Path) -> None:
     other = ModelSignature("other", "dd" * 8, "ee" * 8)
-    MemoryBank.create(path, other, made.shape, made.books).close()
+    MemoryBank.create(path, other, made.shape, made.dim).close()
     with pytest.raises(ModelMismatch):
         list(import_lines(written(lines), path))
     assert path.exists()

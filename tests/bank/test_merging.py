@@ -40,7 +40,7 @@ def test_a_bank_with_origins_goes_into_one_without_but_not_the_other_way(made: A
 
 def test_banks_of_other_models_stay_apart(made: Any) -> None:
     other_model = ModelSignature("mini", "aa" * 8, "cc" * 8)
-    with made.bank() as bank, MemoryBank.in_memory(other_model, made.shape, made.books) as other:
+    with made.bank() as bank, MemoryBank.in_memory(other_model, made.shape, made.dim) as other:
         with pytest.raises(ModelMismatch, match=r"codebook bbbb.* codebook cccc") as caught:
             list(merge(bank, other))
         assert caught.value.hint

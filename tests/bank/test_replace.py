@@ -26,7 +26,7 @@ def path(made: Any, tmp_path: Path) -> Path:
 def new(tmp_path: Path) -> Iterator[Path]:
     """A bank of another model and shape, with one document."""
     path = tmp_path / "100% new.mbc"
-    with MemoryBank.create(path, OTHER, CodeShape(2, 1, 9, False), np.ones((1, 1, 9, 2)), keeps_origins=False) as bank:
+    with MemoryBank.create(path, OTHER, CodeShape(2, 1, 9, False), 2, keeps_origins=False) as bank:
         bank.add([(record(), np.full((1, 2, 1), 8))])
     return path
 

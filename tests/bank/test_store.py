@@ -16,12 +16,11 @@ from mbc_engine.errors import BankError
 def test_new_bank_is_empty_and_says_what_it_is(made: Any, bank: MemoryBank, path: Path) -> None:
     assert bank.path == path
     assert bank.name == str(path)
-    assert bank.header == BankHeader(made.signature, made.shape, 4, True, bank.header.created)
+    assert bank.header == BankHeader(made.signature, made.shape, 4, True, False, bank.header.created)
     assert bank.header.signature.name == "mini"
     assert bank.totals() == BankTotals(0, 0, 0)
     assert bank.counts().shape == (2, 3, 5)
     assert not bank.counts().any()
-    assert np.array_equal(bank.books(), made.books)
     assert list(bank.codes()) == list(bank.documents()) == bank.chunks_at([]) == []
     assert bank.codes_at([]).shape == (0, 3, 2)
 
@@ -204,17 +203,10 @@ def test_changes_made_together_all_stay_or_none(made: Any, bank: MemoryBank, pat
 
 def test_open_or_create_does_what_is_needed(made: Any, path: Path) -> None:
     for known in (False, True):
-        with MemoryBank.open_or_create(path, made.signature, made.shape, made.books, keeps_origins=False) as bank:
+        with MemoryBank.open_or_create(path, made.signature, made.shape, made.dim, keeps_origins=False) as bank:
             assert not bank.header.keeps_origins
             assert bank.knows(made.record("", 1)) is known
             bank.add([made.item("/a", 1)])
-
-
-def test_a_rounded_codebook_takes_half_the_bytes(made: Any, path: Path) -> None:
-    books = made.books + np.float32(0.1)
-    with MemoryBank.create(path, made.signature, made.shape, books, half=True) as bank:
-        assert np.array_equal(bank.books(), books.astype(np.float16).astype(np.float32))
-        assert bank.sizes().codebook == books.size * 2
 
 
 def test_bank_passes_to_another_thread(made: Any, bank: MemoryBank) -> None:

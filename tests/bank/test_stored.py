@@ -38,7 +38,7 @@ def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
     bank.add([(made.record("/a", 1), made.uniform(0, 1)), (made.record("/b", 2), made.uniform(2))])
     sizes = bank.sizes()
     assert sizes.codes == 7  # 3 chunks of 18 bits
-    assert sizes.codebook == 2 * 3 * 5 * 4 * 2
+    assert sizes.codebook == 2 * 3 * 5 * 4 * 4
     assert sizes.file == sum(file.stat().st_size for file in path.parent.iterdir() if not file.name.endswith("-shm"))
     with made.bank() as volatile:
         assert volatile.sizes().file > 0
@@ -60,7 +60,7 @@ def test_signature_decides_and_its_name_does_not(made: Any, bank: MemoryBank, pa
         bank.require(other)
     assert caught.value.hint
     with pytest.raises(ModelMismatch):
-        MemoryBank.open_or_create(path, other, made.shape, made.books)
+        MemoryBank.open_or_create(path, other, made.shape, made.dim)
 
 
 def test_reader_beside_a_writer_keeps_its_snapshot(made: Any, bank: MemoryBank, path: Path) -> None:

@@ -71,7 +71,7 @@ def test_what_is_counted_adds_up(made: Any, files: list[Path]) -> None:
         one, other = (bank.sizes() for bank in banks.banks)
         sizes = banks.sizes()
     assert sizes.codes == one.codes + other.codes
-    assert sizes.codebook == 2 * one.codebook  # each bank holds its own
+    assert sizes.codebook == one.codebook  # that of the model
     assert sizes.file == one.file + other.file
 
 
@@ -138,7 +138,7 @@ def test_one_bank_in_memory_cannot_be_read_twice_but_two_can(made: Any) -> None:
     "signature", [ModelSignature("mini", "aa" * 8, "cc" * 8), ModelSignature("x", "cc" * 8, "bb" * 8)]
 )
 def test_banks_of_two_models_are_not_read_as_one(made: Any, signature: ModelSignature) -> None:
-    with made.bank() as one, MemoryBank.in_memory(signature, made.shape, made.books) as other:
+    with made.bank() as one, MemoryBank.in_memory(signature, made.shape, made.dim) as other:
         told = f"model mini .aaaaaaaa-bbbbbbbb., .* by model {signature.name} .{signature.fingerprint}."
         with pytest.raises(ModelMismatch, match=told) as refused:
             Banks([one, other])
@@ -147,7 +147,7 @@ def test_banks_of_two_models_are_not_read_as_one(made: Any, signature: ModelSign
 
 def test_the_name_of_a_model_does_not_matter(made: Any) -> None:
     renamed = ModelSignature("other", made.signature.amortizer, made.signature.codebook)
-    with made.bank() as one, MemoryBank.in_memory(renamed, made.shape, made.books) as other:
+    with made.bank() as one, MemoryBank.in_memory(renamed, made.shape, made.dim) as other:
         Banks([one, other]).require(made.signature)
         with pytest.raises(ModelMismatch, match="not third"):
             Banks([one, other]).require(ModelSignature("third", "cc" * 8, "dd" * 8))

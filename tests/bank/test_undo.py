@@ -45,7 +45,7 @@ def test_taking_removes_and_restoring_brings_back_the_same_bank(
                 other.remove(names)
                 other.remove_documents(digests(made, contents))
                 assert made.lines(bank) == made.lines(other)
-                gone = [len(document.origins) for document, _ in taken.items]
+                gone = [len(document.origins) for document, *_ in taken.items]
                 assert sum(gone) == len({name for name, _, _ in items}) - bank.totals().origins or not keeps_origins
 
                 assert restore(bank, taken) == (sum(gone) if keeps_origins else len(gone))
@@ -77,7 +77,7 @@ def test_restoring_after_other_changes_adds_only_what_is_missing(made: Any, roun
                 (name, contents[name], before[name].date) for name in before if name not in left and name not in now
             ]
             if not keeps_origins:
-                gone = {document.digest for document, _ in taken.items}
+                gone = {document.digest for document, *_ in taken.items}
                 back = [item for item in items if made.digest(item[1])[:12] in gone]
             plain.add([item for document, codes in bank.items() for item in _again(made, document, codes)])
             plain.add(records(made, back))
@@ -99,7 +99,7 @@ def test_one_of_several_origins_comes_back_alone(made: Any) -> None:
     with made.bank() as bank:
         bank.add([made.item("/a", 1, date="2020"), made.item("/b", 1)])
         taken = take(bank, [("/a", ""), ("/nowhere", "")])
-        assert [document.origins for document, _ in taken.items] == [(Origin("/a", "", "2020"),)]
+        assert [document.origins for document, *_ in taken.items] == [(Origin("/a", "", "2020"),)]
         assert [document.origins for document in bank.documents()] == [(Origin("/b", "", None),)]
         bank.remove([("/b", "")])
         assert restore(bank, taken) == 1
@@ -125,7 +125,7 @@ def test_a_bank_of_another_model_takes_nothing_back(made: Any) -> None:
         bank.add([made.item("/a", 1)])
         taken = take(bank, [("/a", "")])
     other = ModelSignature("mini", "aa" * 8, "cc" * 8)
-    with MemoryBank.in_memory(other, made.shape, made.books) as bank:
+    with MemoryBank.in_memory(other, made.shape, made.dim) as bank:
         with pytest.raises(ModelMismatch):
             restore(bank, taken)
         assert bank.totals().documents == 0

@@ -32,10 +32,10 @@ def test_uses_are_those_of_a_loop(
     lengths: list[int], levels: int, per_position: bool, keeps_origins: bool, top: int, seed: int
 ) -> None:
     shape, random = CodeShape(3, levels, 5, per_position), np.random.default_rng(seed)
-    books, signature = np.zeros((levels, shape.positions, 5, 2), np.float32), ModelSignature("m", "aa", "bb")
+    signature = ModelSignature("m", "aa", "bb")
     with (
         pytest.MonkeyPatch.context() as patch,
-        MemoryBank.in_memory(signature, shape, books, keeps_origins=keeps_origins) as bank,
+        MemoryBank.in_memory(signature, shape, 2, keeps_origins=keeps_origins) as bank,
     ):
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
         bank.add(

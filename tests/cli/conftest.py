@@ -127,7 +127,7 @@ def make_bank(home: Path) -> Callable[..., Path]:
         shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=False)
         books = scale * np.arange(24, dtype=np.float32).reshape(1, 1, 8, 3)
         signature = ModelSignature("tiny", "a" * 16, fingerprint(books))
-        with MemoryBank.create(home / name, signature, shape, books, keeps_origins=keeps_origins) as bank:
+        with MemoryBank.create(home / name, signature, shape, 3, keeps_origins=keeps_origins) as bank:
             bank.add([(record, _codes(record.size)) for record in records])
         return home / name
 

@@ -20,17 +20,16 @@ def test_info_tells_sizes_and_model(mbc, made):
     shown = mbc("bank", "info", "--bank", made).stdout
     assert "2 documents from 3 origins, 8 chunks" in shown
     assert "6 bits: 2 tokens of 8 codes" in shown
-    assert "one book for all, 3 wide, half precision" in shown
+    assert "one book for all, 3 wide" in shown
     assert "6 B, 0.75 bytes a chunk" in shown
-    assert "48 B, once, however large the bank" in shown
     assert "as float32      the vectors would take 192 B, 0.00" in shown  # of a file with 8 chunks
 
 
 def test_info_as_json(mbc, made):
     told = json.loads(mbc("bank", "info", "--bank", made, "--json").stdout)
     assert (told["documents"], told["origins"], told["chunks"]) == (2, 3, 8)
-    assert (told["sizes"]["codes"], told["sizes"]["codebook"], told["float32_bytes"]) == (6, 48, 192)
-    assert (told["codes"]["bits_per_chunk"], told["precision"], told["keeps_sources"]) == (6, "half", True)
+    assert (told["sizes"]["codes"], told["sizes"]["codebook"], told["float32_bytes"]) == (6, 96, 192)
+    assert (told["codes"]["bits_per_chunk"], told["keeps_sources"], told["keeps_text"]) == (6, True, False)
     assert told["model"]["fingerprint"] in mbc("bank", "info", "--bank", made).stdout
 
 
@@ -39,10 +38,6 @@ def test_origins_are_told_only_where_they_say_more(mbc, make_bank, record):
         "holds           1 document, 3 chunks\n"
         in mbc("bank", "info", "--bank", make_bank("b", record(ADA, "Ada"))).stdout
     )
-
-
-def test_single_precision_is_told(mbc, make_bank):
-    assert "single precision" in mbc("bank", "info", "--bank", make_bank("b", scale=1 / 3)).stdout
 
 
 def test_the_environment_names_the_bank(mbc, made, monkeypatch):

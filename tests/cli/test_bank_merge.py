@@ -37,11 +37,11 @@ def test_an_old_bank_grows_and_the_others_stay(mbc, shards):
     assert _export(mbc, shards[1]) == before
 
 
-def test_single_precision_and_missing_sources_are_kept(mbc, make_bank, record):
-    old = make_bank("old.mbc", record("/a", "Ada"), keeps_origins=False, scale=1 / 3)
+def test_missing_sources_are_kept(mbc, make_bank, record):
+    old = make_bank("old.mbc", record("/a", "Ada"), keeps_origins=False)
     assert mbc("bank", "merge", old, "--bank", "new.mbc").exit_code == 0
     told = json.loads(mbc("bank", "info", "--bank", "new.mbc", "--json").stdout)
-    assert (told["precision"], told["keeps_sources"], told["documents"]) == ("single", False, 1)
+    assert (told["keeps_sources"], told["documents"]) == (False, 1)
 
 
 @pytest.mark.parametrize("target", ["new.mbc", "1.mbc"])

@@ -95,15 +95,6 @@ def test_a_bank_without_sources_stays_so(ingest, notes):
     assert (told["unchanged"], told["bank"]["documents"]) == (2, 2)
 
 
-def test_a_codebook_in_half_precision_takes_half_the_room(ingest, notes):
-    sizes = [
-        json.loads(ingest(notes, "--bank", f"{len(option)}.mbc", *option, "--json").stdout)["bank"]["sizes"]["codebook"]
-        for option in ([], ["--half-codebook"])
-    ]
-    assert sizes[0] == 2 * sizes[1]
-    assert ingest(notes, "--bank", "1.mbc", "--half-codebook").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -112,7 +103,6 @@ def test_a_codebook_in_half_precision_takes_half_the_room(ingest, notes):
         (["-", "--watch"], "not stdin"),
         (["notes", "--prune", "--no-sources"], "--prune needs sources"),
         (["notes", "--no-sources", "--bank", "memory.mbc"], "memory.mbc keeps sources"),
-        (["notes", "--half-codebook", "--bank", "memory.mbc"], "in single precision"),
         (["notes", "--workers", "-1"], "--workers"),
     ],
     ids=lambda options: " ".join(options) if isinstance(options, list) else "",

@@ -54,7 +54,7 @@ def made(make_bank, record):
 def signed(home):
     """A bank by a model with an evil name."""
     shape, books = CodeShape(2, 1, 8, False), np.ones((1, 1, 8, 3), np.float32)
-    with MemoryBank.create(home / "signed.mbc", ModelSignature(EVIL, "a" * 16, fingerprint(books)), shape, books):
+    with MemoryBank.create(home / "signed.mbc", ModelSignature(EVIL, "a" * 16, fingerprint(books)), shape, 3):
         return home / "signed.mbc"
 
 

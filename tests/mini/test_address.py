@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.mini.address import WHITENING, LENGTH_SHARE, ORDINARY_CHUNKS, Address
+from mbc_engine.mini.address import LENGTH_SHARE, ORDINARY_CHUNKS, WHITENING, Address
 
 # Two positions of one dimension, three codes each.
 BOOKS = torch.tensor([[[0.0], [1.0], [-2.0]], [[0.5], [3.0], [3.0]]])

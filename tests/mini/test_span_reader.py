@@ -1,6 +1,8 @@
 """Finding answers in passages: scores written out by hand, and the exact characters of what is found."""
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mbc_engine.errors import ModelError
+from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, adapt
+from mbc_engine.mini.span_reader_folder import load_span_reader, save_span_reader
 from mbc_engine.model.encoders import load_encoder
 from mbc_engine.model.low_rank import LowRankLinear
-from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, adapt, best_span
-from mbc_engine.mini.span_reader_folder import load_span_reader, save_span_reader
 
 
 class OneHot(nn.Module):
@@ -43,16 +45,12 @@ class ByWord:
         none: float = 0.0,
         window: int = 40,
         longest: int = 3,
-        prior_weight: float = 1.0,
-        threshold: float = 0.0,
     ) -> SpanReader:
         reader = SpanReader(
             OneHot(len(self.tokenizer)),  # type: ignore[arg-type]
             self.tokenizer,
             window=window,
             longest=longest,
-            prior_weight=prior_weight,
-            threshold=threshold,
         )
         with torch.no_grad():
             for parameter in reader.head.parameters():
@@ -80,8 +78,6 @@ def learnt(tiny: Any) -> SpanReader:
         encoder.tokenizer,
         window=48,
         longest=4,
-        prior_weight=0.5,
-        threshold=-100.0,
         encoder_name=str(tiny.encoders["bert"]),
     )
     with torch.no_grad():
@@ -94,64 +90,56 @@ def learnt(tiny: Any) -> SpanReader:
 QUESTION = "Who moved?"
 
 
+def find(
+    reader: SpanReader, questions: Sequence[str], passages: Sequence[Sequence[str]], **options: int
+) -> list[Span | None]:
+    """The span with the largest margin among each question's passages, the first of equal ones."""
+    several = reader.spans(questions, passages, **options)
+    return [max(filter(None, own), key=lambda span: span.margin, default=None) for own in several]
+
+
 def test_finds_the_best_span_and_its_margin(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {"haifa": 3.0, "ada": 1.5}, none=0.5, longest=4)
-    assert reader.find([QUESTION], [["Ada met Hugo moved to Haifa."]]) == [Span("Hugo moved to Haifa", 0, 8, 27, 4.5)]
+    assert find(reader, [QUESTION], [["Ada met Hugo moved to Haifa."]]) == [Span("Hugo moved to Haifa", 0, 8, 27, 4.5)]
 
 
 def test_a_span_of_too_many_tokens_is_no_answer(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {"haifa": 3.0, "ada": 1.5}, longest=3)
     # "Hugo moved to Haifa" has four tokens; "to Haifa" and the like end best, and the shortest stands first of equals.
-    (span,) = reader.find([QUESTION], [["Ada met Hugo moved to Haifa."]])
+    (span,) = find(reader, [QUESTION], [["Ada met Hugo moved to Haifa."]])
     assert span is not None
     assert (span.text, span.margin) == ("moved to Haifa", 3.0)
 
 
 def test_an_answer_never_ends_before_it_begins(by_word: ByWord) -> None:
     reader = by_word.reader({"haifa": 2.0}, {"hugo": 2.0})
-    (span,) = reader.find([QUESTION], [["Hugo moved to Haifa."]])
+    (span,) = find(reader, [QUESTION], [["Hugo moved to Haifa."]])
     assert span is not None and span.start < span.end
     assert span.margin == 2.0
 
 
 def test_words_of_the_question_are_no_answer(by_word: ByWord) -> None:
     reader = by_word.reader({"ada": 9.0, "hugo": 1.0}, {"ada": 9.0, "hugo": 1.0})
-    (span,) = reader.find(["Who is Ada?"], [["Hugo moved."]])
+    (span,) = find(reader, ["Who is Ada?"], [["Hugo moved."]])
     assert span == Span("Hugo", 0, 0, 4, 2.0)
-
-
-@pytest.mark.parametrize(("threshold", "found"), [(2.4, True), (2.5, True), (2.6, False)])
-def test_nothing_is_found_below_the_threshold(by_word: ByWord, threshold: float, found: bool) -> None:
-    reader = by_word.reader({"hugo": 2.0}, {"hugo": 1.0}, none=0.5, threshold=threshold)
-    (span,) = reader.find([QUESTION], [["Hugo moved."]])
-    assert (span is not None) is found
 
 
 def test_the_text_is_exactly_that_of_the_passage(by_word: ByWord) -> None:
     passage = "\n  «Ünal»,\tHUGO  (of\u00a0Haifa)   moved — \U0001d518 ADA."
     reader = by_word.reader({"hugo": 2.0}, {"haifa": 3.0}, longest=8)
-    (span,) = reader.find([QUESTION], [[passage]])
+    (span,) = find(reader, [QUESTION], [[passage]])
     assert span is not None
     assert span.text == "HUGO  (of\u00a0Haifa" == passage[span.start : span.end]
 
 
 def test_the_best_of_several_passages_is_found(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {})
-    spans = reader.find([QUESTION, QUESTION], [["Ada moved.", "Hugo moved."], ["Hugo moved.", "Ada moved."]])
+    spans = find(reader, [QUESTION, QUESTION], [["Ada moved.", "Hugo moved."], ["Hugo moved.", "Ada moved."]])
     assert [span and (span.text, span.passage, span.margin) for span in spans] == [("Hugo", 1, 2.0), ("Hugo", 0, 2.0)]
 
 
-def test_priors_count_by_their_weight(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, prior_weight=0.5, threshold=-9.0)
-    passages = [["Ada moved.", "Hugo moved."]]
-    (unlikely,) = reader.find([QUESTION], passages, priors=[[-1.0, -4.0]])
-    assert unlikely == Span("Ada", 0, 0, 3, 0.5)
-    (likely,) = reader.find([QUESTION], passages, priors=[[-1.0, -2.0]])
-    assert likely == Span("Hugo", 1, 0, 4, 1.0)
-
-
 def test_each_passage_has_its_own_best_span(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=3.0, threshold=9.0)
+    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=3.0)
     spans = reader.spans([QUESTION, QUESTION, QUESTION], [["Ada met Hugo.", " ", "Ada moved."], [], ["Hugo moved."]])
     hugo, ada = Span("Hugo", 0, 8, 12, -1.0), Span("Ada", 2, 0, 3, -2.0)
     assert spans == [[hugo, None, ada], [], [Span("Hugo", 0, 0, 4, -1.0)]]
@@ -166,55 +154,34 @@ def test_of_several_windows_the_best_one_counts(by_word: ByWord) -> None:
     ]
 
 
-def test_what_is_found_is_the_best_of_the_passages_spans(learnt: SpanReader) -> None:
-    questions = ["Where did Adabo move?", "Who moved?"]
-    passages = [["Adabo moved to Aalen.", "", "Hugo moved to Haifa."], ["The river rose.", "The bridge held."]]
-    priors = [[-3.0, -1.0, -2.0], [-0.5, -0.1]]
-    spans = learnt.spans(questions, passages)
-    assert learnt.find(questions, passages, priors=priors) == [
-        best_span(own, prior, learnt.prior_weight, learnt.threshold) for own, prior in zip(spans, priors, strict=True)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("priors", "weight", "threshold", "expected"),
-    [
-        ([0.0, 0.0, 0.0], 1.0, 0.0, (2, 3.0)),
-        ([-0.5, 0.0, -3.0], 1.0, 0.0, (0, 0.5)),
-        ([-0.5, 0.0, -3.0], 0.0, 0.0, (2, 3.0)),
-        ([-0.5, 0.0, -3.0], 1.0, 0.5, (0, 0.5)),
-        ([-0.5, 0.0, -3.0], 1.0, 0.6, None),
-        ([0.0, 0.0, -2.0], 1.0, 0.0, (0, 1.0)),
-    ],
-)
-def test_the_best_span_is_chosen_with_its_prior(priors: Any, weight: float, threshold: float, expected: Any) -> None:
-    spans = [Span("Ada", 7, 0, 3, 1.0), None, Span("Hugo", 7, 0, 4, 3.0)]
-    best = best_span(spans, priors, weight, threshold)
-    assert (best and (best.passage, best.margin)) == expected
-
-
-def test_of_no_spans_none_is_best() -> None:
-    assert best_span([], [], 1.0, -9.0) is None
-    assert best_span([None], [0.0], 1.0, -9.0) is None
+def test_a_span_knows_its_rivals_and_its_probability(by_word: ByWord) -> None:
+    reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=0.5, longest=1)
+    (span,) = find(reader, [QUESTION], [["Ada met Hugo."]])
+    assert span is not None
+    # Single words: Ada 1, met 0, Hugo 2, the full stop 0; no answer 0.5.
+    total = math.log(math.exp(1) + 2 + math.exp(2) + math.exp(0.5))
+    assert span.log_probability == pytest.approx(2 - total, abs=1e-5)
+    assert [text for text, _ in span.rivals[:2]] == ["Hugo", "Ada"]
+    assert [log for _, log in span.rivals] == pytest.approx([score - total for score in (2, 1, 0, 0)], abs=1e-5)
 
 
 def test_a_question_without_passages_has_no_answer(by_word: ByWord) -> None:
-    reader = by_word.reader({"hugo": 2.0}, {}, threshold=-9.0)
-    assert reader.find([], []) == []
-    assert reader.find([QUESTION], [[]]) == [None]
-    assert reader.find([QUESTION, QUESTION], [["", "  "], ["", "Hugo moved."]]) == [None, Span("Hugo", 1, 0, 4, 2.0)]
+    reader = by_word.reader({"hugo": 2.0}, {})
+    assert find(reader, [], []) == []
+    assert find(reader, [QUESTION], [[]]) == [None]
+    assert find(reader, [QUESTION, QUESTION], [["", "  "], ["", "Hugo moved."]]) == [None, Span("Hugo", 1, 0, 4, 2.0)]
 
 
 def test_an_answer_anywhere_in_a_long_passage_is_found_whole(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0}, {"haifa": 3.0}, window=16, longest=4)
     passages = [["the " * before + "Hugo moved to Haifa" + " the" * (60 - before)] for before in range(61)]
-    for before, span in enumerate(reader.find([QUESTION] * 61, passages)):
+    for before, span in enumerate(find(reader, [QUESTION] * 61, passages)):
         assert span == Span("Hugo moved to Haifa", 0, 4 * before, 4 * before + 19, 5.0)
 
 
 def test_the_beginning_of_an_endless_question_is_read(by_word: ByWord) -> None:
     reader = by_word.reader({"hugo": 2.0}, {})
-    assert reader.find(["who " * 500], [["Hugo moved."]]) == [Span("Hugo", 0, 0, 4, 2.0)]
+    assert find(reader, ["who " * 500], [["Hugo moved."]]) == [Span("Hugo", 0, 0, 4, 2.0)]
 
 
 def test_the_head_scores_every_span_as_the_slow_formula_does() -> None:
@@ -237,10 +204,10 @@ def test_the_head_scores_every_span_as_the_slow_formula_does() -> None:
 def test_what_stands_beside_in_a_batch_changes_nothing(learnt: SpanReader) -> None:
     questions = ["Where did Adabo move?", "Who moved?", "Which town did the old painter leave in the winter?"]
     passages = [["Adabo moved to Aalen."], ["The river rose, the bridge held.", "Hugo moved to Haifa."], ["Ada."]]
-    together = learnt.find(questions, passages)
+    together = find(learnt, questions, passages)
     for question, texts, span in zip(questions, passages, together, strict=True):
         for batch_size in (1, 16):
-            (alone,) = learnt.find([question], [texts], batch_size=batch_size)
+            (alone,) = find(learnt, [question], [texts], batch_size=batch_size)
             assert alone is not None and span is not None
             assert dataclasses.replace(alone, margin=span.margin) == span
             assert alone.margin == pytest.approx(span.margin, abs=1e-4)
@@ -250,10 +217,8 @@ def test_a_saved_reader_finds_the_same(learnt: SpanReader, tmp_path: Path) -> No
     save_span_reader(learnt, tmp_path / "reader", torch.float32)
     loaded = load_span_reader(tmp_path / "reader", dtype=torch.float32)
     questions, passages = ["Where did Adabo move?"], [["Adabo moved to Aalen.", "Hugo moved to Haifa."]]
-    assert loaded.find(questions, passages, priors=[[-1.0, -2.0]]) == learnt.find(
-        questions, passages, priors=[[-1.0, -2.0]]
-    )
-    assert (loaded.window, loaded.longest, loaded.prior_weight, loaded.threshold) == (48, 4, 0.5, -100.0)
+    assert loaded.spans(questions, passages) == learnt.spans(questions, passages)
+    assert (loaded.window, loaded.longest) == (48, 4)
     assert sorted(file.name for file in (tmp_path / "reader").iterdir()) == ["reader.safetensors", "reader.toml"]
 
 
@@ -273,8 +238,8 @@ def test_the_frozen_encoder_is_not_stored(learnt: SpanReader, tmp_path: Path) ->
 
 def test_an_encoder_that_computes_in_bfloat16_finds_about_the_same(learnt: SpanReader) -> None:
     questions, passages = ["Where did Adabo move?"], [["Adabo moved to Aalen."]]
-    (exact,) = learnt.find(questions, passages)
-    (coarse,) = learnt.compute_in(torch.bfloat16).find(questions, passages)
+    (exact,) = find(learnt, questions, passages)
+    (coarse,) = find(learnt.compute_in(torch.bfloat16), questions, passages)
     assert exact is not None and coarse is not None
     assert coarse.margin == pytest.approx(exact.margin, abs=0.2)
 

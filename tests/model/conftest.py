@@ -97,7 +97,7 @@ class Small:
         bank = MemoryBank.in_memory(
             ModelSignature("small", "aa" * 8, "bb" * 8),
             shape_of(codebook),
-            codebook.books.numpy(),
+            codebook.books.shape[-1],
             keeps_origins=keeps_origins,
         )
         pieces = np.split(codes, np.cumsum(lengths))[:-1]

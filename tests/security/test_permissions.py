@@ -30,8 +30,7 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 def new_bank(path: Path) -> MemoryBank:
-    books = np.zeros((1, 1, 4, 2), np.float32)
-    return MemoryBank.create(path, ModelSignature("tiny", "aa", "bb"), CodeShape(1, 1, 4, per_position=False), books)
+    return MemoryBank.create(path, ModelSignature("tiny", "aa", "bb"), CodeShape(1, 1, 4, per_position=False), 2)
 
 
 def item(number: int) -> tuple[Record, np.ndarray]:

@@ -136,18 +136,6 @@ def test_a_file_that_comes_in_parts_by_now_is_not_missing(
         assert bank.parts_of(str(folder / "0.txt")) == {"1", "2", "3"}
 
 
-def test_the_codebook_keeps_its_precision(tiny: Any, other: MBC, folder: Path, tmp_path: Path) -> None:
-    model = tiny.model()
-    for half in (True, False):
-        path = tmp_path / f"{half}.mbc"
-        with open_bank(model, path, half=half) as bank:
-            list(ingest(model, bank, [folder]))
-            assert bank.codebook_width == (2 if half else 4)
-        assert finished(reencode(other, path)).is_complete
-        with MemoryBank.open(path) as bank:
-            assert bank.codebook_width == (2 if half else 4)
-
-
 def test_a_bank_without_origins_says_that_it_cannot(tiny: Any, other: MBC, folder: Path, tmp_path: Path) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "c.mbc", keeps_origins=False) as bank:

@@ -16,8 +16,8 @@ def info(*, bank: BankOption, json: JsonOption = False) -> None:
     from mbc_engine.bank import MemoryBank
 
     with MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
-        totals, sizes, width = memory.totals(), memory.sizes(), memory.codebook_width
+        totals, sizes = memory.totals(), memory.sizes()
     if json:
-        print_json(info_json(memory.name, memory.header, totals, sizes, width))
+        print_json(info_json(memory.name, memory.header, totals, sizes))
     else:
-        show_info(memory.name, memory.header, totals, sizes, width)
+        show_info(memory.name, memory.header, totals, sizes)

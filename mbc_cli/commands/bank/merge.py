@@ -90,8 +90,15 @@ def _target(path: Path, banks: list[Path]) -> Iterator["MemoryBank"]:
             yield memory
         return
     with MemoryBank.open(banks[0], read_only=True) as first:
-        header, books = first.header, first.books()
-    memory = MemoryBank.create(path, header.signature, header.shape, books, keeps_origins=header.keeps_origins)
+        header = first.header
+    memory = MemoryBank.create(
+        path,
+        header.signature,
+        header.shape,
+        header.dim,
+        keeps_origins=header.keeps_origins,
+        keeps_text=header.keeps_text,
+    )
     try:
         with memory:
             yield memory

@@ -59,7 +59,7 @@ def reencode(
 
 
 def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -> None:
-    """Bring a bank that an older mbc wrote up to date. Its model is needed, for its codebook.
+    """Bring a bank that an older mbc wrote up to date. Needs the model that wrote it.
 
     \b
     Examples:

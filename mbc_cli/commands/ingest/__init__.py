@@ -10,7 +10,6 @@ from mbc_cli.commands.ingest.options import (
     AddressOption,
     Engine,
     EngineOption,
-    HalfCodebookOption,
     IgnoreOption,
     NoSourcesOption,
     PathsArgument,
@@ -30,7 +29,6 @@ def ingest(
     prune: PruneOption = False,
     watch: WatchOption = False,
     no_sources: NoSourcesOption = False,
-    half_codebook: HalfCodebookOption = False,
     workers: WorkersOption = None,
     device: DeviceOption = None,
     engine: EngineOption = Engine.LOCAL,
@@ -60,9 +58,7 @@ def ingest(
     from mbc_cli.commands.ingest.work import memorise
     from mbc_engine.serving.distributed.cluster import Actors
 
-    wanted = Wanted(
-        paths, ignore or [], bank, prune=prune, watch=watch, no_sources=no_sources, half_codebook=half_codebook
-    )
+    wanted = Wanted(paths, ignore or [], bank, prune=prune, watch=watch, no_sources=no_sources)
     wanted.require_sense()
     team = Actors(actors, actor_batch, actor_cpus, actor_gpus, device, workers)
     on_ray = chosen(ctx, engine, address, team, is_stream=wanted.is_stream, watch=watch)

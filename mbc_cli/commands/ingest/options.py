@@ -18,9 +18,6 @@ WatchOption = Annotated[bool, typer.Option("--watch", help="Go on, and memorise 
 NoSourcesOption = Annotated[
     bool, typer.Option("--no-sources", help="Make a bank of a third of the size that knows no file names.")
 ]
-HalfCodebookOption = Annotated[
-    bool, typer.Option("--half-codebook", help="Make a bank whose codebook is rounded to half precision.")
-]
 
 
 class Engine(StrEnum):

@@ -22,7 +22,6 @@ class Wanted:
     prune: bool
     watch: bool
     no_sources: bool
-    half_codebook: bool
 
     @property
     def is_stream(self) -> bool:
@@ -55,11 +54,9 @@ class Wanted:
         if not bytes_at(self.bank):
             return
         with MemoryBank.open(self.bank, read_only=True) as memory:
-            keeps_origins, codebook_width = memory.header.keeps_origins, memory.codebook_width
+            keeps_origins = memory.header.keeps_origins
         made = "It was made so: name another file with --bank, or leave out"
         if self.no_sources and keeps_origins:
             raise ConfigError(f"{self.bank} keeps sources.", hint=f"{made} --no-sources.")
         if self.prune and not keeps_origins:
             raise ConfigError(f"{self.bank} keeps no sources to prune by.", hint=f"{made} --prune.")
-        if self.half_codebook and codebook_width > 2:
-            raise ConfigError(f"{self.bank} has its codebook in single precision.", hint=f"{made} --half-codebook.")

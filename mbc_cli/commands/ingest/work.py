@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mbc_cli.commands.ingest.wanted import Wanted
     from mbc_engine.bank import MemoryBank
     from mbc_engine.events import Event
-    from mbc_engine.model.mbc import MBC
+    from mbc_engine.load import Model
 
 
 def memorise(
@@ -45,7 +45,7 @@ def memorise(
     with (
         on_ray.connected() if on_ray else nullcontext(),
         ending_with("What was committed before is saved; the same command goes on from there."),
-        opened(loaded, wanted.bank, keeps_origins=not wanted.no_sources, half=wanted.half_codebook) as bank,
+        opened(loaded, wanted.bank, keeps_origins=not wanted.no_sources) as bank,
         WatchView(bank.name, as_json=as_json) if wanted.watch else IngestView(keeps_reasons=as_json) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
@@ -66,7 +66,7 @@ def memorise(
 
 def _events(
     wanted: "Wanted",
-    model: "MBC",
+    model: "Model",
     bank: "MemoryBank",
     workers: int,
     on_ray: "OnRay | None",

@@ -7,10 +7,8 @@ from mbc_cli.render.consoles import out, print_facts
 from mbc_cli.text import counted, per_chunk, plain, size
 from mbc_engine.bank import BankHeader, BankSizes, BankTotals
 
-_PRECISIONS = {2: "half", 4: "single"}
 
-
-def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes, codebook_width: int) -> None:
+def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> None:
     """What `mbc bank info` prints."""
     shape = header.shape
     books = "a book for each token" if shape.per_position else "one book for all"
@@ -22,24 +20,22 @@ def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSize
             ("holds", holdings(totals)),
             *([] if header.keeps_origins else [("sources", "not kept")]),
             ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
-            ("codebook", f"{books}, {header.dim} wide, {_PRECISIONS[codebook_width]} precision"),
+            ("codebook", f"{books}, {header.dim} wide"),
             *size_facts(sizes, totals.chunks),
             *_comparison(header.float_bytes(totals.chunks), sizes.file),
         ]
     )
 
 
-def info_json(
-    name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes, codebook_width: int
-) -> dict[str, Any]:
+def info_json(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> dict[str, Any]:
     """The same as JSON; sizes in bytes."""
     return {
         "path": name,
         "created": header.created,
         "model": {**asdict(header.signature), "fingerprint": header.signature.fingerprint},
         "codes": {**asdict(header.shape), "dim": header.dim, "bits_per_chunk": header.shape.bits_per_chunk},
-        "precision": _PRECISIONS[codebook_width],
         "keeps_sources": header.keeps_origins,
+        "keeps_text": header.keeps_text,
         **asdict(totals),
         "sizes": asdict(sizes),
         "float32_bytes": header.float_bytes(totals.chunks),
@@ -59,15 +55,15 @@ def holdings(totals: BankTotals) -> str:
 
 
 def size_facts(sizes: BankSizes, chunks: int) -> list[tuple[str, str]]:
-    """The three sizes of a bank, in words."""
+    """The sizes of a bank, in words."""
 
     def each(count: int) -> str:
         return f", {per_chunk(count, chunks)}" if chunks else ""
 
     return [
         ("codes take", f"{size(sizes.codes)}{each(sizes.codes)}"),
-        ("codebook takes", f"{size(sizes.codebook)}, once, however large the bank"),
-        ("file takes", f"{size(sizes.file)}{each(sizes.file - sizes.codebook)} beside the codebook"),
+        *([("texts take", f"{size(sizes.texts)}{each(sizes.texts)}")] if sizes.texts else []),
+        ("file takes", f"{size(sizes.file)}{each(sizes.file)}"),
     ]
 
 

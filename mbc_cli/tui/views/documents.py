@@ -251,7 +251,7 @@ class DocumentsView(View):
     def _say_restored(self, restored: Restored) -> None:
         self._end_change(None)
         self._search_now()
-        taken = sum(max(1, len(document.origins)) for document, _ in restored.taken.items)
+        taken = sum(max(1, len(document.origins)) for document, *_ in restored.taken.items)
         left = f"; {taken - restored.count:,} were read anew since" if restored.count < taken else ""
         self._say(f"Put back {counted(restored.count, 'document')}{left}.")
 

@@ -100,7 +100,7 @@ def bank_facts(bank: BankSeen, model: str) -> list[tuple[str, str | Text]]:
         ("file", near(bank.path)),
         ("holds", holdings(totals)),
         ("codes", size(sizes.codes) + (f", {per_chunk(sizes.codes, totals.chunks)}" if totals.chunks else "")),
-        ("codebook", f"{size(sizes.codebook)}, once, however large the bank"),
+        ("codebook", f"{size(sizes.codebook)}, once, in the model"),
         ("on disk", size(sizes.file)),
     ]
     if totals.chunks:

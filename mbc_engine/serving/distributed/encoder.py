@@ -12,7 +12,7 @@ from mbc_engine.serving.distributed.stretches import Stretch, Table, packed, tol
 from mbc_engine.serving.reading import Chunked, Encoded, Item
 
 if TYPE_CHECKING:
-    from mbc_engine.model.mbc import MBC
+    from mbc_engine.load import Model
 
 
 class ChunkEncoder:
@@ -29,7 +29,7 @@ class ChunkEncoder:
 
     def __init__(self, model: str, expected: ModelSignature, device: str, threads: int) -> None:
         self._name, self._expected, self._device, self._threads = model, expected, device, threads
-        self._model: MBC | None = None
+        self._model: Model | None = None
 
     def __call__(self, table: Table) -> dict[str, list[bytes]]:
         """A table of one `Stretch` to a row of the same, encoded."""
@@ -55,12 +55,12 @@ class ChunkEncoder:
 
         return replace(stretch, items=tuple(map(encoded, stretch.items)), encoding=time.monotonic() - began)
 
-    def _loaded(self) -> "MBC":
+    def _loaded(self) -> "Model":
         """Raises ModelMismatch if the model of this name is another one on this machine."""
         import torch
 
-        from mbc_engine.model.bank_binding import signature
         from mbc_engine.load import load_model
+        from mbc_engine.model.bank_binding import signature
 
         torch.set_num_threads(self._threads)
         model = load_model(self._name, device=self._device)

@@ -14,7 +14,7 @@ from mbc_engine.documents import find_files, shown
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.events import Event
 from mbc_engine.model.bank_binding import signature
-from mbc_engine.model.mbc import MBC
+from mbc_engine.load import Model
 from mbc_engine.model_folder import own_models, packaged_model
 from mbc_engine.serving.distributed.cluster import Actors, require_ray, room_for
 from mbc_engine.serving.distributed.encoder import ChunkEncoder
@@ -33,7 +33,7 @@ _ERROR: Final = re.compile(r"[\w.]+(Error|Exception): ")
 
 
 def ingest_on_ray(
-    model: MBC,
+    model: Model,
     bank: MemoryBank,
     paths: Sequence[Path],
     *,
@@ -67,7 +67,7 @@ def ingest_on_ray(
 
 
 def _items(
-    model: MBC, bank: MemoryBank, paths: Sequence[Path], actors: Actors, took: Callable[[float], None]
+    model: Model, bank: MemoryBank, paths: Sequence[Path], actors: Actors, took: Callable[[float], None]
 ) -> Generator[Item | Encoded, None, None]:
     """What becomes of files, in their order.
 
@@ -105,7 +105,7 @@ def _files(paths: Sequence[Path], bank: MemoryBank, at_a_time: int) -> Iterator[
 
 
 def _stretches(
-    every: Iterable[Files], model: MBC, bank: MemoryBank, actors: Actors, number: int
+    every: Iterable[Files], model: Model, bank: MemoryBank, actors: Actors, number: int
 ) -> Generator[Stretch, None, None]:
     """Stretches of files, encoded, in their order; where one is missing, processes died over it again and again."""
     import pyarrow as pa
@@ -123,7 +123,7 @@ def _stretches(
     context.target_max_block_size = 1  # every stretch goes on by itself
     context.max_errored_blocks = -1  # what is missing in the end names the files at fault, which errors do not
     context.enable_progress_bars = context.print_on_execution_start = False
-    needed = ray.put((model.documents.chunker, None if bank.header.keeps_origins else known_contents(bank)))
+    needed = ray.put((model.chunker, None if bank.header.keeps_origins else known_contents(bank)))
     with warnings.catch_warnings():
         # Limits of retries: Ray means to take them no longer from 2.64 on, which we therefore do not.
         warnings.simplefilter("ignore", RayDeprecationWarning)
@@ -155,7 +155,7 @@ def _stretches(
         ) from error
 
 
-def _findable(model: MBC) -> str:
+def _findable(model: Model) -> str:
     """What finds the model on another machine: the name of a model that has one everywhere, else its folder."""
     if model.folder is None:
         raise ModelError("This model lies in no folder, from which others could load it.", hint="Save it first.")

@@ -75,7 +75,7 @@ class ToldAsker:
             sources=(),
             timings=Timings(0.1, 0.0, 0.0, 0.0),
             totals=BankTotals(1, 1, 1),
-            sizes=BankSizes(8, 8, 8),
+            sizes=BankSizes(8, 0, 8, 8),
         )
         return replace(reply, **self.changes)
 

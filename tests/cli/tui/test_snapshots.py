@@ -171,7 +171,7 @@ def _answered(places: Places) -> Answered:
         sources=sources,
         timings=Timings(0.12, 0.01, 0.02, 0.0),
         totals=BankTotals(12, 12, 240),
-        sizes=BankSizes(180, 96, 90_000),
+        sizes=BankSizes(180, 0, 96, 90_000),
         codes=codes,
     )
     return Answered(1, reply, Showing(None, True))

@@ -72,8 +72,7 @@ async def test_books_are_chosen_by_keys_and_by_mouse(
     shown: Dashboard, home: Any, record: Any, until: Any, size: tuple[int, int]
 ) -> None:
     shape = CodeShape(tokens=3, levels=2, num_codes=512, per_position=True)
-    books = np.zeros((2, 3, 512, 2), np.float32)
-    with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, books) as bank:
+    with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, 2) as bank:
         codes = np.arange(6).reshape(1, 3, 2)  # position by position, both levels
         bank.add([(record("/a.txt", "a"), codes)])
     async with shown.run_test(size=size) as pilot:
@@ -98,8 +97,7 @@ async def test_books_are_chosen_by_keys_and_by_mouse(
 
 async def test_many_books_leave_room_on_a_small_screen(shown: Dashboard, home: Any, record: Any, until: Any) -> None:
     shape = CodeShape(tokens=180, levels=1, num_codes=512, per_position=True)
-    books = np.zeros((1, 180, 512, 2), np.float32)
-    with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, books) as bank:
+    with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, 2) as bank:
         bank.add([(record("/a.txt", "a"), np.arange(180).reshape(1, 180, 1))])
     async with shown.run_test(size=(80, 24)):
         await until(lambda: "a.txt" in _users(shown))
