@@ -1,31 +1,122 @@
-"""How likely an answer is right: a logistic regression of what the search and the reader say of it.
+"""Choosing the answer among the spans that were read, and how likely it is right: a logistic regression.
 
 The reader's margin alone ranks right above wrong answers with an AUC of 0.74. How much of its probability stands behind
-the answer says more: all likely spans of all passages vote, each as far as its words are those of the answer (expected
-F1, as in minimum Bayes risk decoding), weighed by its passage's share.
+the answer says more: all likely spans of all passages vote, each weighed by its passage's share, and as far as its
+words are those of the answer (expected F1, as in minimum Bayes risk decoding; Kumar and Byrne, 2004).
 """
 
 import math
-import re
-import string
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from mbc_engine.config import AnswerConfidence
-from mbc_engine.mini.retrieval import Hit
+from mbc_engine.metrics import f1
 from mbc_engine.mini.span_reader import Span
 
-# What the logarithm of a passage's share counts beside the margin of its best span.
+# What the logarithm of a passage's share counts beside the margins of its spans; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.75
-FEATURES: Final = ("votes", "exact votes", "votes in its passage", "gap", "words", "question words")
+FEATURES: Final = ("votes", "votes with no answer", "gap", "question length")
+_HIGH, _MEDIUM = 0.8, 0.5
+# Answers that share less of their words are different ones.
+_SAME: Final = 0.5
+_LARGEST_GAP: Final = 8.0
+_LARGEST_EXPONENT: Final = 30.0
+_SMALLEST: Final = 1e-4
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The answer chosen: in which of the passages, and the probability that it is right."""
+    """An answer that was chosen.
+
+    Attributes:
+        passage: which of the passages its span stands in.
+        probability: that it is right.
+    """
 
     passage: int
     probability: float
+
+
+def judge(
+    question: str, spans: Sequence[Span | None], shares: Sequence[float], settings: AnswerConfidence
+) -> Judged | None:
+    """The best answer among the spans of a question's passages; None where there is no span.
+
+    Args:
+        question: in words.
+        spans: the best of each passage, with its rivals; None of a passage without any.
+        shares: the probability of each passage to be the one that the question is about.
+        settings: of the regression.
+    """
+    best = choose(spans, shares)
+    if best is None:
+        return None
+    values = features(question, spans, shares, best)
+    odds = settings.intercept + sum(weight * value for weight, value in zip(settings.weights, values, strict=True))
+    return Judged(best, _sigmoid(odds))
+
+
+def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
+    """The passage whose best span has the largest margin and prior together, the first of equal ones."""
+    scored = [
+        (span.margin + PRIOR_WEIGHT * _log(share), -place)
+        for place, (span, share) in enumerate(zip(spans, shares, strict=True))
+        if span is not None
+    ]
+    return -max(scored)[1] if scored else None
+
+
+def features(question: str, spans: Sequence[Span | None], shares: Sequence[float], best: int) -> tuple[float, ...]:
+    """What the regression knows of an answer, in the order of `FEATURES`.
+
+    - the log-odds of the votes for it among all spans,
+    - the same where "no answer" votes in each passage as well,
+    - how far the best different answer is behind, at most 8,
+    - the logarithm of the question's words.
+    """
+    answer = spans[best]
+    assert answer is not None
+    total = against = behind = 0.0
+    scores: list[float] = []
+    own = answer.margin + PRIOR_WEIGHT * _log(shares[best])
+    for span, share in zip(spans, shares, strict=True):
+        prior = PRIOR_WEIGHT * _log(share)
+        against += math.exp(prior)
+        if span is None:
+            continue
+        if f1(span.text, answer.text) < _SAME:
+            scores.append(span.margin + prior)
+        none = span.log_probability - span.margin
+        for text, log in span.rivals:
+            vote = math.exp(min(_LARGEST_EXPONENT, log - none + prior))
+            total += vote
+            behind += vote * f1(text, answer.text)
+    gap = min([_LARGEST_GAP, *(own - score for score in scores)])
+    return (
+        _log_odds(behind / max(total, sys.float_info.min)),
+        _log_odds(behind / (total + against)) if total + against else _log_odds(0),
+        gap if scores else _LARGEST_GAP,
+        math.log(1 + len(question.split())),
+    )
+
+
+def label_of(probability: float) -> Literal["high", "medium", "low"]:
+    """A word for a probability: high from 0.8 on, medium from 0.5 on."""
+    return "high" if probability >= _HIGH else "medium" if probability >= _MEDIUM else "low"
+
+
+def _log(share: float) -> float:
+    """Also of a share that is too small for a number."""
+    return math.log(max(share, sys.float_info.min))
+
+
+def _log_odds(probability: float) -> float:
+    kept = min(max(probability, _SMALLEST), 1 - _SMALLEST)
+    return math.log(kept / (1 - kept))
+
+
+def _sigmoid(odds: float) -> float:
+    """By the hyperbolic tangent, which does not overflow."""
+    return 0.5 + 0.5 * math.tanh(0.5 * odds)

@@ -236,7 +236,7 @@ class RetrieverReader(nn.Module):
 
 
 def _answered(question: str, spans: tuple[Span | None, ...], hits: Sequence[Hit], model: RetrieverReader) -> Answered:
-    judged: Judged | None = judge(question, spans, hits, model.reader.prior_weight, model.settings.confidence)
+    judged: Judged | None = judge(question, spans, [hit.share for hit in hits], model.settings.confidence)
     if judged is None:
         return Answered(None, 0.0, spans)
     span = spans[judged.passage]

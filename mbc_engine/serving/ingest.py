@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import Found, Skipped, find_files, read_stream
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.model.bank_binding import signature
 from mbc_engine.load import Model
+from mbc_engine.model.bank_binding import signature
 from mbc_engine.serving.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked
 from mbc_engine.serving.reading_ahead import read_all
 

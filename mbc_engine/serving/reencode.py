@@ -9,8 +9,8 @@ from mbc_engine.bank import MemoryBank, delete, replace_content
 from mbc_engine.documents import Skipped
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
-from mbc_engine.model.bank_binding import open_bank
 from mbc_engine.load import Model
+from mbc_engine.model.bank_binding import open_bank
 from mbc_engine.serving.ingest import BATCH_CHUNKS, Run
 from mbc_engine.serving.reading import Chunked, Item, bytes_at
 from mbc_engine.serving.reading_ahead import read_all

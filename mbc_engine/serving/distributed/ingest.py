@@ -13,8 +13,8 @@ from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import find_files, shown
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.events import Event
-from mbc_engine.model.bank_binding import signature
 from mbc_engine.load import Model
+from mbc_engine.model.bank_binding import signature
 from mbc_engine.model_folder import own_models, packaged_model
 from mbc_engine.serving.distributed.cluster import Actors, require_ray, room_for
 from mbc_engine.serving.distributed.encoder import ChunkEncoder
