@@ -9,8 +9,8 @@ from mbc_cli.commands.demo import Question, pick_questions
 from mbc_cli.render import consoles, reply
 from mbc_cli.render import demo as rendering
 from mbc_engine.datasets.newswire import Story, stories
-from mbc_engine.model.base import BaseLM
 from mbc_engine.mini.span_reader import Span
+from mbc_engine.model.base import BaseLM
 
 
 @pytest.fixture

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mbc_engine.serving.answers import Answers
+from mbc_engine.serving.read_answer import choose_answers, read_passages, with_sentences
 
 from mbc_engine import Recall, ingest, load_model, open_bank
 from mbc_engine.errors import BankError
+from mbc_engine.mini.span_reader import Span
 from mbc_engine.model.bank_binding import signature
 from mbc_engine.model.checkpoint import save_model
 from mbc_engine.model.mbc import MBC
-from mbc_engine.mini.span_reader import Span
 from mbc_engine.model.text_encoder import TextEncoder
-from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.ask import ReadAnswer
-from mbc_engine.serving.read_answer import choose_answers, read_passages, with_sentences
 from mbc_engine.serving.sources import Source
 
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from mbc_engine.mini.span_reader import Span
 from mbc_engine.model.base import BaseLM
 from mbc_engine.model.mbc import MBC
-from mbc_engine.mini.span_reader import Span
 
 QUESTION = "Where did Ada move?"
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from mbc_engine.serving.answers import Answers
 
 from mbc_cli.asking.asker import Asker
 from mbc_cli.asking.manner import Manner
@@ -26,7 +27,6 @@ from mbc_cli.server.turns import Turns
 from mbc_cli.server.watching import Watched
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
 from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.ask import Reply, Timings
 
 NAME = "tiny"

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mbc_engine.serving.answers import Answers
 
 from mbc_cli.server.chat import Writing
 from mbc_engine.bank import Selection
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
 from mbc_engine.model.confidence import Judgement
-from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.ask import ReadAnswer, Source
 
 

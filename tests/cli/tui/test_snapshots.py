@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mbc_engine.serving.answers import Answers
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.widgets import Input
@@ -39,7 +40,6 @@ from mbc_engine.events import (
     Validated,
 )
 from mbc_engine.model.confidence import Judgement
-from mbc_engine.serving.answers import Answers
 from mbc_engine.serving.ask import ReadAnswer, Reply, Source, Timings
 from mbc_engine.work.run_folder import EVENTS
 

@@ -19,8 +19,8 @@ from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.passage import Passage
 from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Turn
-from mbc_engine.model.base import BaseLM
 from mbc_engine.mini.span_reader import Span
+from mbc_engine.model.base import BaseLM
 from tests.needs import embedded_encoder
 
 QUESTION = "Where did Ada move?"
