@@ -68,8 +68,8 @@ def form_of(name: str) -> banks.Form:
     return banks.Form(name, shape, WIDTHS[name], chunks_per_document=1, keeps_origins=False)
 
 
-def make_parts(name: str, bank: MemoryBank) -> Parts:
-    """Random parts around a bank's codebook, and a random question."""
+def make_parts(name: str) -> Parts:
+    """Random parts around a random codebook, and a random question."""
     torch.manual_seed(SEED)
     settings = load_preset(name).model
     own, dim = settings.aggregator, WIDTHS[name]
@@ -231,7 +231,7 @@ def measure(name: str, mode: str, documents: int, folder: str, memory_gb: float 
             return {"skipped": f"needs {sliced / 1e9:.1f} GB, allowed are {memory_gb:g}"}
         in_slices = whole > memory_gb * 1e9
     with MemoryBank.open(path, read_only=True) as bank:
-        parts = make_parts(name, bank)
+        parts = make_parts(name)
         with small_bank(name) as small:
             MODES[mode](parts, small)()  # what torch and numpy take on first use is not the read's
         ask = dense(parts, bank, in_slices=in_slices) if mode == "dense" else MODES[mode](parts, bank)
@@ -261,7 +261,7 @@ def measure_growth(name: str, folder: str, sizes: Sequence[int] = GROWTH) -> Res
     torch.set_num_threads(1)
     small, large = (MemoryBank.open(bank_of(name, size, Path(folder)), read_only=True) for size in sizes)
     with small, large:
-        parts = make_parts(name, small)
+        parts = make_parts(name)
         asks = [MODES["flat"](parts, bank) for bank in (small, large)]
         turns = [[seconds_of(ask)[1] for ask in asks] for _ in range(110)][9:]  # the first warm up
     medians = [statistics.median(times) for times in zip(*turns, strict=True)]

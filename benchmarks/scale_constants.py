@@ -174,7 +174,7 @@ def flat(folder: str) -> dict[str, float]:
     """The flat read of the whole bank, and a group of 256 of the hierarchical read: seconds each."""
     torch.set_num_threads(1)
     with MemoryBank.open(path_of(folder, "paper", 1, 0), read_only=True) as bank:
-        parts = read.make_parts("distilgpt2", bank)
+        parts = read.make_parts("distilgpt2")
         seconds = {mode: least_of(read.MODES[mode](parts, bank)) for mode in ("flat", "sources")}
     groups = 4
     codes = np.random.default_rng(0).integers(0, 512, (groups * 256, 12, 1), dtype=np.uint16)

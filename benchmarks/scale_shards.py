@@ -207,7 +207,7 @@ def flat(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
     """The flat read from summed counts, and its sources from a scan of each shard."""
     torch.set_num_threads(1)
     with opened(paths_of(folder, "paper", 1)) as (whole,):
-        parts = read.make_parts("distilgpt2", whole)
+        parts = read.make_parts("distilgpt2")
         reading = read_memory("flat", parts.reader, parts.question, BankMemory(whole, parts.book), top=TOP)
         counts, expected = whole.counts(), reading.sources[0]
         attention = parts.reader.attend(parts.question, BankMemory(whole, parts.book).rows()).attention
@@ -239,7 +239,7 @@ def hierarchical(chunks: int = GROUP * 64, numbers: Sequence[int] = (1, 4, 64)) 
     assert chunks % (GROUP * max(numbers)) == 0, "groups do not cross shards"
     codes = np.random.default_rng(0).integers(0, 512, (chunks, 12, 1), dtype=np.uint16)
     with small_bank(codes) as whole:
-        parts = read.make_parts("distilgpt2", whole)
+        parts = read.make_parts("distilgpt2")
         mode = f"hierarchical:{GROUP}"
         expected = read_memory(mode, parts.reader, parts.question, BankMemory(whole, parts.book), top=TOP)
     rows: list[dict[str, Any]] = []

@@ -53,7 +53,7 @@ def measure(name: str, mode: str, documents: int, folder: str) -> reads.Result:
         Banks.open(paths) as two,
         Banks.open(paths, WEIGHTS) as weighted,
     ):
-        parts = reads.make_parts(name, one.banks[0])
+        parts = reads.make_parts(name)
         asks = [reads.MODES[mode](parts, each) for each in (one, two, weighted)]
         most = 101 if mode == "flat" else 21
         turns = [[seconds_of(ask)[1] for ask in asks] for _ in range(most)][most // 10 :]  # the first warm up

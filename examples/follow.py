@@ -2,7 +2,7 @@
 
     python examples/follow.py [FOLDER]
 
-Stopped, it ends after the batch in progress; run again, it passes over what the bank has.
+Stopped, it saves the documents that are encoded; run again, it passes over what the bank has.
 """
 
 import signal

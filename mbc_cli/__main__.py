@@ -11,6 +11,7 @@ def main() -> None:
     try:
         from mbc_cli.app import main as run
     except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
         sys.exit(_INTERRUPTED)
     run()
 

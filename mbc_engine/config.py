@@ -299,7 +299,9 @@ def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> 
 def parse_model_config(text: str, origin: str) -> Config | RetrieverReaderConfig:
     """Parse the TOML of a model of either kind. Raises ConfigError with the place and what is wrong there."""
     table = _table(text, origin)
-    return _validated(RetrieverReaderConfig if _RETRIEVER_READER in table else Config, table, origin)
+    if _RETRIEVER_READER in table:
+        return _validated(RetrieverReaderConfig, table, origin)
+    return _validated(Config, table, origin)
 
 
 def _table(text: str, origin: str) -> dict[str, Any]:

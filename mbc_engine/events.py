@@ -154,10 +154,10 @@ class FileSkipped(Event):
 
 @dataclass(frozen=True)
 class DocumentsIngested(Event):
-    """A batch was committed. All numbers are of this ingest so far.
+    """Work went on. All numbers are of this ingest so far.
 
-    `documents` were memorised, `unchanged` ones passed over; `size` bytes of the files, as they are on the disk, have
-    been dealt with. `source` is the name of the document or file last dealt with, "" for a bank that keeps no names.
+    `documents` are memorised and committed, `unchanged` ones were passed over; `chunks` are encoded, those of documents
+    that are not whole yet among them; `size` bytes of the files, as they are on the disk, have been dealt with. `source` is the name of the document or file last dealt with, "" for a bank that keeps no names.
     """
 
     documents: int

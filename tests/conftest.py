@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model.mbc import MBC
 
 hypothesis.settings.register_profile("mbc", deadline=None)  # how long an example takes is the machine's affair
@@ -237,6 +238,31 @@ class TinyModels:
         settings = self.config(base, encoder, *overrides).model
         torch.manual_seed(0)
         return build(settings, load_pretrained(settings)).eval()
+
+    def retriever_reader(self, *words: str, threshold: float = 0.5, window: int = 32) -> RetrieverReader:
+        """A tiny retriever-reader with fixed weights, whose reader finds these words; each token is as rare as any."""
+        import torch
+
+        from mbc_engine.config import RetrieverReaderSettings
+        from mbc_engine.mini.model import build
+        from tests.finder import Finder
+
+        settings = RetrieverReaderSettings.model_validate(
+            {
+                "encoder": str(self.encoders["bert"]),
+                "window": window,
+                "question_window": 32,
+                "address": {"tokens": 3, "codes": 8, "dim": 4},
+                "candidates": 6,
+                "passages": 4,
+                "confidence": {"weights": [1.0, 0.0, 0.0, 0.0], "intercept": 0.0, "threshold": threshold},
+            }
+        )
+        torch.manual_seed(0)
+        finder = Finder(*words)
+        model = build(settings, lambda: finder)  # type: ignore[arg-type, return-value]
+        model.frequencies.fill_(1.0)
+        return model
 
 
 @pytest.fixture(scope="session")

@@ -116,7 +116,7 @@ class MemoryServer:
         os._exit(0)
 
     async def _finish(self) -> None:
-        """Let the batch in progress be committed; what takes longer than a client waits is broken off."""
+        """Let what is encoded be committed; what takes longer than a client waits is broken off."""
         if self._last is None:  # a signal may come while the end of stdin is being followed
             self._last = self._thread.submit(self._memory.close)
             self._thread.shutdown(wait=False)

@@ -54,10 +54,11 @@ class IngestView(ProgressView):
 
     @show.register
     def _(self, event: DocumentsIngested) -> None:
+        note = ""
         if event.chunks:
             note = rate(event.chunks, "chunk", event.seconds)
-        else:
-            note = rate(event.documents + event.unchanged, "document", event.seconds)
+        elif done := event.documents + event.unchanged:
+            note = rate(done, "document", event.seconds)
         self.bar(self.doing, self._size or None, completed=event.size, note=note)
 
     @show.register
@@ -72,7 +73,7 @@ class IngestView(ProgressView):
 
     def stopping(self) -> None:
         """Answer a first Ctrl-C."""
-        self.tell("Stopping after this batch; Ctrl-C again ends at once and loses it.")
+        self.tell("Stopping. Documents that are encoded are being saved; Ctrl-C again ends at once.")
 
     def stopped(self) -> None:
         """Say what a stop leaves behind."""

@@ -61,7 +61,7 @@ class Text:
         if name is not None and not is_row_name(name):
             raise DataError(
                 "The name cannot be used.",
-                hint=f'Names have 1 to {LONGEST_NAME} characters of valid Unicode, and do not read like "row 12".',
+                hint=f'Names have 1 to {LONGEST_NAME} characters of valid Unicode, and do not read like "row 12" or "x, part 2".',
             )
         return cls(_digest(text) if name is None else name, text, day)
 

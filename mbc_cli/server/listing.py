@@ -1,6 +1,7 @@
 """What a server tells of its banks and documents, read beside the thread that works."""
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from heapq import nsmallest
@@ -10,7 +11,8 @@ from typing import Final, Literal
 from pydantic import BaseModel, Field
 
 from mbc_cli.server.document_folder import DocumentFolder
-from mbc_engine.bank import Banks, MemoryBank, StoredDocument
+from mbc_engine.bank import Banks, MemoryBank, Origin, StoredDocument
+from mbc_engine.documents.pieces import named_whole
 
 # What is only in the bank has its digest as its id.
 ELSEWHERE: Final = "bank-"
@@ -117,14 +119,20 @@ def document(bank: Path, folder: DocumentFolder, id: str) -> WholeDocument | Non
 
 
 def kept(bank: MemoryBank, folder: DocumentFolder, ids: Sequence[str]) -> list[DocumentShape]:
-    """Documents of clients, as far as they are there."""
-    names = {id: (str(folder.file(id)), part) for id in ids for part in bank.parts_of(str(folder.file(id)))}
-    memorised = {origin[:2]: (origin, own) for own, _ in bank.lookup(list(names.values())) for origin in own.origins}
+    """Documents of clients, as far as they are there; the bank has long ones in pieces."""
+    sources = {str(folder.file(id)): id for id in ids}
+    names = [(source, part) for source in sources for part in bank.parts_of(source)]
+    pieces: defaultdict[str, dict[str, tuple[Origin, int]]] = defaultdict(dict)
+    for own, _ in bank.lookup(names):
+        for origin in own.origins:
+            if origin.source in sources:
+                pieces[sources[origin.source]][origin.part] = (origin, own.chunks)
     shapes: list[DocumentShape] = []
     for id in ids:
-        if id in names and names[id] in memorised:
-            origin, own = memorised[names[id]]
-            shapes.append(shape(id, origin.part, origin.date, own.chunks))
+        if id in pieces:
+            origin, _ = next(iter(pieces[id].values()))
+            chunks = sum(count for _, count in pieces[id].values())
+            shapes.append(shape(id, named_whole(origin.part), origin.date, chunks))
         elif (text := folder.read(id)) is not None:
             shapes.append(shape(id, text.name, text.date, None))
     return shapes

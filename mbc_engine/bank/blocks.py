@@ -225,7 +225,8 @@ class BlockTable:
     def append_texts(self, rows: Sequence[bytes]) -> int:
         """Put texts behind all others; returns the number of the first."""
         (last,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
-        self._connection.executemany("INSERT INTO texts VALUES (?, ?)", enumerate(rows, last + 1))
+        with decoded(self._name):  # there is no larger number than the largest
+            self._connection.executemany("INSERT INTO texts VALUES (?, ?)", enumerate(rows, last + 1))
         return int(last) + 1
 
     def delete_texts(self, first: int, count: int) -> int:

@@ -83,7 +83,7 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
         connection.execute(statement)
     values, shape = _values(header), header.shape
     counts = write_counts(np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64))
-    row = (*values, _crc(values), counts, 0, state_checksum(counts, 0))
+    row = (*values, header_checksum(values), counts, 0, state_checksum(counts, 0))
     connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - marks alone
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
@@ -123,7 +123,7 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
     row: Any = connection.execute(_READ_HEADER).fetchone()
     with decoded(name):
         *values, crc = row
-        if crc != _crc(values):
+        if crc != header_checksum(values):
             raise ValueError("the header's checksum does not fit")
         model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, keeps_text, created = (
             values
@@ -171,6 +171,6 @@ def _values(header: BankHeader) -> tuple[str | int, ...]:
     )
 
 
-def _crc(values: Sequence[str | int]) -> int:
+def header_checksum(values: Sequence[str | int]) -> int:
     """CRC-32 of the header as a JSON array without spaces."""
     return checksum(json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode())

@@ -18,7 +18,7 @@ from mbc_engine.bank.format import CodeShape, unpack
 from mbc_engine.bank.merging import copy
 from mbc_engine.bank.records import BankHeader, ModelSignature, Origin, StoredDocument, StoredItem
 from mbc_engine.bank.replace import replace_content
-from mbc_engine.bank.schema import FORMAT_VERSION, opened, require_format
+from mbc_engine.bank.schema import FORMAT_VERSION, header_checksum, opened, require_format
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.bank.text_codec import encode_chunk
 from mbc_engine.documents import Chunk
@@ -88,11 +88,13 @@ def _folder_beside(path: Path) -> Iterator[Path]:
 
 
 def _header(connection: sqlite3.Connection, version: int) -> BankHeader:
-    row = connection.execute(
-        f"""SELECT model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, created,
-        {"keeps_origins" if version > 1 else 1} FROM bank"""  # noqa: S608 - ours
+    more = "keeps_origins, created, crc" if version > 1 else "1, created, NULL"
+    *values, crc = connection.execute(
+        f"SELECT model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, {more} FROM bank"  # noqa: S608 - ours
     ).fetchone()
-    model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, created, keeps_origins = row
+    if version > 1 and crc != header_checksum(values):
+        raise ValueError("the header's checksum does not match")
+    model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, created = values
     shape = CodeShape(tokens, levels, num_codes, bool(per_position))
     return BankHeader(ModelSignature(model, amortizer, codebook), shape, dim, bool(keeps_origins), False, created)
 
@@ -145,7 +147,7 @@ def _documents(old: _Old) -> Iterator[StoredItem]:
         FROM blocks JOIN codes USING (id) ORDER BY blocks.id"""
     )
     for *columns, crc, data in rows:
-        row = Row(*columns, b"")
+        row = Row._make([*columns, b""])
         if row.checksum() != row.crc or checksum(data) != crc:
             raise ValueError("a block's checksum does not match")
         block = read_block(row, data, old.header)

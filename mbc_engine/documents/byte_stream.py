@@ -38,11 +38,17 @@ def split_suffixes(name: str) -> tuple[str, str]:
 
 
 class _UntilItFails(io.RawIOBase):
-    """Blocks of bytes as a stream that ends where reading them fails, keeping the reason."""
+    """Blocks of bytes as a stream that ends where reading them fails, keeping the reason.
 
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        self._read = read
+    Attributes:
+        failure: why reading failed; None as long as it did not.
+        last_fill: how many bytes of the file and of the stream were read before the last call, and after it.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], position: Callable[[], int]) -> None:
+        self._read, self._position = read, position
         self.failure: str | None = None
+        self.last_fill = ((0, 0), (0, 0))
 
     def readable(self) -> bool:
         return True
@@ -52,7 +58,12 @@ class _UntilItFails(io.RawIOBase):
         while filled < len(buffer) and (block := self._next(min(_BLOCK_BYTES, len(buffer) - filled))):
             buffer[filled : filled + len(block)] = block
             filled += len(block)
+        before = self.last_fill[1]
+        self.last_fill = (before, (self._position(), before[1] + filled))
         return filled
+
+    def tell(self) -> int:
+        return self.last_fill[1][1]
 
     def _next(self, most: int) -> bytes:
         if self.failure:
@@ -71,13 +82,19 @@ class ByteStream(io.BufferedReader):
 
     Args:
         read: gives the next bytes, at most as many as it is asked for, and none at the end.
-        position: bytes of the file on the disk that were needed so far.
+        position: bytes of the file on the disk that `read` needed so far.
     """
 
     def __init__(self, read: Callable[[int], bytes], position: Callable[[], int] = int) -> None:
-        self._source = _UntilItFails(read)
-        self.position = position
+        self._source = _UntilItFails(read, position)
         super().__init__(self._source, PEEK_BYTES)
+
+    def position(self) -> int:
+        """About how many bytes of the file, as it is on the disk, the bytes taken so far come from."""
+        (file, given), (file_now, given_now) = self._source.last_fill
+        ahead = given_now - self.tell()
+        # What was read at once is read ahead of its use: of this the share that was used counts.
+        return file_now - (file_now - file) * min(ahead, given_now - given) // max(1, given_now - given)
 
     def require_whole(self) -> None:
         """Raise if the bytes ended early.

@@ -14,6 +14,7 @@ from mbc_engine.documents.document import Document, Skipped
 from mbc_engine.documents.encoding import storable
 from mbc_engine.documents.formats import SUFFIXES, TEXT, Format, kind_of
 from mbc_engine.documents.formats.content import BadRow, Content
+from mbc_engine.documents.pieces import piece_name, text_pieces
 from mbc_engine.documents.unreadable import EmptyFile, UnreadableFile, reason, shown
 from mbc_engine.errors import DataError
 
@@ -42,7 +43,7 @@ def read_file(path: Path) -> Iterator[Document | Skipped]:
 
 
 def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Skipped]:
-    """The plain text in a stream, in pieces if it is huge. Its source is `name:` and how its first digest begins.
+    """The plain text in a stream, in pieces if it is long. Its source is `name:` and how its first digest begins.
 
     If the stream cannot be read, or not to its end, the last item is a `Skipped`.
     """
@@ -81,26 +82,48 @@ def read_document(source: str, part: str = "") -> Document:
 
 
 def _documents(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[Document | Skipped]:
-    is_empty = True
+    is_empty, position = True, 0
     for content in format.read(stream):
         if isinstance(content, BadRow):
             is_empty = False
             yield Skipped(f"{source}#{content.number}", content.reason)
         elif content.text.strip():
             is_empty = False
-            yield _document(content, format, source, date, stream.position())
+            end = stream.position()
+            yield from _parts(content, format, source, date, (position, end))
+            position = end
     stream.require_whole()
     if is_empty:
         raise EmptyFile
 
 
-def _document(content: Content, format: Format, source: str, date: str | None, position: int) -> Document:
-    return Document(
-        source=source,
-        part=content.part,
-        text=storable(content.text),
-        digest=hashlib.sha256(format.name.encode() + b"\0" + content.data).hexdigest(),
-        size=len(content.data),
-        date=content.date or date,
-        position=position,
-    )
+def _parts(
+    content: Content, format: Format, source: str, date: str | None, span: tuple[int, int]
+) -> Iterator[Document]:
+    """A content as a document, or in pieces if it is long; `span` is where in the file it begins and ends."""
+    texts = list(text_pieces(storable(content.text)))
+    if len(texts) == 1 or content.size is not None:
+        size = len(content.data) if content.size is None else content.size
+        digest = _digest(format.name, content.data)
+        yield Document(
+            source, content.part, storable(content.text), digest, size, content.date or date, position=span[1]
+        )
+        return
+    (start, end), done = span, 0
+    for number, text in enumerate(texts, 1):
+        done += len(text)
+        if text.strip():
+            yield Document(
+                source=source,
+                part=piece_name(content.part, number),
+                text=text,
+                # A zero is in no text, so none can imitate the date; the format's name says that it is a piece.
+                digest=_digest(f"{format.name} piece", f"{content.date}\0{text}".encode()),
+                size=len(text.encode()),
+                date=content.date or date,
+                position=start + (end - start) * done // len(content.text),
+            )
+
+
+def _digest(format: str, data: bytes) -> str:
+    return hashlib.sha256(format.encode() + b"\0" + data).hexdigest()

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ class _Place:
     written: tuple[Ignore, ...]
 
 
-def find_files(paths: Sequence[Path], ignore: Sequence[str] = ()) -> Found:
+def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threading.Event | None = None) -> Found:
     """The readable files among `paths` and, for folders, below them, in sorted order.
 
     Hidden files and folders and what is to be ignored are left out unless named themselves. Symbolic links are
@@ -49,6 +50,7 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = ()) -> Found:
         ignore: patterns in the syntax of .gitignore, relative to each named folder. A folder may hold more of them in
             a file `.mbcignore`, for what is below it; these count where `ignore` says nothing, and those of outer
             folders where the inner ones say nothing.
+        stop: once it is set, the walk ends with what it has met.
 
     Raises:
         DataError: one of `paths` does not exist or cannot be looked at, or one of `ignore` is no pattern.
@@ -58,7 +60,7 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = ()) -> Found:
     files: list[Path] = []
     skipped: list[Skipped] = []
     seen: set[str] = set()
-    while waiting:
+    while waiting and not (stop is not None and stop.is_set()):
         place = waiting.pop()
         if place.real in seen:
             continue

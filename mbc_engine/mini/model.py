@@ -5,7 +5,7 @@ codes, the best chunks once more by the words they share with it (`retrieval.py`
 the first few (`span_reader.py`), and a logistic regression says how likely that answer is right (`confidence.py`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -29,7 +30,7 @@ from mbc_engine.model.amortizer import mean_pooled
 from mbc_engine.model.chunker import Chunker
 from mbc_engine.model.digest import state_digest
 from mbc_engine.model.encoders import Encoder, load_encoder
-from mbc_engine.model.one_by_one import one_by_one
+from mbc_engine.model.one_by_one import codes_stepwise
 from mbc_engine.model.padded_batches import padded_batches
 from mbc_engine.model.tensor_file import shapes_of, write_tensors
 from mbc_engine.model_folder import CONFIG, READER, WEIGHTS
@@ -132,13 +133,16 @@ class RetrieverReader(nn.Module):
     def memorise(self, texts: Sequence[str], *, batch_size: int = 32) -> np.ndarray:
         """Codes of texts that fit the window, [N, tokens, 1] uint16; on a CPU a function of each text alone."""
         codes = np.zeros((len(texts), self.address.tokens, 1), np.uint16)
-        if self.device.type == "cpu":
-            for place, own in enumerate(one_by_one(self._encoded, texts)):
-                codes[place, :, 0] = own[0].numpy()
-            return codes
-        for chosen in self._batches(texts, batch_size):
-            codes[chosen, :, 0] = self._encoded([texts[index] for index in chosen]).cpu().numpy()
+        for chosen, own in self.memorise_stepwise(texts, batch_size=batch_size):
+            codes[chosen] = own
         return codes
+
+    def memorise_stepwise(
+        self, texts: Sequence[str], *, batch_size: int = 32
+    ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
+        """`memorise` step by step, see `codes_stepwise`: one text after the other on a CPU, on a GPU a batch."""
+        batches = None if self.device.type == "cpu" else self._batches(texts, batch_size)
+        return codes_stepwise(self._encoded, texts, batches)
 
     @torch.no_grad()
     def sentence_vectors(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
@@ -218,8 +222,9 @@ class RetrieverReader(nn.Module):
         return [set(own.ids) for own in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def _encoded(self, texts: Sequence[str]) -> Tensor:
-        """Codes of a batch of texts, [B, tokens] int64."""
-        return self.address.encode(self.address.of_documents(self._pooled(texts, self.settings.window)))
+        """Codes of a batch of texts, [B, tokens, 1] int64."""
+        vectors = self._pooled(texts, self.settings.window)
+        return self.address.encode(self.address.of_documents(vectors)).unsqueeze(-1)
 
     @torch.no_grad()
     def _pooled(self, texts: Sequence[str], window: int) -> Tensor:

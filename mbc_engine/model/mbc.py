@@ -1,12 +1,13 @@
 """The whole model: memorise documents as codes, answer questions from them (paper, section 3 and algorithm 2)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mbc_engine.bank import CodeShape, fingerprint
@@ -19,7 +20,7 @@ from mbc_engine.model.code_memory import shape_of
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.digest import state_digest
 from mbc_engine.model.memory import Memory
-from mbc_engine.model.one_by_one import one_by_one
+from mbc_engine.model.one_by_one import codes_stepwise
 from mbc_engine.model.prefix import PrefixNetwork
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reader, Reading, read
@@ -159,13 +160,17 @@ class MBC(nn.Module):
         """
         codebook = self.require_codebook()
         codes = np.zeros((len(texts), codebook.tokens, codebook.levels), dtype=np.uint16)
-        if next(self.documents.amortizer.parameters()).device.type == "cpu":
-            for place, own in enumerate(one_by_one(self._encoded, texts)):
-                codes[place] = own[0].numpy()
-            return codes
-        for chosen in self.documents.batches(texts, batch_size):
-            codes[chosen] = self._encoded([texts[index] for index in chosen]).cpu().numpy()
+        for chosen, own in self.memorise_stepwise(texts, batch_size=batch_size):
+            codes[chosen] = own
         return codes
+
+    def memorise_stepwise(
+        self, texts: Sequence[str], *, batch_size: int = 32
+    ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
+        """`memorise` step by step, see `codes_stepwise`: one text after the other on a CPU, on a GPU a batch."""
+        self.require_codebook()
+        batches = None if self.device.type == "cpu" else self.documents.batches(texts, batch_size)
+        return codes_stepwise(self._encoded, texts, batches)
 
     def _encoded(self, texts: Sequence[str]) -> Tensor:
         """Codes of a batch of texts, [B, T, levels] int64."""

@@ -5,16 +5,18 @@ function of the text, and of nothing that threads share: each is computed by one
 through more of them than two that share a batch (22 and 17 a second with mini's encoder).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, distributed
 
 
-def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) -> Iterator[Tensor]:
-    """What `work`, without gradients, makes of each text alone, in their order.
+def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) -> Generator[Tensor, None, None]:
+    """What `work`, without gradients, makes of each text alone, in their order. Closed, it leaves the rest undone.
 
     Processes that hold parameters in parts have to ask for them in one order: there it is one text after the other.
     """
@@ -37,6 +39,30 @@ def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) ->
             yield from pool.map(alone, texts[1:])
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def codes_stepwise(
+    encode: Callable[[Sequence[str]], Tensor], texts: Sequence[str], batches: Iterator[list[int]] | None
+) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
+    """Codes of texts for callers that follow it or may stop it: close the iterator to leave the rest undone.
+
+    Args:
+        encode: codes of a batch of texts, [B, ...], without gradients.
+        texts: any number.
+        batches: places of texts that are encoded together, as on a GPU; None for one by one, in order.
+
+    Yields:
+        The places of a few texts, and their codes [n, ...].
+    """
+    if batches is None:
+        with closing(one_by_one(encode, texts)) as encoded:
+            for place, own in enumerate(encoded):
+                yield [place], own.numpy().astype(np.uint16)
+        return
+    for chosen in batches:
+        with torch.no_grad():
+            codes = encode([texts[index] for index in chosen])
+        yield chosen, codes.cpu().numpy().astype(np.uint16)
 
 
 @contextmanager

@@ -275,8 +275,8 @@ class _ReadingAnswerer:
         least = model.settings.confidence.threshold if options.min_confidence is None else options.min_confidence
         drafts = []
         for found, own, answered in zip(hits, readable, answers, strict=True):
-            ranked, shown = by_document(found, max(1, options.sources) + 1), own
-            drafts.append(self._draft(answered, shown, ranked, passages, least, options.with_codes))
+            ranked = by_document(found, options.sources + 1)  # the one that is read first may come on top
+            drafts.append(self._draft(answered, own, ranked, passages, least, options.with_codes))
         clock.answer_ends()
         return drafts
 
@@ -343,7 +343,7 @@ class _ReadingAnswerer:
             return None
         codes, shape = self._bank.codes_at([hit.chunk for hit in hits]), self._model.code_shape
         shares = np.repeat(np.array([[hit.share] for hit in hits]), shape.tokens, axis=1)
-        (found,) = spread(shares[None], codes[None], shape)
+        found: CodeMap = spread(shares[None], codes[None], shape)[0]
         return found
 
 
@@ -375,19 +375,15 @@ class _PrefixAnswerer:
         ranked = reading.sources if options.sources else [[] for _ in questions]
         codes = reading.codes if options.with_codes else None
         drafts = []
+        least = options.min_confidence or 0.0
         for place, (text, gain, own) in enumerate(zip(texts, gains, ranked, strict=True)):
-            judged = judge(calibration, gain) if calibration else None
-            confidence = judged and Confidence(judged.confidence, judged.origin)
-            is_withheld = (
-                options.min_confidence is not None
-                and confidence is not None
-                and confidence.probability < options.min_confidence
-            )
-            drafts.append(
-                _Draft(
-                    None if is_withheld else text, confidence, own, {}, gain, None if codes is None else codes[place]
-                )
-            )
+            confidence = None
+            if calibration is not None:
+                judged = judge(calibration, gain)
+                confidence = Confidence(judged.confidence, judged.origin)
+            is_withheld = confidence is not None and confidence.probability < least
+            own_codes = None if codes is None else codes[place]
+            drafts.append(_Draft(None if is_withheld else text, confidence, own, {}, gain, own_codes))
         return drafts
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Ranked]]:

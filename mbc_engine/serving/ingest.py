@@ -3,9 +3,10 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,14 +16,18 @@ from numpy.typing import NDArray
 from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import Found, Skipped, find_files, read_stream
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.load import Model
 from mbc_engine.model.bank_binding import signature
+from mbc_engine.load import Model
 from mbc_engine.serving.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked
 from mbc_engine.serving.reading_ahead import read_all
 
-# Chunks between two commits: what a kill may lose, and what is sorted by length to encode.
+# Chunks between two commits: what a kill may lose, and what is sorted by length to encode on a GPU.
 BATCH_CHUNKS = 128
+# On a CPU, so many chunks take longer than anybody wants to lose.
+_COMMIT_SECONDS = 3.0
 _REPORT_SECONDS = 0.5
+
+_Step = tuple[Sequence[int], NDArray[np.integer[Any]]]
 
 
 def ingest(
@@ -40,21 +45,23 @@ def ingest(
 
     Args:
         model: the bank's own model.
-        bank: where the codes go; each batch is one transaction.
+        bank: where the codes go; each commit is one transaction.
         paths: files and folders.
         ignore: patterns as in .gitignore, relative to each named folder.
         prune: forget in the end what the bank has from below the named folders and the walk did not meet.
         workers: processes that read and chunk files while the model is at work; 0 does it in between. As with all of
             `multiprocessing`, a script that asks for them needs `if __name__ == "__main__":`.
-        batch_chunks: a commit follows when this many chunks wait; documents are not divided between commits.
-        stop: set it to end after the batch in progress; what is committed stays, and another ingest goes on from there.
+        batch_chunks: a commit follows when so many chunks are encoded, or a few seconds after the last one; documents
+            are not divided between commits.
+        stop: set it to end within a step of the model. Documents that are whole by then are committed, and another
+            ingest goes on from there.
 
     Raises:
         DataError: a path does not exist.
         BankError: the bank cannot be written.
         ModelMismatch: another model wrote the bank.
     """
-    found = find_files(paths, ignore)
+    found = find_files(paths, ignore, stop=stop)
     gone = partial(vanished, bank, paths, found) if prune else None
     yield from ingest_found(model, bank, found, gone=gone, workers=workers, batch_chunks=batch_chunks, stop=stop)
 
@@ -110,22 +117,24 @@ class Run:
     def __init__(self, model: Model, bank: MemoryBank, batch_chunks: int, stop: threading.Event | None) -> None:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
         self.is_complete = False
-        self._began = time.monotonic()
+        self._began = self._committed = self._reported = time.monotonic()
         self._encoding = 0.0
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = 0
-        self._size = 0
+        self._chunks_encoded = self._size = 0
         self._source = ""
         self._waiting: list[Chunked | Encoded] = []
+        self._under_way = 0  # documents that are being encoded
+        self._encoded: list[Encoded] = []  # whole documents that are not committed yet
         self._lost: set[tuple[str, str]] = set()
 
     def over(
         self,
         found: Found,
-        items: Generator[Item | Encoded, None, None],
+        items: Generator[Item | Encoded | None, None, None],
         gone: Callable[[], Collection[tuple[str, str]]] | None,
     ) -> Iterator[Event]:
         """All events of an ingest of what a walk has found; see `ingest_found`."""
-        yield IngestStarted(len(found.files), sum(map(bytes_at, found.files)))
+        yield IngestStarted(len(found.files), self._size_of(found.files))
         for skipped in found.skipped:
             if not self._bank.is_file(Path(skipped.source)):
                 yield self.skipped(skipped)
@@ -140,38 +149,31 @@ class Run:
         self._source = item.source
         return FileSkipped(item.source, item.reason)
 
-    def memorise(self, items: Generator[Item | Encoded, None, None]) -> Iterator[Event]:
-        """Encode what is not encoded yet, and commit items, batch by batch."""
-        waiting_chunks, reported = 0, time.monotonic()
+    def memorise(self, items: Generator[Item | Encoded | None, None, None]) -> Iterator[Event]:
+        """Encode what is not encoded yet, and commit whole documents, every few seconds at least.
+
+        A stop is noticed between two items, and between two steps of the model. What is whole by then is committed.
+        """
+        self.is_complete = False
         with closing(items):
+            if self._is_stopped:
+                return
             for item in items:
-                if self._stop is not None and self._stop.is_set():
-                    return
-                match item:
-                    case Skipped():
-                        yield self.skipped(item)
-                    case Unchanged():
-                        self._unchanged += 1
-                        self._size += item.size
-                        self._source = item.source
-                    case FileRead():
-                        self._lost |= item.lost
-                        self._size += item.size
-                    case Chunked() | Encoded():
-                        self._waiting.append(item)
-                        self._source = item.record.source
-                        waiting_chunks += len(item.chunks if isinstance(item, Chunked) else item.codes)
-                        self._size += item.size
-                if waiting_chunks >= self._batch_chunks:
-                    self._commit()
-                    waiting_chunks = 0
-                elif time.monotonic() - reported < _REPORT_SECONDS:
-                    continue
-                reported = time.monotonic()
-                yield self._progress()
+                if isinstance(item, Skipped):
+                    yield self.skipped(item)
+                elif item is not None:
+                    self._take(item)
+                if self._is_time_to_encode(is_idle=item is None):
+                    yield from self._encode()
+                yield from self._keep_up()
+                if self._is_stopped:
+                    break
+            else:
+                yield from self._encode()
+                self.is_complete = not self._under_way
             self._commit()
-            self.is_complete = True
-            yield self._progress()
+            if self.is_complete:
+                yield self._progress()
 
     def remove(self, origins: Collection[tuple[str, str]]) -> None:
         """Forget origins, given as source and part."""
@@ -204,33 +206,100 @@ class Run:
         """Count time that encoding took in other processes."""
         self._encoding += seconds
 
-    def _commit(self) -> None:
-        """Encode together all that waits, but for contents the bank has under other names, and store it."""
-        if not self._waiting and not self._lost:
-            return
-        records = [item.record for item in self._waiting]
-        new = [self._waiting[place] for place in self._bank.adopt(records)] if records else []
-        codes = self._codes(new)
-        with self._bank.changing():
-            self._bank.add([(item.record, own, item.chunks) for item, own in zip(new, codes, strict=True)])
-            self.remove(self._lost)
-        self._documents += len(records)
-        self._chunks += sum(map(len, codes))
-        self._waiting, self._lost = [], set()
+    @property
+    def _is_stopped(self) -> bool:
+        return self._stop is not None and self._stop.is_set()
 
-    def _codes(self, items: Sequence[Chunked | Encoded]) -> list[NDArray[np.integer[Any]]]:
-        """The codes of each, [chunks, tokens, levels]."""
-        began = time.monotonic()
-        texts = [item.chunks for item in items if isinstance(item, Chunked)]
-        codes = self._model.memorise([chunk.text for chunks in texts for chunk in chunks])
-        made = iter(np.split(codes, np.cumsum(list(map(len, texts)))[:-1]))
-        self._encoding += time.monotonic() - began
-        return [next(made) if isinstance(item, Chunked) else item.codes for item in items]
+    @property
+    def _is_commit_overdue(self) -> bool:
+        return time.monotonic() - self._committed >= _COMMIT_SECONDS
+
+    def _size_of(self, files: Sequence[Path]) -> int:
+        """Bytes of the files on the disk, as far as a stop lets them be looked at."""
+        return sum(map(bytes_at, takewhile(lambda _: not self._is_stopped, files)))
+
+    def _take(self, item: Chunked | Encoded | Unchanged | FileRead) -> None:
+        match item:
+            case Unchanged():
+                self._unchanged += 1
+                self._size += item.size
+                self._source = item.source
+            case FileRead():
+                self._lost |= item.lost
+                self._size += item.size
+            case _:
+                self._waiting.append(item)
+
+    def _is_time_to_encode(self, *, is_idle: bool) -> bool:
+        """Whether there is enough for a batch, or nothing more comes for now, or the last commit is long ago."""
+        if not self._waiting:
+            return False
+        return is_idle or self._is_commit_overdue or _chunks_of(self._waiting) >= self._batch_chunks
+
+    def _encode(self) -> Iterator[Event]:
+        """Encode all that waits, but for contents the bank has under other names."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        new = [waiting[place] for place in self._bank.adopt([item.record for item in waiting])]
+        self._documents += len(waiting) - len(new)
+        self._size += sum(item.size for item in waiting) - sum(item.size for item in new)
+        batch = _Batch([item for item in new if isinstance(item, Chunked)])
+        self._under_way = len(batch.items)
+        for item in new:
+            if isinstance(item, Encoded):
+                self._encoded.append(item)
+                self._chunks_encoded += len(item.codes)
+                self._size += item.size
+                self._source = item.record.source
+        with closing(self._model.memorise_stepwise(batch.texts)) as steps:
+            for places, codes in self._timed(steps):
+                whole = batch.take(places, codes)
+                self._chunks_encoded += len(places)
+                self._size += batch.size_at(places)
+                self._source = batch.source_at(places)
+                self._encoded += whole
+                self._under_way -= len(whole)
+                if self._is_stopped and self._under_way:
+                    return
+                yield from self._keep_up()
+
+    def _timed(self, steps: Iterator[_Step]) -> Iterator[_Step]:
+        """The model's steps, its time counted."""
+        while True:
+            began = time.monotonic()
+            step = next(steps, None)
+            self._encoding += time.monotonic() - began
+            if step is None:
+                return
+            yield step
+
+    def _keep_up(self) -> Iterator[Event]:
+        """Commit and report, as far as that is due."""
+        is_due = self._is_commit_overdue or _chunks_of(self._encoded) >= self._batch_chunks
+        if (is_due and self._commit()) or time.monotonic() - self._reported >= _REPORT_SECONDS:
+            yield self._progress()
+
+    def _commit(self) -> bool:
+        """Store the documents that are whole; whether there was anything to store."""
+        # What a file has lost goes last: a content that only changes its name is never without one.
+        lost = set() if self._waiting or self._under_way else self._lost
+        if not self._encoded and not lost:
+            return False
+        with self._bank.changing():
+            self._bank.add([(item.record, item.codes, item.chunks) for item in self._encoded])
+            self.remove(lost)
+        self._documents += len(self._encoded)
+        self._chunks += _chunks_of(self._encoded)
+        self._encoded, self._lost = [], self._lost - lost
+        self._committed = time.monotonic()
+        return True
 
     def _progress(self) -> DocumentsIngested:
+        self._reported = time.monotonic()
         return DocumentsIngested(
             self._documents,
-            self._chunks,
+            self._chunks_encoded,
             self._unchanged,
             self._size,
             self._seconds(),
@@ -239,6 +308,52 @@ class Run:
 
     def _seconds(self) -> float:
         return round(time.monotonic() - self._began, 3)
+
+
+class _Batch:
+    """Documents whose chunks are encoded together, and get their codes in any order.
+
+    Attributes:
+        texts: those of all chunks.
+    """
+
+    def __init__(self, items: Sequence[Chunked]) -> None:
+        self.items = items
+        self.texts = [chunk.text for item in items for chunk in item.chunks]
+        lengths = [len(item.chunks) for item in items]
+        self._owners = [owner for owner, length in enumerate(lengths) for _ in range(length)]
+        self._starts = [0, *accumulate(lengths)]
+        self._missing = lengths
+        self._codes: dict[int, NDArray[np.integer[Any]]] = {}
+
+    def take(self, places: Sequence[int], codes: NDArray[np.integer[Any]]) -> list[Encoded]:
+        """Take codes of some texts, [n, tokens, levels]; the documents that are whole by them."""
+        self._codes |= zip(places, codes, strict=True)
+        owners = [self._owners[place] for place in places]
+        for owner in owners:
+            self._missing[owner] -= 1
+        return [self._encoded(owner) for owner in sorted({*owners}) if not self._missing[owner]]
+
+    def size_at(self, places: Sequence[int]) -> int:
+        """What of the documents' sizes falls to some texts; that of all texts is all of it."""
+        return sum(self._share(self._owners[place], place - self._starts[self._owners[place]]) for place in places)
+
+    def source_at(self, places: Sequence[int]) -> str:
+        """The source of the last of some texts."""
+        return self.items[self._owners[places[-1]]].record.source
+
+    def _share(self, owner: int, ordinal: int) -> int:
+        size, count = self.items[owner].size, len(self.items[owner].chunks)
+        return size * (ordinal + 1) // count - size * ordinal // count
+
+    def _encoded(self, owner: int) -> Encoded:
+        item = self.items[owner]
+        codes = np.stack([self._codes.pop(place) for place in range(self._starts[owner], self._starts[owner + 1])])
+        return Encoded(item.record, item.chunks, codes, item.size)
+
+
+def _chunks_of(items: Iterable[Chunked | Encoded]) -> int:
+    return sum(len(item.chunks) for item in items)
 
 
 def vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple[str, str]]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import Empty
 from typing import Final
 
 from mbc_engine.bank import MemoryBank
@@ -19,12 +20,17 @@ from mbc_engine.serving.reading import Chunked, FileRead, Item, bytes_at, read_c
 
 # Chunks read ahead: enough for the model's next batches while it is busy with one.
 _AHEAD: Final = 1024
+# How long whoever iterates is kept waiting for an item.
+_PATIENCE: Final = 0.1
 
 
 def read_all(
     paths: Sequence[Path], bank: MemoryBank, chunker: Chunker, *, workers: int = 0
-) -> Generator[Item, None, None]:
-    """What becomes of many files. Other processes read them if there are to be `workers` and the bank is a file."""
+) -> Generator[Item | None, None, None]:
+    """What becomes of many files, and None as often as nothing has come for a moment.
+
+    Other processes read the files if there are to be `workers` and the bank is a file.
+    """
     if not workers or bank.path is None:
         for path in paths:
             yield from read_chunks(path, bank, chunker)
@@ -58,7 +64,7 @@ class Workers:
         self._processes: list[multiprocessing.process.BaseProcess] = []
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(number)]
 
-    def __enter__(self) -> Iterator[Item]:
+    def __enter__(self) -> Iterator[Item | None]:
         for thread in self._threads:
             thread.start()
         return self._taken()
@@ -66,17 +72,22 @@ class Workers:
     def __exit__(self, *exception: object) -> None:
         self._is_closed.set()
         self._items.close()
-        for process in self._processes:
-            process.kill()
+        with self._taking:  # one that starts later ends itself
+            for process in self._processes:
+                process.kill()
         for thread in self._threads:
             thread.join()
         for process in self._processes:
             process.join()
 
-    def _taken(self) -> Iterator[Item]:
+    def _taken(self) -> Iterator[Item | None]:
         running = len(self._threads)
         while running:
-            item = self._items.take()
+            try:
+                item = self._items.take(_PATIENCE)
+            except Empty:
+                yield None
+                continue
             if item is None:
                 running -= 1
             elif isinstance(item, BaseException):
@@ -115,7 +126,10 @@ class Workers:
         with _interrupts_held():
             process.start()
         theirs.close()
-        self._processes.append(process)
+        with self._taking:
+            self._processes.append(process)
+            if self._is_closed.is_set():
+                process.kill()
         try:
             ours.send(self._task)  # not among the arguments: writing these to a process that is dead waits for ever
             _received(ours)
@@ -143,9 +157,11 @@ class _Ahead:
             self._weight += _weight(item)
             self._changed.notify_all()
 
-    def take(self) -> Item | BaseException | None:
+    def take(self, patience: float) -> Item | BaseException | None:
+        """The next thing; raises `Empty` if there is none for so many seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self._items)
+            if not self._changed.wait_for(lambda: self._items, patience):
+                raise Empty
             item = self._items.popleft()
             self._weight -= _weight(item)
             self._changed.notify_all()

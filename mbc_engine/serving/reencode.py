@@ -1,21 +1,28 @@
-"""A bank brought to another model: its documents read again from where they came, and encoded anew."""
+"""A bank brought to another model: its documents read again from where they came or as it keeps them, and encoded."""
 
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
-from mbc_engine.bank import MemoryBank, delete, replace_content
-from mbc_engine.documents import Skipped
+from mbc_engine.bank import MemoryBank, Record, delete, replace_content
+from mbc_engine.documents import Chunk, Skipped
+from mbc_engine.documents.byte_stream import split_suffixes
+from mbc_engine.documents.formats import SUFFIXES
+from mbc_engine.documents.pieces import named_whole
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
-from mbc_engine.load import Model
 from mbc_engine.model.bank_binding import open_bank
+from mbc_engine.model.chunker import Chunker
+from mbc_engine.load import Model
 from mbc_engine.serving.ingest import BATCH_CHUNKS, Run
 from mbc_engine.serving.reading import Chunked, Item, bytes_at
 from mbc_engine.serving.reading_ahead import read_all
 
 Name = tuple[str, str]
+# Documents that are taken from a bank at a time.
+_LOOKED_UP: Final = 256
 
 
 def reencode(
@@ -24,7 +31,8 @@ def reencode(
     """Make the bank at `path` one of `model`; events as of `ingest`.
 
     The new bank grows in a file beside the old one, which is replaced when all is done. Stopped or killed, the same
-    call goes on with what is there. A file that has changed is memorised as it is now.
+    call goes on with what is there. A file that has changed is memorised as it is now; what no file has any more is
+    memorised from the text that the bank keeps, if it does.
 
     Args:
         model: the new model.
@@ -36,25 +44,29 @@ def reencode(
     Raises:
         BankError: the bank keeps no origins, or some of its documents cannot be read any more.
     """
-    wanted = _origins(path)
+    wanted, keeps_text = _contents(path)
     sources = sorted({source for source, _ in wanted})
     files = [Path(source) for source in sources if Path(source).is_file()]
     yield IngestStarted(len(files), sum(map(bytes_at, files)))
     beside = path.with_name(path.name + ".reencoding")
-    with _open_beside(model, beside) as new:
-        run = Run(model, new, BATCH_CHUNKS, stop)
+    with _open_beside(model, beside, keeps_text=keeps_text) as new:
+        run, chunker = Run(model, new, BATCH_CHUNKS, stop), model.chunker
         for source in sources:
-            if not Path(source).is_file():
+            if not (keeps_text or Path(source).is_file()):
                 yield run.skipped(Skipped(source, "is gone"))
-        items = read_all(files, new, model.chunker, workers=workers)
-        yield from run.memorise(_only(items, wanted))
+        damaged: set[str] = set()
+        items = read_all(files, new, chunker, workers=workers)
+        yield from run.memorise(_only(items, wanted, damaged))
+        if run.is_complete and keeps_text:
+            yield from run.memorise(_from_texts(path, _missing(wanted, _names(new), damaged), chunker))
         finished = run.finished()
         if not finished.is_complete:
             yield finished
             return
         # What was removed from the old bank since an earlier, unfinished call.
-        new.remove({name for name in _names(new) if not _is_wanted(name, wanted)})
-        if (missing := _missing(wanted, _names(new))) and not drop_missing:
+        documents = {_whole(name) for name in wanted}
+        new.remove({name for name in _names(new) if _whole(name) not in documents})
+        if (missing := len(_missing(wanted, _names(new), damaged))) and not drop_missing:
             raise BankError(
                 f"{missing} of {len(wanted)} documents cannot be read any more; {path} stays as it was.",
                 hint="Bring their files back and run this again, or let them go with --drop-missing.",
@@ -62,7 +74,7 @@ def reencode(
         finished = run.finished()
 
     def require_unchanged() -> None:
-        if _origins(path) != wanted:
+        if _contents(path)[0] != wanted:
             raise BankError(f"{path} was changed meanwhile.", hint="Run this again; what is done stays done.")
 
     replace_content(path, beside, check=require_unchanged)
@@ -70,43 +82,76 @@ def reencode(
     yield finished
 
 
-def _origins(path: Path) -> set[Name]:
-    """Source and part of all that a bank holds."""
+def _contents(path: Path) -> tuple[set[Name], bool]:
+    """Source and part of all that a bank holds, and whether it keeps the texts."""
     with MemoryBank.open(path, read_only=True) as bank:
         if not bank.header.keeps_origins:
             raise BankError(
                 f"{path} does not know where its documents came from.", hint="Ingest them again, into another bank."
             )
-        return _names(bank)
+        return _names(bank), bank.keeps_text
 
 
 def _names(bank: MemoryBank) -> set[Name]:
     return {origin[:2] for origin in bank.origins()}
 
 
-def _open_beside(model: Model, path: Path) -> MemoryBank:
-    """The new bank as far as it is; begun anew if of yet another model."""
+def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
+    """The new bank as far as it is, which keeps texts if the old one did; begun anew if of yet another model."""
+    keeps = True if keeps_text else None
     try:
-        return open_bank(model, path)
+        return open_bank(model, path, keeps_text=keeps)
     except ModelMismatch:
         delete(path)
-        return open_bank(model, path)
+        return open_bank(model, path, keeps_text=keeps)
 
 
-def _is_wanted(name: Name, wanted: set[Name]) -> bool:
-    """Whether the old bank has it: itself, or the whole of a file that comes in parts by now."""
-    return name in wanted or (name[0], "") in wanted
+def _whole(name: Name) -> Name:
+    """The document that a name is a piece of, or it itself: long ones come in pieces, of another size by now."""
+    source, part = name
+    format = SUFFIXES.get(split_suffixes(source)[0])
+    has_rows = format is not None and format.name == "row"
+    return source, named_whole(part) if has_rows else ""
 
 
-def _missing(wanted: set[Name], had: set[Name]) -> int:
-    """How many are not there, as themselves or as parts of the file they were the whole of."""
-    sources = {source for source, _ in had}
-    return sum(name not in had and not (name[1] == "" and name[0] in sources) for name in wanted)
+def _missing(wanted: set[Name], had: set[Name], damaged: set[str]) -> list[Name]:
+    """What is not there, not even in other pieces; of a file that is damaged, each piece counts."""
+    documents = {_whole(name) for name in had if name[0] not in damaged}
+    return sorted(name for name in wanted if name not in had and _whole(name) not in documents)
 
 
-def _only(items: Generator[Item, None, None], wanted: set[Name]) -> Generator[Item, None, None]:
-    """Without documents that the old bank does not have: a file may hold more rows by now."""
+def _only(
+    items: Generator[Item | None, None, None], wanted: set[Name], damaged: set[str]
+) -> Generator[Item | None, None, None]:
+    """Without documents that the old bank does not have: a file may hold more rows by now.
+
+    Args:
+        damaged: gets the sources that cannot be read, or not to their end.
+    """
+    documents = {_whole(name) for name in wanted}
     with closing(items):
         for item in items:
-            if not isinstance(item, Chunked) or _is_wanted((item.record.source, item.record.part), wanted):
+            if isinstance(item, Skipped):
+                damaged.add(item.source)
+            if not isinstance(item, Chunked) or _whole((item.record.source, item.record.part)) in documents:
                 yield item
+
+
+def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generator[Item, None, None]:
+    """Documents that only the bank at `path` has, by the texts that it keeps."""
+    with MemoryBank.open(path, read_only=True) as old:
+        for start in range(0, len(names), _LOOKED_UP):
+            wanted = set(names[start : start + _LOOKED_UP])
+            for document, _ in old.lookup(wanted):
+                chunks = [part for chunk in old.texts_of(document.digest) for part in _fitting(chunk, chunker)]
+                for origin in document.origins:
+                    if origin[:2] in wanted:
+                        record = Record(origin.source, origin.part, document.digest, document.size or 0, origin.date)
+                        yield Chunked(record, chunks, 0)
+
+
+def _fitting(chunk: Chunk, chunker: Chunker) -> list[Chunk]:
+    """A chunk as it is, or cut where it is longer than the window of the new model."""
+    if chunker.token_counts([chunk.text])[0] <= chunker.capacity:
+        return [chunk]
+    return [Chunk(own.text, chunk.start + own.start) for own in chunker.chunks(chunk.text)]

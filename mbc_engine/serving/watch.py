@@ -89,7 +89,7 @@ def _again(
 ) -> Iterator[Event]:
     """Ingest what has changed."""
     there = [path for path in paths if path.exists()]
-    found = find_files(there, ignore)
+    found = find_files(there, ignore, stop=stop)
     touched = _touched(found, {_place(path) for _, path in changed})
     has_lost = prune and any(change == Change.deleted or _is_rule(path) for change, path in changed)
     if touched.files or touched.skipped or has_lost:

@@ -96,7 +96,7 @@ class _Record:
 def _tells_of_change(event: Event) -> bool:
     match event:
         case DocumentsIngested():
-            return event.documents > 0
+            return event.documents > 0 or event.chunks > 0
         case IngestFinished():
             return event.documents > 0 or event.removed > 0
     return False

@@ -24,6 +24,7 @@ from mbc_engine.bank import (
     export,
     replace_content,
 )
+from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError
 
 SIGNATURE = ModelSignature("mini", "aa" * 8, "bb" * 8)
@@ -31,13 +32,14 @@ SHAPE = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
 DIM = 4
 STEPS = 60
 
-Item = tuple[Record, Any]
+Item = tuple[Record, Any, list[Chunk]]
 
 
 def item(source: int, content: int) -> Item:
     codes = np.random.default_rng(content).integers(0, 512, (1 + content % 4, 12, 1))
     digest = hashlib.sha256(b"%d" % content).hexdigest()
-    return Record(f"/folder/{source}", "", digest, content, None), codes
+    chunks = [Chunk(f"Chunk {number} of document {content}, " * (content % 9), number) for number in range(len(codes))]
+    return Record(f"/folder/{source}", "", digest, content, None), codes, chunks
 
 
 def step(number: int) -> tuple[str, list[Item]]:
@@ -51,7 +53,7 @@ def state_after(steps: int, before: dict[str, str]) -> dict[str, str]:
     state = dict(before)
     for number in range(steps):
         kind, items = step(number)
-        for record, _ in items:
+        for record, *_ in items:
             if kind == "add":
                 state[record.source] = record.digest[:32]
             else:
@@ -74,7 +76,7 @@ def write(path: Path) -> None:
             if kind == "add":
                 bank.add([one for one in items if not bank.knows(one[0])])
             elif kind == "remove":
-                bank.remove([(record.source, record.part) for record, _ in items])
+                bank.remove([(record.source, record.part) for record, *_ in items])
             else:
                 bank.compact()
             say(number + 1)
@@ -87,11 +89,14 @@ def state_of(bank: MemoryBank) -> dict[str, str]:
         codes = np.concatenate([np.zeros((0, 12, 1), np.uint16), *bank.codes()])
         documents = list(bank.items())
         chunks = bank.chunks_at(range(totals.chunks))
+        texts = bank.texts_at(range(totals.chunks))
     assert np.array_equal(counts, count(codes, bank.header.shape)), "counts are not those of the codes"
     assert (len(documents), len(codes)) == (totals.documents, totals.chunks), "totals do not fit"
     assert [chunk.document for chunk in chunks if chunk.ordinal == 0] == [document for document, _ in documents]
     for document, own in documents:
         assert np.array_equal(own, item(0, document.size or 0)[1]), "codes of another document"
+    expected = [chunk for document, _ in documents for chunk in item(0, document.size or 0)[2]]
+    assert texts == expected, "texts of other documents"
     return {origin.source: document.digest for document, _ in documents for origin in document.origins}
 
 

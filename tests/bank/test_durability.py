@@ -189,7 +189,7 @@ def test_a_power_cut_loses_whole_changes_only(made: Any, path: Path, tmp_path: P
     with told.open_bank(path) as bank:
         for number in range(12):
             kind, items = told.step(number)
-            bank.add(items) if kind == "add" else bank.remove([(record.source, "") for record, _ in items])
+            bank.add(items) if kind == "add" else bank.remove([(record.source, "") for record, *_ in items])
             states.append(told.state_of(bank))
         file, log = path.read_bytes(), path.with_name(path.name + "-wal").read_bytes()
     after = tmp_path / "after.mbc"

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, Record, export, pack
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, Record, export, pack, text_codec
 from mbc_engine.bank.block import _MOST_BYTES
 from mbc_engine.bank.schema import APPLICATION_ID, FORMAT_VERSION, TABLES
+from mbc_engine.bank.text_codec import MAX_UNFOLDED
+from mbc_engine.documents import Chunk
 
+DICTIONARY = Path(text_codec.__file__).with_name("text.dict")
 TEXT = (Path(__file__).parents[2] / "docs" / "bank-format.md").read_text()
 
 
@@ -30,10 +33,14 @@ def test_the_statements_are_those_of_the_file() -> None:
 def test_the_numbers_are_those_of_the_code(made: Any, tmp_path: Path) -> None:
     assert f"`PRAGMA application_id` | {APPLICATION_ID}," in TEXT
     assert f"`PRAGMA user_version` | {FORMAT_VERSION} |" in TEXT
-    full = [BankHeader(made.signature, made.shape, 4, keeps, "").block_chunks for keeps in (True, False)]
+    full = [BankHeader(made.signature, made.shape, 4, keeps, False, "").block_chunks for keeps in (True, False)]
     assert f"A block with {full[0]} chunks ({full[1]:,} without origins) is full" in TEXT
     assert _MOST_BYTES == 2**28
     assert "at most 2²⁸ bytes" in TEXT
+    assert MAX_UNFOLDED == 16 << 20
+    assert "at most 16 MiB" in TEXT
+    dictionary = DICTIONARY.read_bytes()
+    assert f"{len(dictionary):,} bytes, CRC-32 {zlib.crc32(dictionary)}." in TEXT
     with made.bank(tmp_path / "bank.mbc"):
         connection = sqlite3.connect(tmp_path / "bank.mbc")
         for setting, value in {"journal_mode": "wal", "auto_vacuum": 1, "encoding": "UTF-8"}.items():
@@ -52,12 +59,14 @@ def test_the_header_is_summed_as_the_example_says(made: Any, tmp_path: Path) -> 
     path = tmp_path / "bank.mbc"
     made.bank(path).close()
     connection = sqlite3.connect(path)
-    *values, crc, _ = connection.execute("SELECT * FROM bank").fetchone()
+    *values, crc, counts, text_bytes, state_crc = connection.execute("SELECT * FROM bank").fetchone()
     connection.close()
-    assert len(values) == len(json.loads(example)) == 10
+    assert len(values) == len(json.loads(example)) == 11
     assert [type(value) for value in values] == [type(value) for value in json.loads(example)]
     assert json.dumps(json.loads(example), separators=(",", ":")) == example
     assert zlib.crc32(json.dumps(values, separators=(",", ":")).encode()) == crc
+    assert zlib.decompress(counts) == bytes(8 * 2 * 3 * 5)
+    assert state_crc == zlib.crc32(counts + text_bytes.to_bytes(8, "little"))
 
 
 def test_the_bits_are_those_of_the_example() -> None:
@@ -73,27 +82,36 @@ def test_the_export_is_that_of_the_example(made: Any) -> None:
     lines = blocks("json")[0].strip().split("\n")
     shape = CodeShape(1, 1, 512, False)
     signature = type(made.signature)("mini", "aaaa", "bbbb")
-    with MemoryBank.in_memory(signature, shape, np.zeros((1, 1, 512, 1))) as bank:
+    with MemoryBank.in_memory(signature, shape, 1, keeps_text=True) as bank:
         codes = np.array([257, 0, 511]).reshape(-1, 1, 1)
-        bank.add([(Record("/notes/a.txt", "", made.digest(1), 1, None), codes)])
+        chunks = [Chunk("One.", 0), Chunk("Two.", 5), Chunk("Three.", 10)]
+        bank.add([(Record("/notes/a.txt", "", made.digest(1), 1, None), codes, chunks)])
         written = b"".join(export(bank)).decode().splitlines()
-    assert [re.sub(r'"(data|counts)":"[^"]*"', r'"\1":"..."', line) for line in written] == lines
+    assert [re.sub(r'"(counts)":"[^"]*"', r'"\1":"..."', line) for line in written] == lines
     assert np.frombuffer(base64.b64decode(json.loads(lines[1])["codes"]), "<u2").tolist() == [257, 0, 511]
 
 
+@pytest.mark.parametrize("keeps_text", [True, False])
 @pytest.mark.parametrize("keeps_origins", [True, False])
 def test_the_reader_reads_what_was_written(
-    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_origins: bool
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_origins: bool, keeps_text: bool
 ) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 9))
     path = tmp_path / "bank.mbc"
-    with made.bank(path, keeps_origins=keeps_origins) as bank:
+    with made.bank(path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
         bank.add([made.item(f"/ä/{number % 12}", number, str(number % 3), "2024") for number in range(20)])
         bank.add([made.item(f"/{number}", number) for number in range(0, 20, 3)])
+        bank.remove([("/3", ""), ("/ä/3", "0")])
+        bank.compact()
         expected = [
-            (document.digest, list(map(tuple, document.origins)), codes.reshape(len(codes), -1).tolist())
+            (
+                document.digest,
+                list(map(tuple, document.origins)),
+                codes.reshape(len(codes), -1).tolist(),
+                [(start, text) for text, start in bank.texts_of(document.digest)] if keeps_text else [],
+            )
             for document, codes in bank.items()
         ]
     reader: dict[str, Any] = {}
     exec(blocks("python")[0], reader)
-    assert list(reader["read"](path)) == expected
+    assert list(reader["read"](path, DICTIONARY.read_bytes())) == expected

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, MemoryBank, Origin, export, import_lines, merge
+from mbc_engine.bank.text_codec import encode_chunk
+from mbc_engine.documents import Chunk
 
 SOURCES = st.sampled_from([f"/{letter}" for letter in "abcdefgh"])
 NAMES = st.tuples(SOURCES, st.sampled_from(["", "", "1", "2"]))
@@ -90,9 +92,10 @@ def records(made: Any, items: list[Item]) -> list[Any]:
 class Lived:
     """A bank in a file and what it should hold, taken through a history."""
 
-    def __init__(self, made: Any, folder: Path, keeps_origins: bool) -> None:
+    def __init__(self, made: Any, folder: Path, keeps_origins: bool, keeps_text: bool) -> None:
         self.made, self.path = made, folder / "bank.mbc"
-        self.bank = made.bank(self.path, keeps_origins=keeps_origins)
+        self.kind = {"keeps_origins": keeps_origins, "keeps_text": keeps_text}
+        self.bank = made.bank(self.path, **self.kind)
         self.plain = Plain(keeps_origins)
         self.seen: set[int] = set()
 
@@ -107,7 +110,7 @@ class Lived:
             with MemoryBank.open(self.path) as other:
                 other.add(records(made, given))
         elif step in ("merge", "import"):
-            with made.bank(keeps_origins=plain.keeps_origins) as other:
+            with made.bank(**self.kind) as other:
                 other.add(records(made, given))
                 list(merge(bank, other) if step == "merge" else import_lines(export(other), self.path))
         elif step == "remove":
@@ -119,7 +122,8 @@ class Lived:
             assert bank.remove(names) == plain.remove(names) == len(names)
         elif step == "fail":
             with pytest.raises(ValueError, match="must be in"):
-                bank.add([*records(made, given), (made.record("/bad", 99), np.full((1, 3, 2), 5))])
+                bad = made.record("/bad", 99), np.full((1, 3, 2), 5), [Chunk("bad", 0)]
+                bank.add([*records(made, given), bad])
         elif step == "compact":
             bank.compact()
         elif step == "reopen":
@@ -137,13 +141,17 @@ class Lived:
         bank, plain, made = self.bank, self.plain, self.made
         width = 2 * bank.header.digest_bytes
         contents = {made.digest(content)[:width]: content for content in plain.contents}
-        listed = []
+        listed: list[Any] = []
+        texts: list[Chunk] = []
         for document, codes in bank.items():
             content = contents.pop(document.digest)
             assert np.array_equal(codes, made.codes(content))
             assert document.origins == plain.origins(content)
             assert document.size == (100 + content if plain.keeps_origins else None)
             listed += [(document, ordinal, code) for ordinal, code in enumerate(codes)]
+            texts += made.chunks(content)
+            if bank.keeps_text:
+                assert bank.texts_of(made.digest(content)) == made.chunks(content)
         assert not contents
         assert [document for document, _ in bank.items()] == list(bank.documents())
         if listed:
@@ -153,6 +161,14 @@ class Lived:
         assert [(chunk.document, chunk.ordinal) for chunk in bank.chunks_at(wanted)] == [
             listed[at][:2] for at in wanted
         ]
+        if bank.keeps_text:
+            assert bank.texts_at(wanted) == [texts[at] for at in wanted]
+            assert bank.sizes().texts == sum(len(encode_chunk(chunk)) for chunk in texts)
+            with pytest.raises(IndexError):
+                bank.texts_at([len(listed)])
+            assert bank.texts_of(made.digest(99)) == []
+        else:
+            assert bank.sizes().texts == 0
         for index in (-1, len(listed)):
             with pytest.raises(IndexError):
                 bank.codes_at([index])
@@ -177,10 +193,10 @@ class Lived:
     def check_against_never_seen(self, folder: Path) -> None:
         bank, plain, made = self.bank, self.plain, self.made
         lines = made.lines(bank)
-        with made.bank(keeps_origins=plain.keeps_origins) as anew:
+        with made.bank(**self.kind) as anew:
             anew.add(records(made, plain.items()[::-1]))
             assert made.lines(anew) == lines
-        with made.bank(keeps_origins=plain.keeps_origins) as one_by_one:
+        with made.bank(**self.kind) as one_by_one:
             for item in plain.items():
                 one_by_one.add(records(made, [item]))
             assert made.lines(one_by_one) == lines
@@ -196,17 +212,21 @@ class Lived:
         data = self.path.read_bytes()
         for content in self.seen - plain.contents:
             assert bytes.fromhex(made.digest(content))[: bank.header.digest_bytes] not in data
+            if self.kind["keeps_text"]:
+                left = {encode_chunk(chunk) for own in plain.contents for chunk in made.chunks(own)}
+                for row in {encode_chunk(chunk) for chunk in made.chunks(content)} - left:
+                    assert row not in data
 
 
-@pytest.mark.parametrize("keeps_origins", [True, False])
+@pytest.mark.parametrize(("keeps_origins", "keeps_text"), [(True, True), (True, False), (False, True), (False, False)])
 def test_any_history_equals_a_dict(
-    made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool
+    made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool, keeps_text: bool
 ) -> None:
-    @settings(max_examples=rounds(full=600, reduced=40))
+    @settings(max_examples=rounds(full=600, reduced=30))
     @given(steps=STEPS)
     def run(steps: list[tuple[str, Any]]) -> None:
         folder = tmp_path_factory.mktemp("history")
-        lived = Lived(made, folder, keeps_origins)
+        lived = Lived(made, folder, keeps_origins, keeps_text)
         try:
             for step in steps:
                 lived.go(*step)
@@ -225,10 +245,10 @@ def test_any_history_equals_a_dict(
 def test_shards_ingested_apart_merge_to_the_bank_of_one_ingest(made: Any, items: list[Item], cuts: list[int]) -> None:
     ends = [*sorted(cuts), len(items)]
     shards = [items[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    with made.bank() as serial, made.bank() as merged:
+    with made.bank(keeps_text=True) as serial, made.bank(keeps_text=True) as merged:
         serial.add(records(made, items))
         for shard in shards:
-            with made.bank() as other:
+            with made.bank(keeps_text=True) as other:
                 other.add(records(made, shard))
                 list(merge(merged, other))
         assert made.lines(merged) == made.lines(serial)

@@ -38,6 +38,22 @@ def test_a_bank_with_origins_goes_into_one_without_but_not_the_other_way(made: A
         assert made.lines(full) == before
 
 
+def test_texts_go_along_or_are_dropped_but_are_never_missing(made: Any) -> None:
+    with made.bank(keeps_text=True) as full, made.bank(keeps_text=True) as other, made.bank() as bare:
+        full.add([made.item("/a", 1)])
+        other.add([made.item("/b", 2)])
+        list(merge(full, other))
+        assert full.texts_of(made.digest(2)) == made.chunks(2)
+        list(merge(bare, full))
+        assert not bare.keeps_text
+        assert (bare.totals().documents, bare.sizes().texts) == (2, 0)
+        before = made.lines(full)
+        with pytest.raises(BankError, match="does not keep the text of its documents") as caught:
+            list(merge(full, bare))
+        assert caught.value.hint
+        assert made.lines(full) == before
+
+
 def test_banks_of_other_models_stay_apart(made: Any) -> None:
     other_model = ModelSignature("mini", "aa" * 8, "cc" * 8)
     with made.bank() as bank, MemoryBank.in_memory(other_model, made.shape, made.dim) as other:

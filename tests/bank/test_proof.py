@@ -3,17 +3,20 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, MemoryBank, Proof, remove_with_proof
+from mbc_engine.bank.text_codec import encode_chunk
+from mbc_engine.documents import Chunk
 
 
 @pytest.fixture
 def bank(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
-    with made.bank(path) as bank:
+    with made.bank(path, keeps_text=True) as bank:
         bank.add([made.item(f"/{number}", number) for number in range(8)])
         bank.add([made.item("/copy", 1), made.item("/0", 0, "2")])
         yield bank
@@ -54,6 +57,38 @@ def test_a_trace_in_the_file_is_found(made: Any, bank: MemoryBank, path: Path, m
     assert not result.holds
 
 
+@pytest.mark.parametrize("content", [4, 6])  # a text of ten words, and one of 300 letters
+def test_a_trace_of_a_text_is_found(
+    made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch, content: int
+) -> None:
+    row = encode_chunk(made.chunks(content)[0])
+    bank.settle()
+    assert row in path.read_bytes()
+    monkeypatch.setattr(MemoryBank, "settle", lambda self: path.write_bytes(path.read_bytes() + row))
+    result = remove_with_proof(bank, [(f"/{content}", "")], [])
+    assert (result.removed, result.traces, result.holds) == (1, 1, False)
+
+
+def test_a_text_that_another_document_has_as_well_is_no_trace(made: Any, bank: MemoryBank) -> None:
+    same = [Chunk("The same words.", 7), Chunk("", 9)]
+    bank.add([(made.record(f"/same/{content}", content), made.codes(1), same) for content in (20, 21)])
+    assert remove_with_proof(bank, [("/same/20", "")], []).holds
+    assert bank.texts_of(made.digest(21)) == same
+
+
+def test_a_text_of_several_pages_leaves_no_trace(made: Any, bank: MemoryBank, path: Path) -> None:
+    random = np.random.default_rng(1)
+    long = "".join(map(chr, random.integers(0x4E00, 0x9000, 20_000)))
+    row = encode_chunk(Chunk(long, 0))
+    assert len(row) > 3 * 4096
+    bank.add([(made.record("/long", 20), made.codes(0), [Chunk(long, 0)])])
+    bank.settle()
+    pieces = [row[start : start + 20] for start in range(0, len(row), 500)]
+    assert sum(piece in path.read_bytes() for piece in pieces) > len(pieces) / 2  # some go on in another page
+    assert remove_with_proof(bank, [("/long", "")], []).holds
+    assert not any(piece in path.read_bytes() for piece in pieces)
+
+
 def test_a_difference_is_found(made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryBank, "remove", lambda self, names: len(names))
     result = remove_with_proof(bank, [("/4", "")], [])
@@ -91,7 +126,7 @@ def test_every_removal_holds(
     contents: list[int],
     keeps_origins: bool,
 ) -> None:
-    with made.bank(tmp_path_factory.mktemp("proof") / "bank.mbc", keeps_origins=keeps_origins) as bank:
+    with made.bank(tmp_path_factory.mktemp("proof") / "bank.mbc", keeps_origins=keeps_origins, keeps_text=True) as bank:
         bank.add([made.item(source, content, part) for (source, part), content in read.items()])
         result: Proof = remove_with_proof(bank, names, list(map(made.digest, contents)))
         left = set(read.values()) - set(contents)

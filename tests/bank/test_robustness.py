@@ -39,6 +39,8 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
         total = min(bank.totals().chunks, 10_000)
         bank.codes_at(range(0, total, 7))
         bank.chunks_at(range(0, total, 7))
+        if bank.keeps_text:
+            bank.texts_at(range(0, total, 7))
 
     def weights(bank: MemoryBank) -> None:
         if bank.header.keeps_origins:
@@ -46,7 +48,7 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
             assert chunks == bank.totals().chunks
 
     def merged(bank: MemoryBank) -> None:
-        with made.bank(keeps_origins=bank.header.keeps_origins) as good:
+        with made.bank(keeps_origins=bank.header.keeps_origins, keeps_text=bank.keeps_text) as good:
             good.add([made.item("/good", 1)])
             list(merge(good, bank))
             lines = made.lines(good)
@@ -134,7 +136,7 @@ def mutated(data: bytes, random: np.random.Generator) -> tuple[str, bytes]:
 
 
 def good_bank(made: Any, path: Path, keeps_origins: bool) -> None:
-    with made.bank(path, keeps_origins=keeps_origins) as bank:
+    with made.bank(path, keeps_origins=keeps_origins, keeps_text=True) as bank:
         for start in range(0, 120, 30):
             bank.add([made.item(f"/{number}", number, date="2024") for number in range(start, start + 30)])
             bank.add([made.item(f"/copy/{number}", number, "7") for number in range(start, start + 30, 5)])
@@ -216,6 +218,15 @@ HUGE = 2**63 - 1
         "UPDATE codes SET data = x''",
         "UPDATE codes SET data = 4",
         "DELETE FROM codes",
+        "DELETE FROM texts",
+        "UPDATE texts SET data = 'text'",
+        "UPDATE texts SET data = x''",
+        "UPDATE texts SET data = 5",
+        "UPDATE texts SET id = -id",
+        f"UPDATE texts SET id = {HUGE} WHERE id = (SELECT max(id) FROM texts)",
+        "UPDATE blocks SET texts = 'text'",
+        "UPDATE blocks SET texts = x''",
+        "UPDATE blocks SET texts = 3",
         "DELETE FROM blocks WHERE id = 1",
         "INSERT INTO bank SELECT * FROM bank",
         "UPDATE bank SET counts = hex(zeroblob(length(counts) / 2))",
@@ -259,6 +270,10 @@ def described(**changes: Any) -> bytes:
         ("described", zlib.compress(b"[" * 1_000_000)),
         ("described", zlib.compress(b'{"sizes":' + b"9" * 10_000 + b"}")),
         ("described", zlib.compress(b" " * (1 << 24))),
+        ("texts", zlib.compress(bytes(1 << 24))),
+        ("texts", zlib.compress(b"\xff" * 8)),
+        ("texts", zlib.compress(b"\xff" * 7 + b"\x7f")),
+        ("texts", zlib.compress(bytes(8))),
         ("lengths", zlib.compress(bytes(1 << 24))),
         ("lengths", zlib.compress(b"\xff\xff\xff\xff")),
         ("lengths", zlib.compress(bytes(4))),
@@ -269,7 +284,7 @@ def test_columns_made_to_do_harm_end_in_errors_of_ours(
 ) -> None:
     monkeypatch.setattr("mbc_engine.bank.block._MOST_BYTES", 1 << 20)
     path = tmp_path / "bank.mbc"
-    with made.bank(path) as bank:
+    with made.bank(path, keeps_text=True) as bank:
         bank.add([made.item("/1", 1)])
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(f"UPDATE blocks SET {column} = ?", (data,))

@@ -1,5 +1,6 @@
 """What changes of a bank do, and what it keeps of documents."""
 
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, BankTotals, MemoryBank, Origin, StoredDocument, count
+from mbc_engine.bank import BankHeader, BankTotals, CodeShape, MemoryBank, Origin, StoredDocument, count
+from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError
 
 
@@ -207,6 +209,75 @@ def test_open_or_create_does_what_is_needed(made: Any, path: Path) -> None:
             assert not bank.header.keeps_origins
             assert bank.knows(made.record("", 1)) is known
             bank.add([made.item("/a", 1)])
+
+
+def test_a_small_bank_is_small(made: Any, path: Path) -> None:
+    shape = CodeShape(tokens=24, levels=1, num_codes=512, per_position=True)
+    codes = np.random.default_rng(0).integers(0, 512, (10, 24, 1))
+    for keeps_text in (False, True):
+        with MemoryBank.create(path, made.signature, shape, 384, keeps_text=keeps_text) as bank:
+            bank.add(
+                [(made.record(f"/{number}", number), codes[[number]], [Chunk("Words.", 0)]) for number in range(10)]
+            )
+        assert path.stat().st_size <= 40_000
+        path.unlink()
+
+
+def test_a_bank_that_keeps_text_needs_the_text_of_every_chunk(made: Any, path: Path) -> None:
+    record, codes, chunks = made.item("/a", 1)
+    with made.bank(path, keeps_text=True) as bank:
+        for item in ((record, codes), (record, codes, None), (record, codes, chunks[:1]), (record, codes, chunks * 2)):
+            with pytest.raises(ValueError, match="a text for each chunk"):
+                bank.add([item])
+        with pytest.raises(ValueError, match="cannot start at -1"):
+            bank.add([(record, codes, [Chunk("a", -1)] * 2)])
+        assert bank.totals() == BankTotals(0, 0, 0)
+        bank.add([(record, codes, chunks)])
+        assert bank.texts_at([1, 0]) == chunks[::-1]
+    assert made.damages(path) == []
+
+
+def test_a_bank_without_text_takes_no_notice_of_it(made: Any, bank: MemoryBank) -> None:
+    bank.add([made.item("/a", 1), made.item("/b", 2)[:2]])
+    assert (bank.keeps_text, bank.sizes().texts) == (False, 0)
+    for look in (lambda: bank.texts_at([0]), lambda: bank.texts_of(made.digest(1))):
+        with pytest.raises(BankError, match="does not keep the text") as caught:
+            look()
+        assert caught.value.hint
+
+
+def test_an_existing_bank_keeps_what_it_keeps(made: Any, path: Path) -> None:
+    made.bank(path, keeps_text=True).close()
+    with MemoryBank.open_or_create(path, made.signature, made.shape, made.dim) as bank:
+        assert bank.keeps_text
+    path.unlink()
+    with MemoryBank.open_or_create(path, made.signature, made.shape, made.dim, keeps_text=True) as bank:
+        assert bank.keeps_text
+
+
+def numbers_of(path: Path) -> set[tuple[int, bytes]]:
+    connection = sqlite3.connect(path)
+    rows = set(connection.execute("SELECT id, data FROM texts"))
+    connection.close()
+    return rows
+
+
+def test_texts_stay_where_they_are_when_documents_move(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
+    with made.bank(path, keeps_text=True) as bank:
+        bank.add([made.item(f"/{number}", number) for number in range(12)])
+        bank.remove([(f"/{number}", "") for number in range(0, 12, 2)])
+        before, size = numbers_of(path), bank.sizes().texts
+        bank.compact()
+        assert numbers_of(path) == before
+        assert size == sum(len(data) for _, data in before)
+        bank.add([made.item("/more", 20)])
+        assert min(number for number, _ in numbers_of(path) - before) == max(number for number, _ in before) + 1
+        for content in (1, 3, 5, 7, 9, 11, 20):
+            assert bank.texts_of(made.digest(content)) == made.chunks(content)
+        bank.remove_documents([made.digest(content) for content in range(21)])
+        assert numbers_of(path) == set()
+    assert made.damages(path) == []
 
 
 def test_bank_passes_to_another_thread(made: Any, bank: MemoryBank) -> None:

@@ -35,7 +35,7 @@ def files(made: Any, tmp_path: Path) -> list[Path]:
 @given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=4), st.lists(st.integers(0, 999), max_size=20))
 def test_chunks_are_numbered_through_all_banks(made: Any, contents: Sequence[set[int]], drawn: list[int]) -> None:
     with ExitStack() as stack:
-        banks = [stack.enter_context(made.bank()) for _ in contents]
+        banks = [stack.enter_context(made.bank(keeps_text=True)) for _ in contents]
         for bank, own in zip(banks, contents, strict=True):
             bank.add([made.item(f"/{content}", content) for content in sorted(own)])
         together = Banks(banks)
@@ -45,12 +45,26 @@ def test_chunks_are_numbered_through_all_banks(made: Any, contents: Sequence[set
         wanted = [number % len(codes) for number in drawn] if len(codes) else []
         assert np.array_equal(together.codes_at(wanted), codes[wanted])
         assert together.chunks_at(np.array(wanted, np.int64)) == [chunks[number] for number in wanted]
+        texts = [chunk for own in contents for content in sorted(own) for chunk in made.chunks(content)]
+        assert together.keeps_text
+        assert together.texts_at(np.array(wanted, np.int64)) == [texts[number] for number in wanted]
         every = [part for part, _ in together.blocks()]
         assert np.array_equal(np.concatenate([codes[:0], *every]), codes)
         for beyond in (-1, len(codes)):
-            for look in (together.codes_at, together.chunks_at):
+            for look in (together.codes_at, together.chunks_at, together.texts_at):
                 with pytest.raises(IndexError, match="chunk indices must be in"):
                     look([beyond])
+
+
+def test_a_bank_without_text_gives_none_and_the_others_theirs(made: Any) -> None:
+    with made.bank(keeps_text=True) as full, made.bank() as bare:
+        full.add([made.item("/1", 1)])
+        bare.add([made.item("/2", 2)])
+        together = Banks([full, bare])
+        assert not together.keeps_text
+        assert together.texts_at([1, 0]) == made.chunks(1)[::-1]
+        with pytest.raises(BankError, match="does not keep the text"):
+            together.texts_at([0, 2])
 
 
 def test_each_chunk_says_which_bank_it_is_in(files: list[Path]) -> None:

@@ -36,7 +36,10 @@ def test_taking_removes_and_restoring_brings_back_the_same_bank(
         path = tmp_path_factory.mktemp("undo") / "bank.mbc"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
-            with made.bank(path, keeps_origins=keeps_origins) as bank, made.bank(keeps_origins=keeps_origins) as other:
+            with (
+                made.bank(path, keeps_origins=keeps_origins, keeps_text=True) as bank,
+                made.bank(keeps_origins=keeps_origins, keeps_text=True) as other,
+            ):
                 bank.add(records(made, items))
                 other.add(records(made, items))
                 lines, counts = made.lines(bank), bank.counts()
@@ -129,6 +132,14 @@ def test_a_bank_of_another_model_takes_nothing_back(made: Any) -> None:
         with pytest.raises(ModelMismatch):
             restore(bank, taken)
         assert bank.totals().documents == 0
+
+
+def test_a_bank_that_has_come_to_keep_text_takes_nothing_back_without(made: Any) -> None:
+    with made.bank() as bank, made.bank(keeps_text=True) as other:
+        bank.add([made.item("/a", 1)])
+        taken = take(bank, [("/a", "")])
+        with pytest.raises(BankError, match="What was removed does not keep the text"):
+            restore(other, taken)
 
 
 def test_taking_from_a_bank_that_cannot_be_written_leaves_it_whole(made: Any, path: Path) -> None:

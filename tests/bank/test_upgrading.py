@@ -1,7 +1,9 @@
-"""Banks of format 1, written by hand as that version did."""
+"""Banks of formats 1 and 2, written by hand as those versions did."""
 
+import json
 import re
 import sqlite3
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import (
+    BankHeader,
     BankTotals,
     MemoryBank,
     ModelSignature,
@@ -186,3 +189,128 @@ def test_a_bank_that_was_upgraded_meanwhile_is_not_replaced(
         upgrade(old, made.signature)
     with MemoryBank.open(old) as bank:
         assert bank.totals().documents == 3
+
+
+def write_version_2(made: Any, path: Path, *, keeps_origins: bool) -> bytes:
+    """A bank of two blocks, made of one of now by taking away what has come since; returns its export."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BankHeader, "block_chunks", property(lambda header: 6))
+        with made.bank(path, keeps_origins=keeps_origins) as bank:
+            bank.add([made.item(f"/{number}", number, "7", "2024") for number in range(6)])
+            bank.add([made.item("/copy", 1)])
+            lines, header = made.lines(bank), bank.header
+    values = ["mini", "aa" * 8, "bb" * 8, 3, 2, 5, 1, 4, int(keeps_origins), header.created]
+    crc = zlib.crc32(json.dumps(values, separators=(",", ":")).encode())
+    books = np.arange(120, dtype="<f2").tobytes()
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript(
+        """
+        ALTER TABLE bank RENAME TO new;
+        CREATE TABLE bank (
+        model TEXT NOT NULL, amortizer TEXT NOT NULL, codebook TEXT NOT NULL,
+        tokens INTEGER NOT NULL, levels INTEGER NOT NULL, num_codes INTEGER NOT NULL, per_position INTEGER NOT NULL,
+        dim INTEGER NOT NULL, keeps_origins INTEGER NOT NULL, created TEXT NOT NULL, crc INTEGER NOT NULL,
+        counts BLOB NOT NULL);
+        DROP TABLE new;
+        DROP TABLE texts;
+        CREATE TABLE books (width INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL);
+        ALTER TABLE blocks DROP COLUMN texts;
+        PRAGMA user_version = 2;
+        """
+    )
+    counts = made.counts(range(6)).astype("<i8").tobytes()
+    connection.execute("INSERT INTO bank VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, crc, counts))
+    connection.execute("INSERT INTO books VALUES (2, ?, ?)", (zlib.crc32(books), books))
+    connection.close()
+    return lines
+
+
+def contents(made: Any, document: StoredDocument) -> int:
+    return next(content for content in range(99) if made.digest(content).startswith(document.digest))
+
+
+@pytest.mark.parametrize("keeps_origins", [True, False])
+def test_version_2_keeps_all_it_has_and_no_text(made: Any, tmp_path: Path, keeps_origins: bool) -> None:
+    path = tmp_path / "old.mbc"
+    lines = write_version_2(made, path, keeps_origins=keeps_origins)
+    with pytest.raises(BankError, match=r"older mbc .bank format 2."):
+        MemoryBank.open(path)
+    assert upgrade(path, made.signature)
+    assert made.damages(path) == []
+    with MemoryBank.open(path) as bank:
+        assert made.lines(bank) == lines
+        assert not bank.keeps_text
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    assert not upgrade(path, made.signature)
+
+
+def test_version_2_gets_text_where_every_document_can_be_read(made: Any, tmp_path: Path) -> None:
+    path = tmp_path / "old.mbc"
+    write_version_2(made, path, keeps_origins=True)
+    assert upgrade(path, made.signature, lambda document: made.chunks(contents(made, document)))
+    assert made.damages(path) == []
+    with MemoryBank.open(path) as bank:
+        assert bank.keeps_text
+        for content in range(6):
+            assert bank.texts_of(made.digest(content)) == made.chunks(content)
+            assert np.array_equal(bank.lookup([], [made.digest(content)])[0][1], made.codes(content))
+
+
+@pytest.mark.parametrize("given", [None, []])
+@pytest.mark.parametrize("batch", [1, 10_000])
+def test_one_document_without_its_text_leaves_the_bank_without(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any, batch: int
+) -> None:
+    monkeypatch.setattr(upgrading, "_BATCH", batch)
+    path = tmp_path / "old.mbc"
+    lines = write_version_2(made, path, keeps_origins=True)
+
+    def texts_of(document: StoredDocument) -> Any:
+        content = contents(made, document)
+        return given if content == 4 else made.chunks(content)
+
+    assert upgrade(path, made.signature, texts_of)
+    assert made.damages(path) == []
+    with MemoryBank.open(path) as bank:
+        assert not bank.keeps_text
+        assert made.lines(bank) == lines
+
+
+def test_an_error_of_whoever_reads_the_texts_is_his_own(made: Any, tmp_path: Path) -> None:
+    path = tmp_path / "old.mbc"
+    write_version_2(made, path, keeps_origins=True)
+    before = path.read_bytes()
+
+    def texts_of(document: StoredDocument) -> Any:
+        raise KeyError(document.digest)
+
+    with pytest.raises(KeyError):
+        upgrade(path, made.signature, texts_of)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE blocks SET crc = crc + 1 WHERE id = 2",
+        "UPDATE codes SET crc = crc + 1 WHERE id = 2",
+        "UPDATE codes SET data = zeroblob(length(data)) WHERE id = 2",
+        "DELETE FROM codes WHERE id = 2",
+        "UPDATE bank SET counts = zeroblob(240)",
+        "UPDATE bank SET keeps_origins = 0",
+        "UPDATE bank SET dim = 5",
+        "DROP TABLE blocks",
+    ],
+)
+def test_a_damaged_bank_of_version_2_stays_as_it_is(made: Any, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "old.mbc"
+    write_version_2(made, path, keeps_origins=True)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(damage)
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(BankError, match="is damaged"):
+        upgrade(path, made.signature)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]

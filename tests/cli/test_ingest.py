@@ -77,7 +77,7 @@ def test_pruning_forgets_what_is_gone(ingest, bank, notes):
     assert json.loads(ingest(notes, "--bank", bank, "--json").stdout)["removed"] == 0
     shown = ingest(notes, "--bank", bank, "--prune").stdout
     assert "1 unchanged, 1 removed, 0 skipped." in shown
-    assert "holds           1 document, 1 chunk\n" in shown
+    assert "holds       1 document, 1 chunk\n" in shown
 
 
 def test_stdin_is_a_document(ingest):

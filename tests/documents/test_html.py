@@ -84,4 +84,4 @@ def test_pages_that_cannot_be_read(reason: Callable[[str, bytes | str], str], mo
     "piece", ["<div>", "<a ", "<!--", "<![", "<a b='", "<p><b>", "&", "</", "<td>", "<meta ", "<title>"]
 )
 def test_hostile_pages_take_linear_time(read: Callable[[str, str], list[object]], piece: str) -> None:
-    assert len(read("a.html", "text" + piece * 200_000)) <= 2
+    assert len(read("a.html", "text" + piece * 200_000)) <= 1 + len(piece) * 200_000 // 32_000

@@ -1,7 +1,8 @@
-"""Huge texts come in pieces that, put together again, are the whole text."""
+"""Long texts come in pieces that, put together again, are the whole text."""
 
 import gzip
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def test_front_matter_dates_every_piece(
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_huge_stream_has_one_source_and_keeps_what_came_before_binary_data() -> None:
+def test_a_long_stream_has_one_source_and_keeps_what_came_before_binary_data() -> None:
     first, second, skipped = read_stream(io.BytesIO(b"a line of text\nanother line...\n" + b"\0" * 16))
     assert isinstance(first, Document)
     assert isinstance(second, Document)
@@ -87,3 +88,91 @@ def test_a_huge_stream_has_one_source_and_keeps_what_came_before_binary_data() -
 @pytest.mark.usefixtures("small_pieces")
 def test_later_pieces_may_tell_the_encoding(read: Callable[[str, bytes], list[Document | Skipped]]) -> None:
     assert texts(read("a.txt", b"plain letters..\n" + "caf\u00e9".encode("cp1252")))[1] == ("2", "café")
+
+
+def test_a_text_is_cut_where_its_lines_end() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE_BYTES", 16)
+        assert list(pieces.text_pieces("a line of text\nanother line\n")) == ["a line of text\n", "another line\n"]
+        assert list(pieces.text_pieces("")) == [""]
+
+
+@given(text=st.text(st.sampled_from("aя日 \n") | st.characters(exclude_categories=["Cs"])), size=st.integers(8, 40))
+def test_pieces_of_a_text_put_together_are_it(text: str, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE_BYTES", size)
+        cut = list(pieces.text_pieces(text))
+    assert "".join(cut) == text
+    assert all(len(piece.encode()) <= size for piece in cut)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_long_page_comes_in_pieces_that_can_be_read_again(write: Callable[[str, str | bytes], Path]) -> None:
+    path = write("a.html", "<p>a line of text<p>another line<meta name=date content=2024-05-01>")
+    items = list(read_file(path))
+    assert texts(items) == [("1", "a line of text\n\n"), ("2", "another line")]
+    first, second = items
+    assert isinstance(first, Document)
+    assert isinstance(second, Document)
+    assert (first.size, second.size, first.date) == (16, 12, "2024-05-01")
+    assert first.position < second.position == path.stat().st_size
+    assert read_document(str(path), "2") == second
+    path.write_text("<p>a line of text<p>another LINE<meta name=date content=2024-05-01>")
+    assert read_document(str(path), "1").digest == first.digest
+    assert read_document(str(path), "2").digest != second.digest
+    path.write_text("<p>a line of text<p>another line<meta name=date content=2024-05-02>")
+    assert read_document(str(path), "1").digest != first.digest
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_long_row_comes_in_pieces_called_by_it(read: Callable[[str, str], list[Document | Skipped]]) -> None:
+    rows = [
+        {"id": "ada", "text": "a line of text\nanother line"},
+        {"text": "a line of text\nanother row"},
+        {"id": "ada, part 2", "text": "short"},
+    ]
+    assert texts(read("a.jsonl", "\n".join(map(json.dumps, rows)))) == [
+        ("ada, part 1", "a line of text\n"),
+        ("ada, part 2", "another line"),
+        ("row 2, part 1", "a line of text\n"),
+        ("row 2, part 2", "another row"),
+        ("row 3", "short"),
+    ]
+
+
+def test_a_piece_of_a_row_names_the_row() -> None:
+    for name in ("ada", "row 2", "a\nb, part 3"):
+        assert pieces.named_whole(pieces.piece_name(name, 12)) == name
+    assert pieces.named_whole("12") == "12"
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_the_encoding_is_a_part_of_what_identifies_a_piece(
+    read: Callable[[str, bytes], list[Document | Skipped]],
+) -> None:
+    """The same bytes say other things after other bytes."""
+    _, russian = read("a.txt", "Привет, друзья\n".encode("utf-16") + "日本".encode("utf-16-le"))[-2:]
+    _, other = read("b.txt", "Привет, друзья\n".encode("utf-16") + "日本".encode("utf-16-le"))[-2:]
+    assert isinstance(russian, Document)
+    assert isinstance(other, Document)
+    assert russian.digest == other.digest
+    plain = read("c.txt", b"an ASCII text..\n" + "日本".encode("utf-16-le"))[-1]
+    assert isinstance(plain, Document)
+    assert plain.digest != russian.digest
+
+
+def test_the_encoding_is_judged_by_what_follows_a_piece_too(
+    read: Callable[[str, bytes], list[Document | Skipped]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three letters alone are taken for Western ones."""
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 32)
+    text = "This is said of her in Russian: да\n" + "Она переехала в другой город весной и живёт там до сих пор.\n" * 20
+    assert "".join(text for _, text in texts(read("a.txt", text.encode("cp1251")))) == text
+
+
+def test_progress_through_a_file_is_even(write: Callable[[str, str | bytes], Path]) -> None:
+    data = b"".join(b"Line %06d of this file\n" % number for number in range(40_000))
+    path = write("a.txt", data)
+    ends = [item.position for item in read_file(path) if isinstance(item, Document)]
+    assert ends[-1] == len(data)
+    assert all(0 < end - start <= 1 << 15 for start, end in zip([0, *ends], ends, strict=False))

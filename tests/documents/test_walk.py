@@ -1,6 +1,7 @@
 """Walking folders: what is found, what is left out, what is skipped."""
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -153,3 +154,10 @@ def test_pattern_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
 def test_pipe_named_as_ignore_file_is_no_trap(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".mbcignore")
     assert find_files([tmp_path]).files == ()
+
+
+def test_a_walk_that_is_stopped_ends(folder: Path) -> None:
+    stop = threading.Event()
+    assert find_files([folder], stop=stop) == find_files([folder])
+    stop.set()
+    assert find_files([folder], stop=stop).files == ()

@@ -17,7 +17,7 @@ import pytest
 import mbc_cli
 import mbc_engine
 from mbc_engine.bank import Record
-from mbc_engine.documents import Skipped
+from mbc_engine.documents import Chunk, Skipped
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.serving.distributed.known import KnownParts
 from mbc_engine.serving.distributed.stretches import COLUMN, Files, Stretch, packed, told, unpacked
@@ -68,13 +68,14 @@ def test_safe_ways_are_none() -> None:
     assert not list(dangers("AutoModel.from_pretrained(a, trust_remote_code=False)  # noqa: S603\nmodel.eval()"))
 
 
+CHUNKS = [Chunk("Zoë\n", 0), Chunk("“moved”", 5)]
 RECORD = Record("/notes/a.txt", "row 1", "ab" * 32, 7, None)
 STRETCH = Stretch(
     1,
     2,
     False,
     (
-        Chunked(RECORD, ["Zoë\n", "“moved”"], 3),
+        Chunked(RECORD, CHUNKS, 3),
         Unchanged("/notes/b.txt", 4),
         Skipped("/notes/c.txt", "is empty", is_whole=True),
         FileRead(5, frozenset({("/notes/a.txt", "row 2")})),
@@ -102,8 +103,8 @@ def test_what_passes_between_processes_on_ray_comes_as_it_went(value: Files | St
 
 def test_codes_come_as_they_went() -> None:
     codes = np.arange(2 * 3 * 2, dtype=np.uint16).reshape(2, 3, 2) * 5957
-    (item,) = there_and_back(Stretch(0, 0, True, (Encoded(RECORD, codes, 3),))).items
-    assert (item.record, item.size) == (RECORD, 3)
+    (item,) = there_and_back(Stretch(0, 0, True, (Encoded(RECORD, CHUNKS, codes, 3),))).items
+    assert (item.record, item.chunks, item.size) == (RECORD, CHUNKS, 3)
     assert np.array_equal(item.codes, codes)
     assert item.codes.dtype == np.uint16
 

@@ -2,7 +2,7 @@
 
 import io
 import json
-from dataclasses import replace
+import shutil
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,13 +18,18 @@ from mbc_engine.bank import MemoryBank, Selection
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.documents import split_sentences
 from mbc_engine.errors import BankError, ConfigError, ModelError, ModelMismatch
+from mbc_engine.model.chunker import Chunker
 from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reading
+<<<<<<< HEAD
 from mbc_engine.serving.ask import ReadAnswer, Timings
+=======
+from mbc_engine.serving.ask import Timings
+>>>>>>> main
 from mbc_engine.serving.ingest import ingest_stream
-from mbc_engine.serving.sources import Source, find_sources
+from mbc_engine.serving.sources import best_sentences, passages_of
 
 
 def test_an_answer_names_sources_and_what_became_of_them(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -122,8 +127,8 @@ def chunk_of(bank: MemoryBank, name: str, ordinal: int = 0) -> Ranked:
 def closest(model: MBC, question: str, passage: str) -> str:
     """The sentence with the largest product with the question, one at a time."""
     sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
-    wanted = model.documents.sentence_vectors([question])[0]
-    return max(sentences, key=lambda sentence: float(model.documents.sentence_vectors([sentence])[0] @ wanted))
+    wanted = model.sentence_vectors([question])[0]
+    return max(sentences, key=lambda sentence: float(model.sentence_vectors([sentence])[0] @ wanted))
 
 
 @pytest.fixture
@@ -142,19 +147,17 @@ def long_document(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_sentence_is_the_closest_of_its_own_passage(tiny: Any, long_document: Path, tmp_path: Path) -> None:
+def test_the_sentence_is_the_closest_of_its_own_passage(tiny: Any, long_document: Path) -> None:
     model = tiny.model()
-    passages = model.documents.chunker(long_document.read_text())
+    passages = model.chunker(long_document.read_text())
     assert len(passages) > 1
     questions = ["Who moved to Haifa?", "Was nobody hurt?", "Hugo moved to Haifa."]
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [long_document]))
-        ranked = [chunk_of(bank, "long.txt", ordinal) for ordinal in range(len(passages))]
-        named = find_sources(bank, model.documents, questions, [ranked] * 3)
-    for question, own in zip(questions, named, strict=True):
-        assert [source.passage for source in own] == passages
-        assert [source.sentence for source in own] == [closest(model, question, passage) for passage in passages]
-    assert "Hugo moved to Haifa." in {source.sentence for source in named[2]}
+    wanted = [(question, passage) for question in questions for passage in [*passages, None]]
+    found = best_sentences(model, wanted)
+    assert found == [None if passage is None else closest(model, question, passage) for question, passage in wanted]
+    assert "Hugo moved to Haifa." in found[-len(passages) - 1 :]
+    assert best_sentences(model, [("Who?", None)]) == [None]
+    assert best_sentences(model, []) == []
 
 
 def test_a_heading_is_shown_only_where_there_is_no_sentence(tiny: Any, tmp_path: Path) -> None:
@@ -168,39 +171,51 @@ def test_a_heading_is_shown_only_where_there_is_no_sentence(tiny: Any, tmp_path:
     assert shown == {"story.txt": "A storm took it in May.", "title.txt": "The bridge"}
 
 
-def test_a_document_is_named_for_each_question_by_the_chunk_that_fits(
-    tiny: Any, long_document: Path, tmp_path: Path
+@pytest.mark.parametrize("keeps_text", [True, False])
+def test_where_chunks_are_made_otherwise_since_the_bank_has_the_text(
+    tiny: Any, long_document: Path, tmp_path: Path, keeps_text: bool
 ) -> None:
     model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
+    with open_bank(model, tmp_path / "b.mbc", keeps_text=keeps_text) as bank:
         list(ingest(model, bank, [long_document]))
-        first, second = chunk_of(bank, "long.txt", 0), chunk_of(bank, "long.txt", 1)
-        same, other, again = find_sources(
-            bank, model.documents, ["Who moved?"] * 3, [[first], [second, first], [first]]
-        )
-    assert same == again == other[1:]
-    assert same[0].path == other[0].path == str(long_document)
-    assert same[0].passage != other[0].passage
+        chunks = [chunk_of(bank, "long.txt", ordinal).chunk for ordinal in (0, 1)]
+        usual = passages_of(bank, model.chunker, chunks)
+        wider = Chunker(model.chunker.tokenizer, 1000)
+        whole, beyond = passages_of(bank, wider, chunks).values()
+    assert (whole.state, beyond.state) == ("unchanged", "unchanged")
+    if keeps_text:
+        assert [whole.text, beyond.text] == [own.text for own in usual.values()]
+        assert (whole.text_from, beyond.text_from) == ("bank", "bank")
+    else:
+        assert (whole.text, beyond.text, beyond.text_from) == (long_document.read_text(), None, None)
 
 
-def test_no_passage_is_shown_where_chunks_are_made_otherwise_since(
-    tiny: Any, long_document: Path, tmp_path: Path
+def test_a_passage_says_where_it_starts(tiny: Any, long_document: Path, tmp_path: Path) -> None:
+    model, text = tiny.model(), long_document.read_text()
+    with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
+        list(ingest(model, bank, [long_document]))
+        chunks = range(bank.totals().chunks)
+        from_file = passages_of(bank, model.chunker, chunks)
+        long_document.unlink()
+        from_bank = passages_of(bank, model.chunker, chunks)
+    for own, other in zip(from_file.values(), from_bank.values(), strict=True):
+        assert own.text == text[own.start : own.start + len(own.text)] == other.text
+        assert (own.start, own.text_from, other.text_from) == (other.start, "file", "bank")
+
+
+def test_the_papers_model_shows_sentences_of_files_that_are_gone_where_the_bank_keeps_text(
+    tiny: Any, folder: Path, tmp_path: Path
 ) -> None:
     model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
-        list(ingest(model, bank, [long_document]))
-        chunks = [chunk_of(bank, "long.txt", ordinal) for ordinal in (0, 1)]
-        model.documents.__dict__["chunker"] = lambda text: [text]  # a wider window
-        ((whole, beyond),) = find_sources(bank, model.documents, ["Who moved?"], [chunks])
-    assert (whole.state, whole.passage) == ("unchanged", long_document.read_text())
-    assert (beyond.state, beyond.passage, beyond.sentence) == ("unchanged", None, None)
-
-
-def test_no_sources_are_found_of_none(tiny: Any, folder: Path, tmp_path: Path) -> None:
-    model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc") as bank:
+    with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
         list(ingest(model, bank, [folder]))
-        assert find_sources(bank, model.documents, ["Who?", "Where?"], [[], []]) == [(), ()]
+        recall = Recall(model, bank)
+        (before,) = recall.ask(["Who won?"])
+        shutil.rmtree(folder)
+        (after,) = recall.ask(["Who won?"])
+    assert (before.answer, before.gain) == (after.answer, after.gain)
+    assert [own.sentence for own in before.sources] == [own.sentence for own in after.sources]
+    assert all(own.sentence and own.text_from == "bank" for own in after.sources)
 
 
 def test_only_what_was_asked_for_is_read_and_named(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -275,7 +290,7 @@ def test_a_judgement_holds_for_the_models_own_read(tiny: Any, folder: Path, tmp_
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         judged = [
-            Recall(model, bank).ask(["Who won?"], read_mode=mode)[0].judgement is not None
+            Recall(model, bank).ask(["Who won?"], read_mode=mode)[0].confidence is not None
             for mode in (None, "flat", "hierarchical:2")
         ]
     assert judged == [True, True, False]
@@ -321,36 +336,43 @@ def test_an_answer_without_sources_does_not_look_for_them(
         recall = Recall(model, bank)
         usual = recall.ask(questions, read_mode=mode)
         monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
-        monkeypatch.setattr("mbc_engine.serving.ask.find_sources", lambda *_, **__: pytest.fail("looks for sentences"))
         replies = recall.ask(questions, read_mode=mode, sources=0)
     assert [reply.answer for reply in replies] == [reply.answer for reply in usual]
-    assert {(reply.sources, reply.read, reply.timings.reading) for reply in replies} == {((), None, 0.0)}
+    assert [reply.sources for reply in replies] == [(), ()]
+
+
+@pytest.mark.parametrize(("least", "is_answered"), [(None, True), (0.0, True), (0.4, True), (0.6, False)])
+def test_an_answer_below_the_confidence_asked_for_is_withheld(
+    tiny: Any, folder: Path, tmp_path: Path, least: float | None, is_answered: bool
+) -> None:
+    model = tiny.model()
+    settings = ConfidenceSettings(slope=1e-9, intercept=0, from_memory=1, from_model=0)  # always even odds
+    model.settings = model.settings.model_copy(update={"confidence": settings})
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        (reply,) = Recall(model, bank).ask(["Who won?"], min_confidence=least)
+    assert (reply.answer is not None) is is_answered
+    assert reply.confidence is not None
+    assert (reply.confidence.probability, reply.confidence.label) == (pytest.approx(0.5), "unsure")
 
 
 @pytest.mark.parametrize(
-    ("passages", "expected"),
+    ("confidence", "mode", "message"),
     [
-        ([("Ada moved.", None), (None,)], ["Ada moved.", None]),
-        ([(None,), ()], [None, None]),
-        ([("Ada moved.",), (None, "Hugo won.", "Ada moved.")], ["Ada moved.", "Hugo won.\nAda moved."]),
+        (None, None, "is not calibrated"),
+        (ConfidenceSettings(slope=0, intercept=0, from_memory=1, from_model=0), None, "cannot tell whether its bank"),
+        (ConfidenceSettings(slope=1, intercept=0, from_memory=1, from_model=0), "hierarchical:2", "for its own read"),
     ],
 )
-def test_only_where_a_passage_is_to_be_had_the_base_lm_reads(
-    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passages: Any, expected: Any
+def test_a_model_that_cannot_tell_withholds_nothing(
+    tiny: Any, folder: Path, tmp_path: Path, confidence: Any, mode: str | None, message: str
 ) -> None:
-    model, questions = tiny.model(), ["Who?", "Where?"]
-    source = Source("a", "", 0.5, 0, "unchanged", None, None, None, "b.mbc")
-    named = [tuple(replace(source, passage=passage) for passage in own) for own in passages]
-    shown = [(source,) * 3] * 2
-    found = [own + more for own, more in zip(shown, named, strict=True)]
-    monkeypatch.setattr("mbc_engine.serving.ask.find_sources", lambda *_, **__: found)
-    monkeypatch.setattr(MBC, "say", lambda self, reading, questions, *, passages=None, **_: passages or questions)
+    model = tiny.model()
+    model.settings = model.settings.model_copy(update={"confidence": confidence})
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        replies = Recall(model, bank).ask(questions, answers=Answers.BOTH)
-    assert [reply.answer for reply in replies] == questions
-    assert [reply.read for reply in replies] == [text and ReadAnswer(text, None, "", None) for text in expected]
-    assert [reply.passages for reply in replies] == [sum(map(bool, own)) for own in passages]
+        with pytest.raises(ConfigError, match=message):
+            Recall(model, bank).ask(["Who won?"], read_mode=mode, min_confidence=0.5)
 
 
 def test_each_part_of_the_work_has_its_own_time(
@@ -370,9 +392,6 @@ def test_each_part_of_the_work_has_its_own_time(
         monkeypatch.setattr("mbc_engine.serving.ask.time", SimpleNamespace(perf_counter=lambda: now[0]))
         for name, seconds in (("read", 1), ("say", 2), ("memory_gains", 4)):
             monkeypatch.setattr(MBC, name, takes(seconds, getattr(MBC, name)))
-        monkeypatch.setattr("mbc_engine.serving.ask.find_sources", takes(8, find_sources))
-        recall = Recall(model, bank)
-        assert recall.ask(["Who won?"])[0].timings == Timings(answer=3, confidence=4, sources=8, reading=0)
-        assert recall.ask(["Who won?"], answers=Answers.BOTH)[0].timings == Timings(3, 4, 8, 2)
-        assert recall.ask(["Who won?"], answers=Answers.READ)[0].timings == Timings(1, 0, 8, 2)
-        assert recall.ask(["Who won?"], sources=0)[0].timings == Timings(3, 4, 0, 0)
+        monkeypatch.setattr("mbc_engine.serving.ask.passages_of", takes(8, passages_of))
+        (reply,) = Recall(model, bank).ask(["Who won?"])
+    assert reply.timings == Timings(search=1, answer=6, sources=8)

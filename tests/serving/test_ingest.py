@@ -3,24 +3,38 @@
 import gzip
 import io
 import json
+import math
 import multiprocessing
 import os
 import random
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank import export, merge
+from mbc_engine.documents import Document
 from mbc_engine.errors import DataError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.model.checkpoint import save_model
-from mbc_engine.serving.ingest import ingest_stream
+from mbc_engine.model.mbc import MBC
+from mbc_engine.serving.ingest import Run, ingest_stream
+from mbc_engine.serving.reading import Item, chunked
+
+
+@pytest.fixture(autouse=True)
+def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits and reports come by what is done, however long it takes."""
+    monkeypatch.setattr("mbc_engine.serving.ingest._COMMIT_SECONDS", math.inf)
+    monkeypatch.setattr("mbc_engine.serving.ingest._REPORT_SECONDS", math.inf)
 
 
 def last_of(events: Any) -> IngestFinished:
@@ -271,6 +285,211 @@ def test_a_stop_ends_before_the_next_batch_and_the_next_ingest_goes_on(tiny: Any
         assert bank.totals().documents == 1
         last = last_of(ingest(model, bank, [folder]))
         assert (last.documents, last.unchanged) == (3, 1)
+
+
+Step = tuple[Sequence[int], np.ndarray]
+Steps = Generator[Step, None, None]
+
+
+def stepping(monkeypatch: pytest.MonkeyPatch, steps: Callable[[Steps], Steps]) -> None:
+    """Let other steps be what models memorise by."""
+    whole = MBC.memorise_stepwise
+    monkeypatch.setattr(MBC, "memorise_stepwise", lambda model, texts: steps(whole(model, texts)))
+
+
+@pytest.fixture
+def long_and_short(tiny: Any, tmp_path: Path) -> Path:
+    """A file of a chunk, one of five and one of a chunk."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    chunker, sentence = tiny.model().documents.chunker, "Ada moved to Bergen in the spring of that year. "
+    text = ""
+    while len(chunker.chunks(text)) < 5:
+        text += sentence
+    for name, written in (("a", "Ada moved to Aalen."), ("b", text), ("c", "Clara stayed in Cadiz.")):
+        (folder / f"{name}.txt").write_text(written)
+        assert len(chunker.chunks(written)) == (5 if name == "b" else 1)
+    return folder
+
+
+@pytest.mark.parametrize(("stop_at", "whole"), [(1, 1), (3, 1), (6, 2)])
+def test_a_stop_amid_encoding_keeps_the_documents_that_are_whole(
+    tiny: Any, long_and_short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int, whole: int
+) -> None:
+    model, stop, taken = tiny.model(), threading.Event(), []
+
+    def stopping(steps: Steps) -> Steps:
+        with closing(steps):
+            for step in steps:
+                taken.append(step)
+                if len(taken) == stop_at:
+                    stop.set()
+                yield step
+
+    stepping(monkeypatch, stopping)
+    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "fresh.mbc") as fresh:
+        last = last_of(ingest(model, bank, [long_and_short], stop=stop))
+        assert len(taken) == stop_at
+        assert (last.documents, last.is_complete) == (whole, False)
+        assert last.chunks == last.bank_chunks == (1, 6)[whole - 1]
+        assert sources(bank) == ["a.txt", "b.txt"][:whole]
+        again = last_of(ingest(model, bank, [long_and_short]))
+        assert (again.documents, again.unchanged, again.is_complete) == (3 - whole, whole, True)
+        list(ingest(model, fresh, [long_and_short]))
+        assert lines(bank) == lines(fresh)
+
+
+def test_a_stop_with_the_last_chunk_comes_too_late(
+    tiny: Any, long_and_short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, stop = tiny.model(), threading.Event()
+
+    def stopping(steps: Steps) -> Steps:
+        for places, codes in steps:
+            if 6 in places:
+                stop.set()
+            yield places, codes
+
+    stepping(monkeypatch, stopping)
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        last = last_of(ingest(model, bank, [long_and_short], stop=stop))
+        assert (last.documents, last.is_complete) == (3, True)
+
+
+def test_a_stop_before_anything_reads_nothing(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model, stop = tiny.model(), threading.Event()
+    stop.set()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        started, last = ingest(model, bank, [folder], workers=1, stop=stop)
+        assert started == IngestStarted(0, 0)
+        assert isinstance(last, IngestFinished)
+        assert not last.is_complete
+        assert multiprocessing.active_children() == []
+
+
+def test_what_a_file_has_lost_stays_until_what_it_has_got_is_there(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, stop, path = tiny.model(), threading.Event(), tmp_path / "rows.jsonl"
+
+    def written(*names: str) -> None:
+        path.write_text("\n".join(json.dumps({"id": name, "text": f"{name} moved."}) for name in names))
+
+    def stopping(steps: Steps) -> Steps:
+        stop.set()
+        yield next(steps)
+
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        written("ada", "bruno")
+        list(ingest(model, bank, [path]))
+        written("clara", "dora")
+        with monkeypatch.context() as patch:
+            stepping(patch, stopping)
+            last = last_of(ingest(model, bank, [path], stop=stop))
+        assert (last.documents, last.removed) == (1, 0)
+        assert sources(bank) == ["rows.jsonl#ada", "rows.jsonl#bruno", "rows.jsonl#clara"]
+        last = last_of(ingest(model, bank, [path]))
+        assert (last.documents, last.unchanged, last.removed) == (1, 1, 2)
+        assert sources(bank) == ["rows.jsonl#clara", "rows.jsonl#dora"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_bank_is_the_same_whatever_the_model_takes_at_a_time(
+    tiny: Any, long_and_short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """A GPU takes chunks of all documents together, sorted by length."""
+    model, chance = tiny.model(), random.Random(seed)
+    for number in range(5):
+        (long_and_short / f"{number}.txt").write_text(f"Story {number} was told in the north. " * chance.randint(1, 30))
+    with open_bank(model, tmp_path / "serial.mbc") as serial:
+        list(ingest(model, serial, [long_and_short]))
+        before = lines(serial)
+
+    def mixed(steps: Steps) -> Steps:
+        places, codes = zip(*steps, strict=True)
+        order = list(range(len(places)))
+        chance.shuffle(order)
+        while order:
+            chosen = [order.pop() for _ in range(min(len(order), chance.randint(1, 7)))]
+            yield [places[place][0] for place in chosen], np.concatenate([codes[place] for place in chosen])
+
+    stepping(monkeypatch, mixed)
+    monkeypatch.setattr("mbc_engine.serving.ingest._COMMIT_SECONDS", chance.choice([0.0, math.inf]))
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        last = last_of(ingest(model, bank, [long_and_short], batch_chunks=chance.choice([1, 8, 128])))
+        assert last.chunks == last.bank_chunks
+        assert lines(bank) == before
+
+
+def test_every_step_is_reported_and_bytes_grow_with_it(
+    tiny: Any, long_and_short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_engine.serving.ingest._REPORT_SECONDS", 0.0)
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        started, *events = ingest(model, bank, [long_and_short])
+        assert isinstance(started, IngestStarted)
+        told = [event for event in events if isinstance(event, DocumentsIngested) and event.chunks]
+        assert [event.chunks for event in told] == [1, 2, 3, 4, 5, 6, 7, 7]
+        assert [event.documents for event in told] == [0] * 7 + [3]
+        sizes = [(long_and_short / f"{name}.txt").stat().st_size for name in "abc"]
+        fifths = [sizes[1] * number // 5 for number in range(1, 6)]
+        assert [event.size for event in told] == [
+            sizes[0], *(sizes[0] + fifth for fifth in fifths), started.size, started.size
+        ]  # fmt: skip
+
+
+def test_a_document_is_committed_when_the_last_commit_is_long_ago(
+    tiny: Any, long_and_short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_engine.serving.ingest._COMMIT_SECONDS", 0.0)
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        for event in ingest(model, bank, [long_and_short]):
+            if isinstance(event, DocumentsIngested):
+                assert bank.totals().documents == event.documents
+        told = [
+            event.documents for event in ingest(model, bank, [long_and_short]) if isinstance(event, DocumentsIngested)
+        ]
+        assert told == [0]
+
+
+def test_what_waits_is_encoded_while_nothing_more_comes(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, encoded = tiny.model(), []
+
+    def noted(steps: Steps) -> Steps:
+        for step in steps:
+            encoded.append(step)
+            yield step
+
+    def items(bank: MemoryBank) -> Generator[Item | None, None, None]:
+        chunker = model.documents.chunker
+        yield chunked(Document("/a.txt", "", "One.", "aa" * 32, 4), bank, chunker, 4)
+        assert not encoded
+        yield None
+        assert len(encoded) == 1
+
+    stepping(monkeypatch, noted)
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(Run(model, bank, 128, None).memorise(items(bank)))
+        assert bank.totals().documents == 1
+
+
+@pytest.mark.parametrize("earlier", [128, 16])
+def test_pieces_of_another_size_are_replaced(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: int
+) -> None:
+    model, path = tiny.model(), tmp_path / "a.txt"
+    path.write_text("".join(f"Line {number} was told.\n" for number in range(20)))
+    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "fresh.mbc") as fresh:
+        monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", earlier)
+        list(ingest(model, bank, [path]))
+        monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 64)
+        assert last_of(ingest(model, bank, [path])).is_complete
+        list(ingest(model, fresh, [path]))
+        assert lines(bank) == lines(fresh)
 
 
 def test_an_ingest_that_is_left_ends_its_processes(tiny: Any, folder: Path, tmp_path: Path) -> None:

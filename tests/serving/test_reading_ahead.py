@@ -2,13 +2,16 @@
 
 import json
 import multiprocessing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mbc_engine import open_bank
 from mbc_engine.documents import Skipped
 from mbc_engine.serving.reading import Chunked, FileRead
-from mbc_engine.serving.reading_ahead import read_all
+from mbc_engine.serving.reading_ahead import Workers, read_all
 
 
 def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -18,7 +21,7 @@ def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, 
     files = [large, *sorted(folder.glob("*.txt"))]
     with open_bank(model, tmp_path / "b.mbc") as bank:
         items = read_all(files, bank, model.documents.chunker, workers=1)
-        first = next(items)
+        first = next(item for item in items if item is not None)
         (process,) = multiprocessing.active_children()
         process.kill()
         rest = list(items)
@@ -30,3 +33,24 @@ def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, 
     assert names[-4:] == ["0.txt", "1.txt", "2.txt", "3.txt"]
     assert sum(isinstance(item, FileRead) for item in rest) == 5
     assert not any(item.lost for item in rest if isinstance(item, FileRead))
+
+
+def test_who_iterates_is_not_kept_waiting(
+    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_engine.serving.reading_ahead._PATIENCE", 0.0)
+    model = tiny.model()
+    with (
+        open_bank(model, tmp_path / "b.mbc") as bank,
+        closing(read_all([folder / "0.txt"], bank, model.documents.chunker, workers=1)) as items,
+    ):
+        assert next(items) is None  # the process begins
+
+
+def test_processes_that_are_starting_are_ended(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        assert bank.path is not None
+        with Workers(sorted(folder.glob("*.txt")), bank.path, model.documents.chunker, 2):
+            pass
+        assert multiprocessing.active_children() == []

@@ -1,7 +1,8 @@
 """A bank brought to another model: all or nothing, from the files as they are."""
 
+import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank import export
+from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
 from mbc_engine.model.bank_binding import signature
 from mbc_engine.model.mbc import MBC
+from mbc_engine.serving.ingest import ingest_stream
 from mbc_engine.serving.reencode import reencode
 
 
@@ -142,3 +145,87 @@ def test_a_bank_without_origins_says_that_it_cannot(tiny: Any, other: MBC, folde
         list(ingest(model, bank, [folder]))
     with pytest.raises(BankError, match="does not know where"):
         list(reencode(other, tmp_path / "c.mbc"))
+
+
+@pytest.fixture
+def with_texts(tiny: Any, folder: Path, tmp_path: Path) -> Path:
+    """A bank of the folder, and of a text from standard input, that keeps its texts."""
+    model = tiny.model()
+    with open_bank(model, tmp_path / "t.mbc", keeps_text=True) as bank:
+        list(ingest(model, bank, [folder]))
+        list(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen.")))
+    return tmp_path / "t.mbc"
+
+
+def texts(path: Path) -> dict[str, list[Chunk]]:
+    with MemoryBank.open(path, read_only=True) as bank:
+        return {origin.source: bank.texts_of(own.digest) for own in bank.documents() for origin in own.origins}
+
+
+def test_what_is_gone_is_encoded_from_the_text_that_the_bank_keeps(
+    other: MBC, with_texts: Path, folder: Path, tmp_path: Path
+) -> None:
+    before = texts(with_texts)
+    with open_bank(other, tmp_path / "fresh.mbc", keeps_text=True) as fresh:
+        list(ingest(other, fresh, [folder]))
+        list(ingest_stream(other, fresh, io.BytesIO(b"Ada moved to Bergen.")))
+    (folder / "1.txt").unlink()
+    (folder / "2.txt").unlink()
+    events = list(reencode(other, with_texts))
+    assert [event for event in events if isinstance(event, FileSkipped)] == []
+    assert finished(iter(events)).documents == 5
+    assert texts(with_texts) == before
+    assert lines(with_texts) == lines(tmp_path / "fresh.mbc")
+
+
+def test_a_stop_amid_the_kept_texts_is_gone_on_from(other: MBC, with_texts: Path, folder: Path) -> None:
+    (folder / "1.txt").unlink()
+    (folder / "2.txt").unlink()
+    stop, before = threading.Event(), lines(with_texts)
+    whole = MBC.memorise_stepwise
+
+    def stopping(model: MBC, given: Sequence[str]) -> Iterator[Any]:
+        for step in whole(model, given):
+            if any("number 1" in text for text in given):
+                stop.set()
+            yield step
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MBC, "memorise_stepwise", stopping)
+        last = finished(reencode(other, with_texts, stop=stop))
+    assert (last.documents, last.is_complete, lines(with_texts)) == (3, False, before)
+    last = finished(reencode(other, with_texts))
+    assert (last.documents, last.unchanged, last.bank_documents) == (2, 2, 5)
+
+
+def test_kept_texts_are_cut_again_where_the_new_model_has_a_shorter_window(
+    tiny: Any, with_texts: Path, folder: Path
+) -> None:
+    narrow = tiny.model("gpt2", "bert", "model.codebook.codes=16", "model.documents.window=8")
+    path = folder / "1.txt"
+    text = path.read_text()
+    assert len(texts(with_texts)[str(path)]) == 1
+    path.unlink()
+    assert finished(reencode(narrow, with_texts)).is_complete
+    kept = texts(with_texts)[str(path)]
+    assert len(kept) > 1
+    assert all(text[own.start :].startswith(own.text) for own in kept)
+    assert "".join("".join(own.text for own in kept).split()) == "".join(text.split())
+
+
+def test_a_file_of_which_other_pieces_are_in_the_bank_is_taken_whole(
+    tiny: Any, other: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions cut longer ones."""
+    model, long = tiny.model(), folder / "long.txt"
+    long.write_text("".join(f"Line {number} was told.\n" for number in range(20)))
+    (folder / "rows.jsonl").write_text('{"id": "17", "text": "One."}\n{"id": "18", "text": "Two."}')
+    monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 256)
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+        bank.remove([(str(folder / "rows.jsonl"), "18")])
+    monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 64)
+    assert finished(reencode(other, tmp_path / "b.mbc")).is_complete
+    with MemoryBank.open(tmp_path / "b.mbc") as bank:
+        assert bank.parts_of(str(long)) == {str(number) for number in range(1, 8)}
+        assert bank.parts_of(str(folder / "rows.jsonl")) == {"17"}

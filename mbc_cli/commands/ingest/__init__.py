@@ -42,7 +42,7 @@ def ingest(
     """Memorise files and folders. What did not change since the last time is passed over.
 
     Hidden files and what a folder's .mbcignore names are left out. A first Ctrl-C
-    stops after the batch in progress; the same command goes on from there. With
+    saves what is encoded and stops; the same command goes on from there. With
     --watch and --json each change is one line of JSON.
 
     \b

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def memorise(
     wanted: "Wanted", model: str, device: str | None, workers: int | None, on_ray: "OnRay | None", *, as_json: bool
 ) -> None:
-    """Memorise, and show how it goes; Ctrl-C stops it after the batch in progress.
+    """Memorise, and show how it goes; Ctrl-C stops it.
 
     Args:
         wanted: what goes where.

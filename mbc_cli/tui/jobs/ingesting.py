@@ -74,7 +74,7 @@ class Ingesting:
             self._post(IngestEnded(plan, f"It cannot be started: {error}"))
 
     def stop(self) -> None:
-        """Ask it to end after the batch in progress; a second time, at once."""
+        """Ask it to end and save what is encoded; a second time, at once."""
         if self._child is not None:
             self.stops += 1
             self._child.stop()

@@ -164,10 +164,10 @@ class IngestView(View):
                 "Another process memorises this. It can be stopped where it was started, with Ctrl-C.", markup=False
             )
         elif self._ingesting.stops == 0:
-            question = "Stop after the batch in progress? What is memorised stays, and the same folder goes on from it."
+            question = "Stop? What is memorised stays, and the same folder goes on from there."
             self.app.push_screen(Confirm(question, "Stop", "Go on"), self._stop)
         else:
-            question = "It stops after the batch in progress. End it at once? That batch is lost, what was saved stays."
+            question = "It is stopping. End it at once? Only what was saved stays."
             self.app.push_screen(Confirm(question, "End at once", "Wait"), self._stop)
 
     def action_go_to(self) -> None:
@@ -235,7 +235,7 @@ class IngestView(View):
         plan, is_seen = own.plan, known.ingest.began not in (None, self._last_began)
         path = "" if plan is None else near(plan.path)
         if own.is_running and own.stops:
-            return Text("Stopping after this batch…", "bold")
+            return Text("Stopping…", "bold")
         if own.is_running and not is_seen:
             return Text("Starting: the model is being loaded…", "bold")
         if own.is_running and state is not IngestState.RUNNING:
@@ -287,8 +287,9 @@ def ingest_facts(known: Known) -> list[tuple[str, str | Text]]:
         bank = BankTotals(finished.bank_documents, finished.bank_origins, finished.bank_chunks)
         facts.append(("bank", holdings(bank)))
     elif reported is not None:
-        rate = reported.chunks / max(reported.seconds, 0.001) if ingest.rate is None else ingest.rate
-        facts.append(("chunks", f"{reported.chunks:,}, {rate:,.0f} a second"))
+        if reported.chunks:
+            rate = reported.chunks / max(reported.seconds, 0.001) if ingest.rate is None else ingest.rate
+            facts.append(("chunks", f"{reported.chunks:,}, {rate:,.{0 if rate >= 10 else 1}f} a second"))
         if known.is_ingesting and ingest.seconds_left is not None:
             facts.append(("time left", seconds(ingest.seconds_left)))
     return facts

@@ -15,12 +15,14 @@ class Content:
         data: the bytes that identify it: they, and nothing else, decide the text.
         date: the date written in it, an ISO day, or None.
         part: "" if it is all of the file.
+        size: bytes it was read from, of a text that is cut into pieces where it is long; None of any other.
     """
 
     text: str
     data: bytes
     date: str | None = None
     part: str = ""
+    size: int | None = None
 
 
 @dataclass(frozen=True)

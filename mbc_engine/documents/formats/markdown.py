@@ -14,7 +14,7 @@ _DATE = re.compile(r"^date[ \t]*:[ \t]*([^\n#]+)", re.MULTILINE)
 
 
 def read_markdown(stream: ByteStream) -> Iterator[Content]:
-    """The text in pieces if it is huge; all of them have the date of the front matter."""
+    """The text in pieces if it is long; all of them have the date of the front matter."""
     written: str | None = None
     for number, piece in enumerate(pieces(stream)):
         text = piece.text
@@ -22,7 +22,7 @@ def read_markdown(stream: ByteStream) -> Iterator[Content]:
             text = text[front_matter.end() :]
             if found := _DATE.search(front_matter[1]):
                 written = day_of(found[1].strip().strip("\"'"))
-        yield Content(_without_comments(text), piece.data, written, piece.part)
+        yield Content(_without_comments(text), piece.identity, written, piece.part, len(piece.data))
 
 
 def _without_comments(text: str) -> str:

@@ -13,7 +13,8 @@ from mbc_engine.documents.formats.content import BadRow, Content, with_title
 
 TEXT_FIELDS = ("text", "content", "body")
 _LONGEST_ID = 200
-_ROW_NUMBER = re.compile(r"row \d+")
+# How rows without a usable id are called, and pieces of long rows.
+_TAKEN_NAME = re.compile(r"row \d+|.*, part \d+", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Row:
 def read_rows(rows: Iterable[Row | BadRow]) -> Iterator[Content | BadRow]:
     """Turn rows into documents.
 
-    A row is called by its id, or "row 12" if it has none, one that an earlier row has, one that reads like "row 12",
-    or one that cannot be stored. Its number and id are no part of what identifies it, so that a row added above
+    A row is called by its id, or "row 12" if it has none, one that an earlier row has, one that reads like "row 12"
+    or like "x, part 2", or one that cannot be stored. Its number and id are no part of what identifies it, so that a row added above
     changes no other.
     """
     taken: set[str] = set()
@@ -53,7 +54,7 @@ def read_rows(rows: Iterable[Row | BadRow]) -> Iterator[Content | BadRow]:
 
 def is_row_name(text: str) -> bool:
     """Whether a row of this id is called by it."""
-    return 0 < len(text) <= _LONGEST_ID and storable(text) == text and not _ROW_NUMBER.fullmatch(text)
+    return 0 < len(text) <= _LONGEST_ID and storable(text) == text and not _TAKEN_NAME.fullmatch(text)
 
 
 def _as_text(value: object) -> str:

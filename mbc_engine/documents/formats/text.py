@@ -8,6 +8,6 @@ from mbc_engine.documents.pieces import pieces
 
 
 def read_text(stream: ByteStream) -> Iterator[Content]:
-    """The text as it stands, in pieces if it is huge."""
+    """The text as it stands, in pieces if it is long."""
     for piece in pieces(stream):
-        yield Content(piece.text, piece.data, part=piece.part)
+        yield Content(piece.text, piece.identity, part=piece.part, size=len(piece.data))

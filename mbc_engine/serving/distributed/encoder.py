@@ -51,7 +51,7 @@ class ChunkEncoder:
         own = iter(np.split(codes, ends[:-1]))
 
         def encoded(item: Item | Encoded) -> Item | Encoded:
-            return Encoded(item.record, next(own), item.size) if isinstance(item, Chunked) else item
+            return Encoded(item.record, item.chunks, next(own), item.size) if isinstance(item, Chunked) else item
 
         return replace(stretch, items=tuple(map(encoded, stretch.items)), encoding=time.monotonic() - began)
 

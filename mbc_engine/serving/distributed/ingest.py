@@ -45,7 +45,7 @@ def ingest_on_ray(
     """`ingest` by processes on Ray: the same events, and in the end the same bank.
 
     Ray has to be there, see `connected`. The files are read where the processes are, by their paths here; what comes
-    back are records and codes, never texts.
+    back are records, codes and the texts of chunks.
 
     Args:
         model: the bank's own, which the processes load again by its name or folder.
@@ -60,7 +60,7 @@ def ingest_on_ray(
     """
     require_ray()
     bank.require(signature(model))
-    found = find_files(paths, ignore)
+    found = find_files(paths, ignore, stop=stop)
     gone = partial(vanished, bank, paths, found) if prune else None
     run = Run(model, bank, BATCH_CHUNKS, stop)
     yield from run.over(found, _items(model, bank, found.files, actors or Actors(), run.encoded_elsewhere), gone)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Base64UrlBytes, GetPydanticSchema, PlainSer
 
 from mbc_engine import errors
 from mbc_engine.bank import Record
+from mbc_engine.documents import Chunk
 from mbc_engine.documents.encoding import storable
 from mbc_engine.errors import MBCError
 from mbc_engine.serving.distributed.known import KnownParts
@@ -31,16 +32,18 @@ class _Encoded:
     """What is `Encoded`, as JSON has it."""
 
     record: Record
+    chunks: list[Chunk]
     codes: Base64UrlBytes
     shape: tuple[int, int, int]
     size: int
 
     @classmethod
     def of(cls, item: Encoded) -> "_Encoded":
-        return cls(item.record, item.codes.astype("<u2").tobytes(), item.codes.shape, item.size)
+        return cls(item.record, item.chunks, item.codes.astype("<u2").tobytes(), item.codes.shape, item.size)
 
     def restored(self) -> Encoded:
-        return Encoded(self.record, np.frombuffer(self.codes, "<u2").reshape(self.shape), self.size)
+        codes = np.frombuffer(self.codes, "<u2").reshape(self.shape)
+        return Encoded(self.record, self.chunks, codes, self.size)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,19 @@ async def test_several_are_added_together_and_listed_in_pages(serving: Callable[
     assert (await running.client.get("/v1/bank")).json()["documents"] == 5
 
 
+async def test_a_long_document_is_one_for_its_client(
+    serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 32)
+    running = serving()
+    told = (await running.add({"text": "Ada moved to Aalen in spring.\n" * 3, "name": "ada"})).json()
+    assert (told["name"], told["chunks"], told["state"]) == ("ada", 3, "memorised")
+    assert len((await running.client.get("/v1/documents")).json()["data"]) == 1
+    again = (await running.add({"text": "Ada moved back.", "name": "ada"})).json()
+    assert (again["id"], again["chunks"]) == (told["id"], 1)
+    assert (await running.client.get("/v1/bank")).json()["documents"] == 1
+
+
 async def test_the_same_name_is_replaced_and_the_same_text_adds_nothing(serving: Callable[..., Any]) -> None:
     running = serving()
     first = (await running.add({"text": "Ada moved to Aalen.", "name": "who"})).json()

@@ -242,6 +242,7 @@ async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home:
         await pilot.press("i")
         await until(lambda: app.known.is_ingesting and app.known.ingest.reported)
         await until(lambda: "Memorising stories" in state(app))
+        await until(lambda: len(skipped(app)) == 2)
         await pilot.press("escape")
         assert isinstance(app.screen, Confirm)
         await pilot.press("y")

@@ -1,0 +1,118 @@
+"""The dictionary with which banks compress the texts of chunks.
+
+    python recipes/mini/text_dictionary.py --data ../shared/data
+    python recipes/mini/text_dictionary.py --data ../shared/data --measure
+
+Cuts paragraphs of Wikipedia into pieces as long as chunks, shuffles them with a seed, and lets zstd choose the strings
+that most of them share (`train_dictionary`, fast COVER). A bank can be read only with the dictionary it was written
+with: a new one needs a new codec in `mbc_engine/bank/text_codec.py` beside the old. `--measure` trains dictionaries of
+other sizes as well, and says what a chunk takes with each, in bytes and microseconds; nothing is written.
+"""
+
+import argparse
+import json
+import lzma
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import zstandard
+from zstandard import ZstdCompressionDict, ZstdCompressionParameters, ZstdCompressor, ZstdDecompressor
+
+DICTIONARY: Final = Path(__file__).parents[2] / "mbc_engine" / "bank" / "text.dict"
+SHORTEST, LONGEST = 400, 1200
+# Of what was tried (k from 64 to 1000, d of 6 and 8) the smallest on Wikinews; all lie within two in a hundred.
+COVER: Final = {"k": 200, "d": 8, "f": 26, "accel": 1}
+SIZES: Final = (110 << 10, 256 << 10, 512 << 10, 1 << 20)
+# The magic number of zstd is left out of a text; its codec and checksum come in.
+MORE_BYTES: Final = 5 - 4
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text in pieces of some sentences each; what is too short for a piece of its own is left out."""
+    for paragraph in text.split("\n"):
+        rest = paragraph.strip()
+        while len(rest) >= SHORTEST:
+            end = len(rest) if len(rest) <= LONGEST else rest.rfind(". ", SHORTEST, LONGEST) + 1 or LONGEST
+            yield rest[:end]
+            rest = rest[end:].strip()
+
+
+def samples(data: Path, seed: int) -> list[bytes]:
+    """All pieces of the Wikipedia files, in a seeded random order."""
+    kept: list[bytes] = []
+    for path in sorted((data / "text").glob("wikipedia-*.txt.xz")):
+        with lzma.open(path, "rt", encoding="utf-8") as file:
+            kept += [piece.encode() for piece in pieces(file.read())]
+    random.Random(seed).shuffle(kept)
+    return kept
+
+
+def train(texts: list[bytes], size: int) -> bytes:
+    """A dictionary of some bytes."""
+    return bytes(zstandard.train_dictionary(size, texts, level=19, **COVER).as_bytes())
+
+
+def unseen(data: Path) -> dict[str, list[bytes]]:
+    """Texts that no dictionary was made from."""
+    with lzma.open(data / "qa" / "squad_val.jsonl.xz", "rt", encoding="utf-8") as file:
+        squad = dict.fromkeys(json.loads(line)["text"] for line in file)
+    news = [piece for path in sorted((data / "news" / "wikinews").glob("*.txt")) for piece in _wrapped(path)]
+    return {"squad_val": [text.encode() for text in squad], "wikinews": [text.encode() for text in news]}
+
+
+def _wrapped(path: Path) -> Iterator[str]:
+    """Whole sentences of a news story, up to 1,000 characters of them together."""
+    rest = path.read_text(encoding="utf-8").strip()
+    while rest:
+        end = len(rest) if len(rest) <= 1000 else rest.rfind(". ", SHORTEST, 1000) + 1 or 1000
+        yield rest[:end]
+        rest = rest[end:].strip()
+
+
+def measure(name: str, dictionary: bytes, texts: dict[str, list[bytes]], level: int = 19) -> None:
+    """Print what the texts take with a dictionary."""
+    loaded = ZstdCompressionDict(dictionary)
+    parameters = ZstdCompressionParameters.from_level(
+        level, source_size=1024, dict_size=len(dictionary), write_checksum=False, write_dict_id=False
+    )
+    loaded.precompute_compress(compression_params=parameters)
+    compressor = ZstdCompressor(dict_data=loaded, compression_params=parameters)
+    decompressor = ZstdDecompressor(dict_data=loaded)
+    for kind, several in texts.items():
+        began = time.perf_counter()
+        packed = [compressor.compress(text) for text in several]
+        middle = time.perf_counter()
+        if [decompressor.decompress(data) for data in packed] != several:
+            raise RuntimeError("a text is not what it was")
+        ended = time.perf_counter()
+        plain = sum(map(len, several)) / len(several)
+        size = sum(map(len, packed)) / len(several) + MORE_BYTES
+        print(
+            f"{name:>22} {kind:>10}: {size:6.1f} of {plain:.0f} bytes, "
+            f"{(middle - began) / len(several) * 1e6:4.0f} us to write, {(ended - middle) / len(several) * 1e6:3.0f} to read"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the development data")
+    parser.add_argument("--out", type=Path, default=DICTIONARY)
+    parser.add_argument("--bytes", type=int, default=SIZES[-1], help="its size")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--measure", action="store_true", help="compare sizes, and write nothing")
+    args = parser.parse_args()
+    texts = samples(args.data, args.seed)
+    print(f"{len(texts):,} pieces, {sum(map(len, texts)) / 1e6:.0f} MB")
+    if not args.measure:
+        args.out.write_bytes(train(texts, args.bytes))
+        measure(f"{args.bytes:,} bytes", args.out.read_bytes(), unseen(args.data))
+        return
+    for size in SIZES:
+        measure(f"{size:,} bytes", train(texts, size), unseen(args.data))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Nothing is answered from damaged parts of a bank: whatever reads them says so, without anybody having verified it."""
+
+import sqlite3
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbc_engine.bank import BankHeader, MemoryBank, Selection, blocks
+from mbc_engine.bank.block import Row
+from mbc_engine.errors import BankError
+
+WORTHS = np.ones((1, 3, 2, 5), np.float32)
+# What of a bank a reader looks at first, and the parts that it must then find damaged.
+READS: dict[str, Callable[[MemoryBank], object]] = {
+    "scan": lambda bank: list(bank.sums(WORTHS)),
+    "blocks": lambda bank: list(bank.blocks()),
+    "codes_at": lambda bank: bank.codes_at([4]),
+    "chunks_at": lambda bank: bank.chunks_at([4]),
+    "texts_at": lambda bank: bank.texts_at([4]),
+    "log_weights": lambda bank: list(bank.log_weights(Selection(exclude=("/1",)))),
+    "documents": lambda bank: list(bank.documents()),
+    "knows": lambda bank: bank.document("/3"),
+    "counts": lambda bank: bank.counts(),
+}
+ALL_OF_ROWS = {"scan", "blocks", "codes_at", "chunks_at", "texts_at", "log_weights", "documents", "knows"}
+PARTS = {
+    **{f"SELECT {column} FROM blocks WHERE id = 2": ALL_OF_ROWS for column in ("digests", "lengths", "described")},
+    "SELECT keys FROM blocks WHERE id = 2": ALL_OF_ROWS,
+    "SELECT texts FROM blocks WHERE id = 2": ALL_OF_ROWS,
+    "SELECT data FROM codes WHERE id = 2": {"scan", "blocks", "codes_at"},
+    "SELECT data FROM texts WHERE id = 5": {"texts_at"},
+    "SELECT counts FROM bank": {"counts"},
+}
+
+
+@pytest.fixture
+def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bank of two blocks: chunk 4 is the third of a document in the first, or the first in the second."""
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
+    path = tmp_path / "bank.mbc"
+    with made.bank(path, keeps_text=True) as bank:
+        bank.add([(made.record(f"/{number}", number), made.codes(0), made.chunks(6)[:1]) for number in range(4)])
+        bank.add([made.item("/5", 5)])
+    return path
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_flipped_byte_is_seen_by_whoever_reads_it(path: Path, part: str, rounds: Any) -> None:
+    connection = sqlite3.connect(path)
+    (blob,) = connection.execute(part).fetchone()
+    connection.close()
+    data = path.read_bytes()
+    start = data.find(blob)
+    assert start >= 0
+    for at in range(start, start + len(blob), rounds(full=1, reduced=max(1, len(blob) // 8))):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x11]) + data[at + 1 :])
+        for name, read in READS.items():
+            with MemoryBank.open(path, read_only=True) as bank:
+                if name in PARTS[part]:
+                    with pytest.raises(BankError, match="is damaged") as caught:
+                        read(bank)
+                    assert "mbc bank verify" in str(caught.value.hint)
+                    assert "Ingest the documents again" in str(caught.value.hint)
+                elif name in READS.keys() - ALL_OF_ROWS:
+                    read(bank)
+
+
+def test_numbers_of_blocks_are_under_the_checksum_too(path: Path) -> None:
+    for column in ("documents", "origins", "chunks", "crc"):
+        changed = path.with_name(f"{column}.mbc")
+        changed.write_bytes(path.read_bytes())
+        connection = sqlite3.connect(changed, isolation_level=None)
+        connection.execute(f"UPDATE blocks SET {column} = {column} + 1 WHERE id = 1")
+        connection.close()
+        for name in ALL_OF_ROWS:
+            with MemoryBank.open(changed, read_only=True) as bank, pytest.raises(BankError, match="is damaged"):
+                READS[name](bank)
+
+
+def test_a_missing_text_is_damage(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("DELETE FROM texts WHERE id = 5")
+    connection.close()
+    with MemoryBank.open(path) as bank:
+        assert bank.texts_at([3])
+        with pytest.raises(BankError, match="is damaged"):
+            bank.texts_at([3, 4])
+        with pytest.raises(BankError, match="is damaged"):
+            list(bank.stored_items())
+
+
+def test_checksums_are_computed_once_for_a_state_of_the_bank(
+    made: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes, rows = [], []
+    of_row = Row.checksum
+    monkeypatch.setattr(blocks, "checksum", lambda data: codes.append(1) or zlib.crc32(data))
+    monkeypatch.setattr(Row, "checksum", lambda row: rows.append(1) or of_row(row))
+    with MemoryBank.open(path, read_only=True) as bank, MemoryBank.open(path) as writer:
+        for _ in range(3):
+            list(bank.sums(WORTHS))
+            bank.codes_at([4])
+            bank.chunks_at([4])
+            bank.texts_at([4])
+            assert (len(codes), len(rows)) == (2, 2)
+        writer.add([made.item("/6", 6)])
+        codes.clear()
+        rows.clear()
+        for _ in range(3):
+            list(bank.sums(WORTHS))
+            assert (len(codes), len(rows)) == (2, 2)  # anything may have changed

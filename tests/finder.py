@@ -1,0 +1,29 @@
+"""A reader that finds the words it is told to, in the place of one that has learnt."""
+
+from collections.abc import Sequence
+
+from mbc_engine.mini.span_reader import Span
+
+
+class Finder:
+    """Finds one of some words in each passage that has one, the first with the largest margin; notes what it read.
+
+    The first character of a passage without any is a span as well, but no answer.
+    """
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def spans(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[list[Span | None]]:
+        self.asked += zip(questions, map(list, passages), strict=True)
+        return [[self._found(number, text) for number, text in enumerate(own)] for own in passages]
+
+    def _found(self, number: int, text: str) -> Span:
+        places = ((word, 5 - float(rank), text.find(word)) for rank, word in enumerate(self.words))
+        found = (_span(word, number, at, margin) for word, margin, at in places if at >= 0)
+        return next(found, _span(text[0], number, 0, -20.0))
+
+
+def _span(text: str, passage: int, start: int, margin: float) -> Span:
+    return Span(text, passage, start, start + len(text), margin, 0.0, ((text, 0.0),))
