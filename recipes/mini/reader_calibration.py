@@ -19,9 +19,9 @@ from options import stage_parser
 from reader_data import Row, is_held_out, read_rows
 
 from mbc_engine.metrics import compare
-from mbc_engine.model.encoders import Encoder, load_encoder
 from mbc_engine.mini.span_reader import SpanReader
 from mbc_engine.mini.span_reader_folder import load_span_reader, save_span_reader
+from mbc_engine.model.encoders import Encoder, load_encoder
 
 # Questions that say what they are about; those on reviews and posts ("What size is it?") cannot be routed.
 SETS = ("squad_train_part", "archivalqa_like")

@@ -24,7 +24,9 @@ LONGER_THAN = 200  # characters; what is shorter is often a heading or an entry 
 def main() -> None:
     args = stage_parser(__doc__, "data", "out", "seed").parse_args()
     tokenizer = load_encoder(ENCODER).tokenizer
-    lines = [line for article in articles(args.data, 0, 1, 2) for line in article.split("\n") if len(line) > LONGER_THAN]
+    lines = [
+        line for article in articles(args.data, 0, 1, 2) for line in article.split("\n") if len(line) > LONGER_THAN
+    ]
     chosen = random.Random(args.seed).sample(lines, PARAGRAPHS)
     occurs = np.zeros(len(tokenizer))
     for ids in tokenizer(chosen, add_special_tokens=False, verbose=False)["input_ids"]:
