@@ -15,8 +15,8 @@ from mbc_engine import errors, events
 
 # Whoever changes this changes what programs import.
 NAMES = {
-    *("Answers", "Banks", "Compressed", "Config", "EmptyBank", "Event", "MBC", "MBCError", "MemoryBank", "QAExample"),
-    *("ReadAnswer", "Recall", "Reply", "Selection", "Source", "__version__"),
+    *("Banks", "Compressed", "Confidence", "Config", "EmptyBank", "Event", "MBC", "MBCError", "MemoryBank"),
+    *("QAExample", "Recall", "Reply", "RetrieveAndRead", "RetrieverReader", "Selection", "Source", "__version__"),
     *("calibrate", "evaluate", "ingest", "ingest_stream", "load_examples", "load_model", "load_preset", "open_bank"),
     *("reencode", "result_of", "train", "watch"),
 }

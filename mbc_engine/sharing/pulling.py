@@ -79,7 +79,7 @@ def pull(
     if listing.missing:
         raise ModelError(
             f"{repository} holds no model of mbc: it has no {listing.missing[0]}.",
-            hint="Check the name with its owner.",
+            hint="Check the name with its owner; retriever-readers such as mini cannot be shared yet.",
         )
     staging = models / _INCOMING / name.replace("/", "--")  # which stands in no name
     try:

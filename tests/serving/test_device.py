@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mbc_engine.serving.answers import Answers
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
@@ -18,7 +19,6 @@ from torch.utils._pytree import tree_flatten, tree_map
 from mbc_engine import MBC, Recall, calibrate, evaluate, ingest, open_bank, result_of
 from mbc_engine.methods.compressed import Compressed
 from mbc_engine.model.scoring import ask_all
-from mbc_engine.serving.answers import Answers
 from mbc_engine.training.clipping import clip_gradients
 from mbc_engine.training.data import TrainingSet
 from mbc_engine.training.objective import Objective

@@ -39,7 +39,7 @@ MethodOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        show_default="mbc and its controls",
+        show_default="the model's own, with its controls",
         help=f"{', '.join(name for name, kind in METHODS.items() if kind.control_of is None)}, or a control; may be "
         "given again.",
         autocompletion=methods,
