@@ -93,7 +93,7 @@ def test_a_stop_leaves_the_old_bank_and_the_work_done(reencode, bank, monkeypatc
         patch.setattr(engine, "reencode", interrupted)
         result = reencode()
     assert (result.exit_code, result.stdout) == (130, "")
-    assert "is as it was" in result.stderr
+    assert "The bank is unchanged" in result.stderr
     assert _shape(bank) == (8, 2)
     told = json.loads(reencode("--json").stdout)
     assert (told["documents"], told["unchanged"]) == (1, 1)
@@ -111,7 +111,7 @@ def test_a_stop_during_the_replacement_comes_too_late(reencode, bank, monkeypatc
     result = reencode()
     assert result.exit_code == 0
     assert result.stdout.startswith("Memorised anew 2 documents")
-    assert "is as it was" not in result.stderr
+    assert "The bank is unchanged" not in result.stderr
     assert _shape(bank) == (16, 2)
 
 
