@@ -264,8 +264,10 @@ class _ReadingAnswerer:
             min_confidence = model.settings.confidence.threshold
         drafts = []
         for found, own, answered in zip(hits, readable, answers, strict=True):
-            ranked = by_document(found, options.sources + 1)  # the one that is read first may come on top
-            drafts.append(self._draft(answered, own, ranked, passages, min_confidence, options.with_codes))
+            is_given = answered.answer is not None and answered.probability >= min_confidence
+            first = own[answered.answer.passage] if is_given and answered.answer else None
+            ranked = by_document(found, options.sources, first)
+            drafts.append(self._draft(answered, own, ranked, passages, is_given=is_given, options=options))
         clock.answer_ends()
         return drafts
 
@@ -295,28 +297,19 @@ class _ReadingAnswerer:
         hits: Sequence[Hit],
         ranked: list[Ranked],
         passages: dict[int, Passage],
-        min_confidence: float,
-        with_codes: bool,
+        *,
+        is_given: bool,
+        options: AskOptions,
     ) -> _Draft:
-        """The answer, and the document it was read in before the others."""
+        """The answer, if it is given, and the sentences that were read."""
         sentences = {
             hit.chunk: sentence_around(passages[hit.chunk].text or "", span.start, span.end)
             for hit, span in zip(hits, answered.spans, strict=True)
             if span is not None
         }
         confidence = Confidence(answered.probability, label_of(answered.probability))
-        codes = self._codes(hits) if with_codes else None
-        if answered.answer is None or answered.probability < min_confidence:
-            return _Draft(None, confidence, ranked, sentences, codes=codes)
-        hit, text = hits[answered.answer.passage], " ".join(answered.answer.text.split())
-        return _Draft(text, confidence, self._first(hit, hits, ranked), sentences, codes=codes)
-
-    @staticmethod
-    def _first(hit: Hit, hits: Sequence[Hit], ranked: Sequence[Ranked]) -> list[Ranked]:
-        """The documents with that of a chunk first, by this chunk."""
-        own = {other.chunk for other in hits if other.document == hit.document}
-        its = next((other for other in ranked if other.chunk in own), Ranked(hit.chunk, hit.share, 0))
-        return [Ranked(hit.chunk, its.share, its.ties), *(other for other in ranked if other.chunk not in own)]
+        text = " ".join(answered.answer.text.split()) if is_given and answered.answer else None
+        return _Draft(text, confidence, ranked, sentences, codes=self._codes(hits) if options.with_codes else None)
 
     def _codes(self, hits: Sequence[Hit]) -> CodeMap | None:
         """The shares of the chunks read, spread over their codes."""
