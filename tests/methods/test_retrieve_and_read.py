@@ -29,7 +29,7 @@ def model(tiny: Any) -> RetrieverReader:
             "encoder": name,
             "window": 32,
             "address": {"tokens": 4, "codes": 16, "dim": 2},
-            "confidence": {"weights": [0.0] * 4},
+            "confidence": {"weights": [0.0] * 5},
         }
     )
     model = build(settings, reader)
