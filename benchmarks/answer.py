@@ -7,7 +7,8 @@ way without a cache is that of the published code, which puts the whole sequence
 is spared the logits of all but the last position. Both read the same memory and must say the same texts. The tokens
 that end an answer are forbidden to both, so that each says exactly 16.
 
-`mini` is itself; the others have the paper's shapes, float32 and random weights, whose speed is that of trained ones.
+The preset `mini` has its own base LM and encoder; the others have the paper's shapes, float32 and random weights, whose
+speed is that of trained ones.
 """
 
 import argparse
@@ -30,9 +31,9 @@ from transformers import (
     T5Model,
 )
 
-from mbc_engine import load_examples, load_model, load_preset
+from mbc_engine import load_examples, load_preset
 from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.builder import Pretrained, build
+from mbc_engine.model.builder import Pretrained, build, load_pretrained
 from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.encoders import Encoder
 from mbc_engine.model.first_line import DECODING, first_line
@@ -129,7 +130,7 @@ def make_endless(base: BaseLM) -> None:
 
 
 def tokenizer_of(size: int) -> PreTrainedTokenizerBase:
-    """The tokenizer of `mini` with made-up tokens up to a size."""
+    """The tokenizer of the preset `mini` with made-up tokens up to a size."""
     tokenizer = load_base("embedded:mini/base").tokenizer
     tokenizer.add_tokens([f" word{number}" for number in range(size - len(tokenizer))])
     tokenizer.pad_token = tokenizer.eos_token
@@ -154,8 +155,9 @@ def random_model(preset: str, base: PreTrainedModel, documents: dict[str, Any], 
 
 
 def mini() -> MBC:
-    """The embedded model."""
-    return load_model("mini")
+    """The preset `mini`, before any training."""
+    settings = load_preset("mini").model
+    return build(settings, load_pretrained(settings)).eval()
 
 
 def distilgpt2() -> MBC:
@@ -215,7 +217,7 @@ def measure(*, threads: int = 1, repeats: int = 3, llama: bool = False) -> list[
     """
     torch.set_num_threads(threads)
     found = [
-        *measure_model("mini", mini, "cpu", repeats),
+        *measure_model("the preset mini", mini, "cpu", repeats),
         *measure_model("DistilGPT2's shape", distilgpt2, "cpu", repeats),
     ]
     return [*found, *measure_model("LLaMA-2-7B's shape", llama2_7b, "cuda", repeats)] if llama else found

@@ -15,12 +15,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from measuring import in_a_new_process
 
 from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, Record, fingerprint, pack, verify
+from mbc_engine.bank.text_codec import encode_chunk
+from mbc_engine.documents import Chunk
 from mbc_engine.events import BankVerified, IngestFinished
 
 T5_WIDTH = 768  # D of the T5-base that MAC and the paper's larger models use
@@ -35,16 +38,33 @@ class Form:
     dim: int
     chunks_per_document: int
     keeps_origins: bool
+    keeps_text: bool = False
 
 
 PAPER = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
 RESIDUAL = CodeShape(tokens=12, levels=2, num_codes=512, per_position=True)
+MINI = CodeShape(tokens=24, levels=1, num_codes=512, per_position=True)
+MINI_DIM = 8
 FORMS = [
     Form(f"{name}, {per} a document, {'sources' if keeps else 'no sources'}", shape, dim, per, keeps)
     for name, shape, dim in (("paper's codes", PAPER, T5_WIDTH), ("12 x 2 residual codes", RESIDUAL, 192))
     for per in (1, 5)
     for keeps in (True, False)
 ]
+WITH_TEXT = [
+    Form(
+        f"mini's codes and text, {per} a document, {'sources' if keeps else 'no sources'}",
+        MINI,
+        MINI_DIM,
+        per,
+        keeps,
+        True,
+    )
+    for per in (1, 5)
+    for keeps in (True, False)
+]
+# A chunk of a document, with text or None.
+Item = tuple[Record, Codes, list[bytes] | None]
 
 
 def signature(books: np.ndarray) -> ModelSignature:
@@ -71,10 +91,29 @@ def documents(form: Form, chunks: int) -> Iterator[tuple[Record, Codes]]:
         yield record, codes[start : start + per]
 
 
-def batches(form: Form, chunks: int, size: int) -> Iterator[list[tuple[Record, Codes]]]:
+@cache
+def texts(count: int = 2000) -> list[bytes]:
+    """Chunks of generated news, about 800 characters each, as a bank keeps them."""
+    from mbc_engine.datasets.newswire import stories
+
+    told = [story.text for story in stories("test", 3 * count, seed=0)]
+    together = (" ".join(told[start : start + 3]) for start in range(0, len(told), 3))
+    return [encode_chunk(Chunk(text, 0)) for text in together]
+
+
+def items(form: Form, chunks: int) -> Iterator[Item]:
+    """The documents, with text where the form keeps it: the same few thousand chunks of it again and again."""
+    pool, at = texts() if form.keeps_text else [], 0
+    for record, codes in documents(form, chunks):
+        own = [pool[(at + number) % len(pool)] for number in range(len(codes))] if pool else None
+        yield record, codes, own
+        at += len(codes)
+
+
+def batches(form: Form, chunks: int, size: int) -> Iterator[list[Item]]:
     """The documents by `size` chunks."""
-    batch: list[tuple[Record, Codes]] = []
-    for item in documents(form, chunks):
+    batch: list[Item] = []
+    for item in items(form, chunks):
         batch.append(item)
         if len(batch) * form.chunks_per_document == size:
             yield batch
@@ -89,10 +128,11 @@ def filled(path: Path, form: Form, chunks: int, batch: int = 50_000) -> float:
         (form.shape.levels, form.shape.positions, form.shape.num_codes, form.dim), dtype=np.float32
     )
     seconds = 0.0
-    with MemoryBank.create(path, signature(books), form.shape, form.dim, keeps_origins=form.keeps_origins) as bank:
-        for items in batches(form, chunks, batch):
+    keeps = {"keeps_origins": form.keeps_origins, "keeps_text": form.keeps_text}
+    with MemoryBank.create(path, signature(books), form.shape, form.dim, **keeps) as bank:
+        for own in batches(form, chunks, batch):
             began = time.perf_counter()
-            bank.add(items)
+            bank.add(own)
             seconds += time.perf_counter() - began
     return seconds
 
@@ -105,11 +145,11 @@ def filled_by_rows(path: Path, form: Form, chunks: int, batch: int = 50_000) -> 
         "CREATE TABLE documents (source TEXT PRIMARY KEY, digest BLOB, size INTEGER, date TEXT, codes BLOB)"
     )
     seconds = 0.0
-    for items in batches(form, chunks, batch):
+    for own in batches(form, chunks, batch):
         began = time.perf_counter()
         rows = [
             (record.source, bytes.fromhex(record.digest)[:16], record.size, record.date, pack(codes, form.shape))
-            for record, codes in items
+            for record, codes, _ in own
         ]
         with connection:
             connection.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?)", rows)
@@ -119,23 +159,23 @@ def filled_by_rows(path: Path, form: Form, chunks: int, batch: int = 50_000) -> 
 
 
 def weigh(folder: Path, chunks: int) -> None:
-    """Bytes a chunk on the disk, the codebook apart."""
-    print(f"Bytes a chunk on the disk, {chunks:,} chunks; the codebook, stored once, apart:")
-    print(f"  {'':44} {'codes':>6} {'all':>6} {'MAC 4·T·D':>10} {'reference 8·T':>14}")
-    for number, form in enumerate(FORMS):
+    """Bytes a chunk on the disk."""
+    print(f"Bytes a chunk on the disk, {chunks:,} chunks:")
+    print(f"  {'':46} {'codes':>6} {'text':>6} {'all':>6} {'MAC 4·T·D':>10} {'reference 8·T':>14}")
+    for number, form in enumerate([*FORMS, *WITH_TEXT]):
         path = folder / f"weigh{number}.mbc"
         filled(path, form, chunks)
         with MemoryBank.open(path, read_only=True) as bank:
             sizes, held = bank.sizes(), bank.totals().chunks
         others = 4 * form.shape.tokens * T5_WIDTH, 8 * form.shape.tokens
         print(
-            f"  {form.name:44} {sizes.codes / held:>6.1f} {(sizes.file - sizes.codebook) / held:>6.1f} "
+            f"  {form.name:46} {sizes.codes / held:>6.1f} {sizes.texts / held:>6.1f} {sizes.file / held:>6.1f} "
             f"{others[0]:>10,} {others[1]:>14}"
         )
         path.unlink()
     rows = folder / "rows.sqlite"
     filled_by_rows(rows, FORMS[0], chunks)
-    print(f"  {'a row a document, the codes of the paper':44} {'':>6} {rows.stat().st_size / chunks:>6.1f}")
+    print(f"  {'a row a document, the codes of the paper':46} {'':>6} {'':>6} {rows.stat().st_size / chunks:>6.1f}")
     rows.unlink()
 
 
@@ -220,7 +260,7 @@ def ingest_real(folder: Path, source: Path, numbers: list[int]) -> None:
         print(
             f"{workers} reading processes: {last.documents:,} documents, {last.chunks:,} chunks, {last.seconds:.0f} s, "
             f"{last.chunks / last.seconds:.1f} chunks/s, in the encoder {last.encoding / last.seconds:.1%}; "
-            f"{last.file_bytes:,} bytes, of which codes {last.code_bytes:,} and codebook {last.codebook_bytes:,}"
+            f"{last.file_bytes:,} bytes, of which codes {last.code_bytes:,}"
         )
 
 

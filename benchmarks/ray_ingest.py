@@ -41,7 +41,7 @@ def write_stories(folder: Path, model: MBC, chunks: int) -> None:
     with lzma.open(STORIES, "rt") as rows:
         for row in map(json.loads, rows):
             text = f"{row['title']}. {row['text']}"
-            chunks -= len(model.documents.chunker(text))
+            chunks -= len(model.chunker(text))
             (folder / f"{row['id']}.txt").write_text(text)
             if chunks <= 0:
                 return

@@ -9,25 +9,20 @@ from typing import Final
 import bank as banks
 import numpy as np
 import torch
-from mbc_engine.model.word_mbc import AddressRouting
 
-from mbc_engine.bank import CodeShape, MemoryBank
-from mbc_engine.config import CODES_OF_A_WORD
+from mbc_engine.bank import MemoryBank
 from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.router import Routing
+from mbc_engine.model.router import Router
 
 SHARDS: Final = (1, 2, 4, 8, 16, 64)
-ADDRESS: Final = 24  # codes that mini finds a chunk by; its words' codes come after them
-TOP: Final = 64  # documents and chunks that a ranking keeps: as many as mini looks at
+TOP: Final = 64  # documents and chunks that a ranking keeps: as many as mini ranks again by their words
 
 _STEP: Final = 1 << 16
 
 # A chunk a document, the hardest case; with sources unless the name says otherwise.
 FORMS: Final = {
     "paper": banks.Form("paper", banks.PAPER, banks.T5_WIDTH, 1, True),
-    "mini": banks.Form("mini", CodeShape(ADDRESS + 52 * CODES_OF_A_WORD, 1, 512, True), 8, 1, True),
-    # What a scan of mini's would read if addresses lay apart from words, which they do not.
-    "addresses": banks.Form("addresses", CodeShape(ADDRESS, 1, 512, True), 8, 1, False),
+    "mini": banks.Form("mini", banks.MINI, banks.MINI_DIM, 1, True, True),
 }
 
 
@@ -47,7 +42,8 @@ def empty(path: Path, form: banks.Form, keeps_origins: bool) -> MemoryBank:
     size = (shape.levels, shape.positions, shape.num_codes, form.dim)
     books = np.random.default_rng(1).standard_normal(size, dtype=np.float32)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return MemoryBank.create(path, banks.signature(books), shape, form.dim, keeps_origins=keeps_origins)
+    keeps = {"keeps_origins": keeps_origins, "keeps_text": form.keeps_text}
+    return MemoryBank.create(path, banks.signature(books), shape, form.dim, **keeps)
 
 
 def make(name: str, chunks: int, folder: str, numbers: Sequence[int] = SHARDS) -> dict[str, float]:
@@ -60,7 +56,7 @@ def make(name: str, chunks: int, folder: str, numbers: Sequence[int] = SHARDS) -
     step = max(chunks // max(numbers), min(chunks, _STEP))
     assert chunks % max(numbers) == 0, "shards are of one size"
     assert chunks % step == 0
-    stream = banks.documents(form, chunks)
+    stream = banks.items(form, chunks)
     filling: dict[int, MemoryBank] = {}
     seconds = 0.0
     for start in range(0, chunks, step):
@@ -80,12 +76,24 @@ def make(name: str, chunks: int, folder: str, numbers: Sequence[int] = SHARDS) -
     return {"append": seconds / chunks}
 
 
-def routing_of(name: str, questions: int) -> tuple[Codebook, Routing, torch.Tensor]:
+class GivenTables(Router):
+    """A router of questions whose tables were made elsewhere, [B, T, levels, num_codes]: a node needs no model."""
+
+    def __init__(self, tables: torch.Tensor) -> None:
+        super().__init__(1)
+        self.given = tables
+
+    def tables(self, question: torch.Tensor, codebook: Codebook) -> torch.Tensor:
+        """What was given."""
+        return self.given
+
+
+def routing_of(name: str, questions: int) -> tuple[Codebook, Router, torch.Tensor]:
     """What a scan needs: a codebook's shape, and what its codes are worth to made-up questions, of which the last says
-    how many there are. A node gets these tables of a question, and needs no model.
+    how many there are.
     """
     shape = FORMS[name].shape
     book = Codebook(shape.num_codes, 1, shape.tokens, levels=shape.levels, per_position=shape.per_position)
-    looked_up = min(shape.tokens, ADDRESS)
-    tables = torch.randn(questions, looked_up, shape.num_codes, generator=torch.Generator().manual_seed(0))
-    return book, AddressRouting(tables), torch.zeros(questions, 1, 1)
+    size = (questions, shape.tokens, shape.levels, shape.num_codes)
+    tables = torch.randn(size, generator=torch.Generator().manual_seed(0))
+    return book, GivenTables(tables), torch.zeros(questions, 1, 1)

@@ -23,7 +23,7 @@ from mbc_engine.datasets.newswire import stories
 from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.codebook import Codebook
 from mbc_engine.model.ranking import Ranking
-from mbc_engine.model.router import Routing
+from mbc_engine.model.router import Router
 from mbc_engine.serving.ingest import BATCH_CHUNKS
 
 QUESTIONS: Final = 16
@@ -47,17 +47,17 @@ def one_bank(name: str, chunks: int, folder: str) -> dict[str, dict[str, float]]
 
 
 def weigh(name: str, chunks: int, folder: str) -> dict[str, float]:
-    """Bytes a chunk on the disk with sources and, of a bank of so many chunks, without; the codebook apart."""
+    """Bytes a chunk on the disk with sources and, of a bank of so many chunks, without."""
     found: dict[str, float] = {}
     form = FORMS[name]
     lean = Path(folder) / f"{name}-lean.mbc"
     with empty(lean, form, False) as bank:
-        bank.add(list(islice(banks.documents(form, chunks), chunks)))
+        bank.add(list(islice(banks.items(form, chunks), chunks)))
     for kind, path in (("sources", path_of(folder, name, 1, 0)), ("lean", lean)):
         with MemoryBank.open(path, read_only=True) as bank:
             sizes, held = bank.sizes(), bank.totals().chunks
-            found |= {f"{kind}_bytes": (sizes.file - sizes.codebook) / held, "code_bytes": sizes.codes / held}
-            found |= {"codebook_bytes": sizes.codebook, "counts_bytes": bank.counts().nbytes}
+            found |= {f"{kind}_bytes": sizes.file / held, "code_bytes": sizes.codes / held}
+            found |= {"text_bytes": sizes.texts / held, "counts_bytes": bank.counts().nbytes}
     lean.unlink()
     return found
 
@@ -67,7 +67,7 @@ def scan(name: str, folder: str, shards: int = 1) -> dict[str, float]:
     """The routed scan of a whole bank, or of one shard: seconds of one question and of many at once, memory, bytes.
 
     Returns:
-        `chunks`, `seconds`, `batch` (of `QUESTIONS` at once), `opening`, `unfold` (of some codes of a block), `grown`
+        `chunks`, `seconds`, `batch` (of `QUESTIONS` at once), `opening`, `unfold` (of a chunk's text, or of its codes in a bank without), `grown`
         (bytes of memory), `cold` (seconds from the disk) and `touched` (bytes of the file that this read); the last two
         are 0 where the page cache would not be emptied.
     """
@@ -75,7 +75,7 @@ def scan(name: str, folder: str, shards: int = 1) -> dict[str, float]:
     path = path_of(folder, name, shards, 0)
     one, many = routing_of(name, 1), routing_of(name, QUESTIONS)
 
-    def ask(routing: tuple[Codebook, Routing, torch.Tensor]) -> Ranking:
+    def ask(routing: tuple[Codebook, Router, torch.Tensor]) -> Ranking:
         book, router, vectors = routing
         with MemoryBank.open(path, read_only=True) as bank, bank.snapshot():
             ranking = Ranking(len(vectors), TOP)
@@ -85,7 +85,10 @@ def scan(name: str, folder: str, shards: int = 1) -> dict[str, float]:
 
     def unfold() -> None:
         with MemoryBank.open(path, read_only=True) as bank:
-            bank.codes_at([0])
+            if bank.keeps_text:
+                bank.texts_at([0])
+            else:
+                bank.codes_at([0])
 
     def open_it() -> int:
         with MemoryBank.open(path, read_only=True) as bank:
@@ -161,11 +164,11 @@ def write(name: str, chunks: int, folder: str) -> dict[str, float]:
     return {"index": index, "index_bytes": grown, "commit": commit, "merge": merging / (chunks // 2)}
 
 
-def made_elsewhere(name: str, chunks: int) -> list[tuple[Record, np.ndarray]]:
+def made_elsewhere(name: str, chunks: int) -> list[banks.Item]:
     """Documents that the banks do not hold."""
     return [
-        (Record(f"/elsewhere/{number}.txt", "", f"{number:064x}", record.size, record.date), codes)
-        for number, (record, codes) in enumerate(banks.documents(FORMS[name], chunks))
+        (Record(f"/elsewhere/{number}.txt", "", f"{number:064x}", record.size, record.date), codes, texts)
+        for number, (record, codes, texts) in enumerate(banks.items(FORMS[name], chunks))
     ]
 
 
@@ -194,7 +197,7 @@ def encode(texts: int) -> dict[str, float]:
     torch.set_num_threads(1)
     model = load_model("mini")
     told = " ".join(story.text for story in stories("test", 8 * texts))
-    chunker = model.documents.chunker
+    chunker = model.chunker
     chunks = chunker(told)[:texts]
     assert len(chunks) == texts
     model.memorise(chunks[:4])

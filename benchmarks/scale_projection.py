@@ -53,11 +53,11 @@ class Measured:
         touched: of the file that a scan reads.
         scan: of one question's scan on one core, files in the page cache; `fixed` is what a scan takes of no chunks.
         cold: of a scan from the disk.
-        rounds: scans of a question, one after the other.
-        unfold: of what words are looked at in a block; 0 where none are.
-        looked_at: chunks whose words are looked at.
+        texts: bytes of the texts of the best chunks, which come back in a second round; 0 where there is none.
+        unfold: of reading a chunk's text in a block; 0 where none is read.
+        looked_at: chunks whose texts are read.
         block: chunks of a block.
-        asked, answered: bytes that go to a node, and come back, in a round.
+        asked, answered: bytes that go to a node, and come back, in the first round.
         merge: of one node's ranking.
         index: bytes of memory that a writer holds to know what there is.
         encode: on one core.
@@ -69,7 +69,7 @@ class Measured:
     scan: float
     fixed: float
     cold: float
-    rounds: int
+    texts: float
     unfold: float
     looked_at: int
     block: int
@@ -137,18 +137,16 @@ def projected(
     own = math.ceil(chunks / nodes)
     blocks = min(measured.looked_at, math.ceil(chunks / measured.block))
     unfold = measured.unfold * math.ceil(blocks / nodes)
-    crossing = 0 if nodes == 1 else measured.rounds * nodes * (measured.asked + measured.answered)
-    between = 0.0 if nodes == 1 else (measured.rounds - 1) * network.round_trip + network.seconds(crossing)
-    between += measured.rounds * nodes * measured.merge
+    crossing = 0.0 if nodes == 1 else nodes * (measured.asked + measured.answered) + measured.texts
+    between = 0.0 if nodes == 1 else bool(measured.texts) * network.round_trip + network.seconds(crossing)
+    between += nodes * measured.merge
 
     def found(each: float, cores: int) -> float:
-        return measured.rounds * (measured.fixed + each * own / cores) + unfold + between
+        return measured.fixed + each * own / cores + unfold + between
 
     disk, memory = own * measured.disk, own * measured.touched
     question = found(measured.scan, 1)
-    # What a second round reads, the first has brought into memory, if there is room.
-    cold_rounds = 1 if memory <= node.memory else measured.rounds
-    cold = question + cold_rounds * own * max(0.0, measured.cold - measured.scan)
+    cold = question + own * max(0.0, measured.cold - measured.scan)
     ingest = chunks * measured.encode / (nodes * node.cores)
     return Projected(
         chunks=chunks,

@@ -16,22 +16,21 @@ import bank as banks
 import numpy as np
 import read
 import torch
-from mbc_engine.model.shared_words import LOOKED_AT
-from mbc_engine.model.word_mbc import WORD_SHARE, AddressRouting, WordMBC
 from measuring import seconds_of
 from numpy.typing import NDArray
-from scale_banks import ADDRESS, SHARDS, TOP, paths_of, routing_of
+from scale_banks import SHARDS, TOP, paths_of, routing_of
 
 from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank
-from mbc_engine.mini.address import SEEN_CHUNKS
+from mbc_engine.mini.model import RetrieverReader
+from mbc_engine.mini.retrieval import Scope, WordScore, rerank
 from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.hierarchy import Hierarchy, Result, Share
 from mbc_engine.model.memory import Masses, log_of
 from mbc_engine.model.ranking import Ranked, Ranking
 from mbc_engine.model.reads import read as read_memory
 from mbc_engine.model.reads import read_flat
-from mbc_engine.model.router import Routing
+from mbc_engine.model.router import Router
 
 RUNS: Final = 3
 GROUP: Final = 4
@@ -69,7 +68,7 @@ def ranked(masses: Iterator[Masses]) -> Ranking:
     return ranking
 
 
-def rank(memory: BankMemory, router: Routing, vectors: torch.Tensor) -> Ranking:
+def rank(memory: BankMemory, router: Router, vectors: torch.Tensor) -> Ranking:
     """A shard's routed scan."""
     return ranked(memory.scores(router, vectors))
 
@@ -82,7 +81,7 @@ def merged(rankings: Sequence[Ranking]) -> Ranking:
     return whole
 
 
-def scores_of(memory: BankMemory, router: Routing, vectors: torch.Tensor) -> NDArray[np.float32]:
+def scores_of(memory: BankMemory, router: Router, vectors: torch.Tensor) -> NDArray[np.float32]:
     """The scores of all chunks."""
     return np.concatenate([masses.values for masses in memory.scores(router, vectors)], axis=1)
 
@@ -128,78 +127,63 @@ def row_of(shards: int, seconds: Sequence[float], merge: float, differs: float) 
 
 
 @torch.no_grad()
-def words(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
-    """Mini's own read of one question, in two rounds: addresses everywhere, then words where the best chunks are."""
+def passages(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
+    """Mini's own search for one question, in two rounds: codes everywhere, then the texts of the best chunks."""
     torch.set_num_threads(1)
     model = load_model("mini")
-    assert isinstance(model, WordMBC)
-    book, side, address = model.codebook, model.questions, model.codebook.address
-    ids, mask = side.tokenize([QUESTION])
-    states = side.amortizer.contextualise(ids, mask)
-    pieces = model.base.tokenizer([QUESTION], add_special_tokens=False)["input_ids"][0]
-    asked = torch.tensor(sorted({*pieces}))
-    worth = (WORD_SHARE * address.log_scale.exp() * book.rarity)[asked].numpy()
-    rows: list[dict[str, Any]] = []
+    assert isinstance(model, RetrieverReader)
     with opened(paths_of(folder, "mini", 1)) as (whole,):
-        memory = BankMemory(whole, book)
-        assert whole.header.shape == model.reader().shape
-        sample = torch.from_numpy(memory.sample(SEEN_CHUNKS)[:, :ADDRESS, 0].astype(np.int64))
-        focus, focusing = seconds_of(lambda: address.focus(sample))
-        parts = model.reader()
-        reading, taken = seconds_of(lambda: model.read([QUESTION], memory, top=TOP, reader=parts))
-        expected = reading.sources[0]
-    router = AddressRouting(address.tables(address.questions(states, mask), focus))
-    vectors = states[:, :1]  # whose number says how many questions there are
+        assert whole.header.shape == model.code_shape
+        scope = Scope(whole, None)
+        whitening, whitened = seconds_of(lambda: model.whitening(scope))
+        hits, taken = seconds_of(lambda: model.find([QUESTION], scope, top=TOP, whitening=whitening)[0])
+    expected = [Ranked(hit.chunk, hit.share, 0) for hit in hits]
+    vectors = model.address.of_questions(model.sentence_vectors([QUESTION]))
+    tables = model.address.tables(vectors, whitening).unsqueeze(2).numpy()
+    rows: list[dict[str, Any]] = []
     for shards in numbers:
         with opened(paths_of(folder, "mini", shards)) as banks:
-            memories = [BankMemory(bank, book) for bank in banks]
-            first, in_first = each_timed([partial(rank, own, router, vectors) for own in memories])
-            look = merged(first).result()[0][:LOOKED_AT]
-            starts = [0, *accumulate(map(len, memories))]
+            first, in_first = each_timed([partial(rank_by_codes, bank, tables) for bank in banks])
+            (together,), (merge,) = each_timed([partial(merged, first)])
+            best = together.result()[0]
+            starts = [0, *accumulate(bank.totals().chunks for bank in banks)]
             own_chunks = [
-                np.array([own.chunk - start for own in look if start <= own.chunk < end], np.int64)
-                for start, end in pairwise(starts)
+                [own.chunk - start for own in best if start <= own.chunk < end] for start, end in pairwise(starts)
             ]
-            second, in_second = each_timed(
-                [
-                    partial(rank_with_words, own, book, router, vectors, chunks, asked, worth)
-                    for own, chunks in zip(memories, own_chunks, strict=True)
-                ],
-                times=1,  # blocks are unfolded for it, which a second run would find unfolded
+            found, in_second = each_timed(
+                [partial(bank.texts_at, chunks) for bank, chunks in zip(banks, own_chunks, strict=True)],
+                times=1,  # a second run would find texts in memory
             )
-            (_, together), merges = each_timed([partial(merged, first), partial(merged, second)])
+        texts = {
+            start + chunk: own.text
+            for start, chunks, several in zip(starts, own_chunks, found, strict=False)
+            for chunk, own in zip(chunks, several, strict=True)
+        }
+        again, ranking = seconds_of(lambda: with_words(model, best, [texts[own.chunk] for own in best]))  # noqa: B023
         # The second round waits for all of the first.
-        row = row_of(shards, [max(in_first) + max(in_second)], sum(merges), difference(together.result()[0], expected))
-        rows.append(row | {"first": max(in_first), "whole": taken, "focus": focusing})
+        row = row_of(shards, [max(in_first) + max(in_second)], merge + ranking, difference(again, expected))
+        rows.append(row | {"first": max(in_first), "words": ranking, "whole": taken, "whitening": whitened})
     return rows
 
 
-def rank_with_words(
-    memory: BankMemory,
-    book: Any,
-    router: Routing,
-    vectors: torch.Tensor,
-    chunks: NDArray[np.int64],
-    asked: torch.Tensor,
-    worth: NDArray[np.float32],
-) -> Ranking:
-    """A shard's second round: its chunks ranked anew, those that are looked at with what their words are worth."""
-    more = np.empty(0, np.float32)
-    if len(chunks):
-        pieces, _, _ = book.split(torch.from_numpy(memory.codes_at(chunks).astype(np.int64)))
-        more = ((pieces.unsqueeze(-1) == asked).any(1).numpy() * worth).sum(-1).astype(np.float32)
+def rank_by_codes(bank: MemoryBank, tables: NDArray[np.float32]) -> Ranking:
+    """A shard's chunks by what their codes are worth."""
+    ranking = Ranking(1, TOP)
+    for sums, _ in bank.sums(tables):
+        ranking.add(sums)
+    return ranking
 
-    def with_words() -> Iterator[Masses]:
-        start = 0
-        for masses in memory.scores(router, vectors):
-            values = masses.values.copy()
-            end = start + values.shape[1]
-            here = (chunks >= start) & (chunks < end)
-            values[0, chunks[here] - start] += more[here]
-            yield Masses(values, masses.lengths)
-            start = end
 
-    return ranked(with_words())
+def with_words(model: RetrieverReader, best: Sequence[Ranked], texts: Sequence[str]) -> list[Ranked]:
+    """Chunks ranked again by the words that their texts share with the question."""
+
+    def pieces(several: Sequence[str]) -> list[set[int]]:
+        return [set(ids) for ids in model.tokenizer(list(several), add_special_tokens=False)["input_ids"]]
+
+    score = WordScore(pieces, model.frequencies.float().numpy())
+    worth = np.float32(model.settings.word_weight * float(model.address.log_scale.exp()))
+    bonus = worth * score(pieces([QUESTION])[0], texts)
+    return [Ranked(own.chunk, own.share, 0) for own, _ in rerank(best, bonus)]
 
 
 @torch.no_grad()

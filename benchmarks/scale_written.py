@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from keeping import Result
+from scale_banks import TOP
 from scale_constants import QUESTIONS
 from scale_projection import (
     CHUNKS,
@@ -20,12 +21,11 @@ from scale_projection import (
 )
 from wording import table
 
-from mbc_engine.model.shared_words import LOOKED_AT
 from mbc_engine.serving.ingest import BATCH_CHUNKS
 
 MILLION: Final = 1_000_000
 BLOCK: Final = 8192  # chunks of a block of a bank with sources
-TITLES: Final = {"paper": "the paper's, 13.5 bytes", "mini": "mini's, 202.5 bytes", "addresses": "addresses, 27 bytes"}
+TITLES: Final = {"paper": "the paper's, 13.5 bytes", "mini": "mini's, 27 bytes and text"}
 
 
 def size(number: float) -> str:
@@ -54,21 +54,21 @@ def measured_of(found: dict[str, Result], name: str) -> Measured:
     scan, fixed = line_through((small["chunks"], small["seconds"]), (whole["chunks"], whole["seconds"]))
     cold = max(0.0, whole["cold"] - whole["seconds"]) / whole["chunks"]
     rows = found["shards mini"] if name == "mini" else found["shards paper"]["routed"]
-    rounds = 2 if name == "mini" else 1
+    words = rows[-1].get("words", 0.0)  # ranking again by them, in one place
     return Measured(
         disk=weigh["sources_bytes"],
         lean_disk=weigh["lean_bytes"],
         touched=whole["touched"] / whole["chunks"] or weigh["sources_bytes"],
         scan=scan,
-        fixed=fixed,
+        fixed=fixed + words,
         cold=scan + cold,
-        rounds=rounds,
+        texts=TOP * weigh["text_bytes"],
         unfold=whole["unfold"] if name == "mini" else 0.0,
-        looked_at=LOOKED_AT if name == "mini" else 0,
+        looked_at=TOP if name == "mini" else 0,
         block=BLOCK,
         asked=asked["asked_bytes"],
         answered=asked["answered_bytes"],
-        merge=rows[-1]["merge"] / rows[-1]["shards"] / rounds,
+        merge=(rows[-1]["merge"] - words) / rows[-1]["shards"],
         index=own["write"]["index_bytes"] / whole["chunks"],
         encode=found["encode"]["seconds"],
     )
@@ -81,51 +81,48 @@ def written(found: dict[str, Result]) -> Iterator[str]:
     yield from between(found)
     measured = {name: measured_of(found, name) for name in ("paper", "mini")}
     yield from projections(found, measured)
-    yield from answers(found, measured)
+    yield from answers(found)
 
 
 def one_bank(found: dict[str, Result]) -> Iterator[str]:
     """What one bank costs."""
-    paper, mini, addresses = found["bank paper"], found["bank mini"], found["scan addresses"]
+    paper, mini = found["bank paper"], found["bank mini"]
     chunks = paper["scan"]["chunks"]
     yield from ["", "### One bank, one core", ""]
     yield (
         f"{chunks:,.0f} chunks of made-up codes, a chunk a document, with sources; times are the least of some runs, "
         "for a million chunks unless said otherwise. *From disk*: the page cache emptied of the file before, once; a "
-        "virtual disk below may have a cache of its own. A scan reads whole rows: of mini's codes the words with the "
-        "addresses, and of a bank with sources the hashes and keys that lie before the lengths of documents."
+        "virtual disk below may have a cache of its own. A scan reads codes and, of a bank with sources, the hashes "
+        "and keys that lie before the lengths of documents; it reads no text. The text is generated news, some 800 "
+        "characters a chunk."
     )
-    scans = [paper["scan"], mini["scan"], addresses]
+    scans = [paper["scan"], mini["scan"]]
 
     def each(form: Any, figure: str, times: float = MILLION) -> list[str]:
         return [form(times * own[figure] / own["chunks"]) if own[figure] else "" for own in scans]
 
     def both(form: Any, part: str, figure: str, times: float = 1.0) -> list[str]:
-        return [form(times * own[part][figure]) for own in (paper, mini)] + [""]
+        return [form(times * own[part][figure]) for own in (paper, mini)]
 
     rates = [f"{1 / own:,.0f}" for own in (found["make paper"]["append"], found["make mini"]["append"])]
     merges = [f"{1 / own['write']['merge']:,.0f}" for own in (paper, mini)]
     rows = [
         ["bytes a chunk, with sources", *both(lambda own: f"{own:.1f}", "weigh", "sources_bytes")],
         ["bytes a chunk, without", *both(lambda own: f"{own:.1f}", "weigh", "lean_bytes")],
-        ["codebook as float32 (a real one: half), once a bank", *both(size, "weigh", "codebook_bytes")],
+        ["of them text", *both(lambda own: f"{own:.1f}", "weigh", "text_bytes")],
         ["counts, once a bank", *both(size, "weigh", "counts_bytes")],
         ["a question's scan", *each(span, "seconds")],
         [f"{QUESTIONS} questions in one scan, each", *each(span, "batch", MILLION / QUESTIONS)],
         ["a question's scan from disk", *each(span, "cold")],
         ["of the file, a scan reads", *each(size, "touched")],
         ["a scan's own memory, whatever the size", *[size(own["grown"]) for own in scans]],
-        [
-            "some codes of a block, 8,192 chunks, out of its bits",
-            *[span(own["scan"]["unfold"]) for own in (paper, mini)],
-            "",
-        ],
+        ["the codes of a chunk, or its text", *both(span, "scan", "unfold")],
         ["opening, whatever the size", *[span(own["opening"]) for own in scans]],
         ["a writer's look for the first name", *both(span, "write", "index", MILLION / chunks)],
         ["the memory that takes", *both(size, "write", "index_bytes", MILLION / chunks)],
         [f"a commit of {BATCH_CHUNKS} chunks", *both(span, "write", "commit")],
-        ["adding, chunks a second", *rates, ""],
-        ["`mbc bank merge`, chunks a second", *merges, ""],
+        ["adding, chunks a second", *rates],
+        ["`mbc bank merge`, chunks a second", *merges],
     ]
     yield from table(["", *TITLES.values()], rows)
     encode = found["encode"]
@@ -146,18 +143,18 @@ def shards(found: dict[str, Result]) -> Iterator[str]:
         "nodes would take as long as the slowest, and the merge (`Ranking.extend`: the best few of each shard with the "
         "logarithm of what all its chunks weigh, so that shares stay shares of the whole). Checked in each row: the "
         "scores of all chunks equal the whole bank's bit for bit, and so do chunks, order and ties of the best "
-        f"{LOOKED_AT}; *off* is by how much a share differs at most, relatively, where float32 sums of other blocks "
+        f"{TOP}; *off* is by how much a share differs at most, relatively, where float32 sums of other blocks "
         "round otherwise."
     )
     paper, mini, unfold = found["shards paper"], found["shards mini"], found["bank mini"]["scan"]["unfold"]
     yield from ["", "**Routed**, the paper's codes:"]
     yield from shard_table(paper["routed"])
     yield (
-        "**Routed**, mini's own read, in two rounds: addresses are scanned everywhere, and of the best "
-        f"{LOOKED_AT} chunks of all the words are looked at where these lie, in a second scan. The whole bank's read, "
-        f"encoding the question included, took {span(mini[0]['whole'])}; the {LOOKED_AT} chunks lie in as many blocks, "
-        f"where a bank has them, and to take their codes out of one takes {span(unfold)}. The focus on the bank, "
-        f"{span(mini[0]['focus'])}, is found once, where questions are encoded."
+        "**Mini's own search**, in two rounds: codes are scanned everywhere, and the texts of the best "
+        f"{TOP} chunks of all come from where these lie, to be ranked again by their words in one place. The whole "
+        f"bank's search, encoding the question included, took {span(mini[0]['whole'])}; the {TOP} chunks lie in as "
+        f"many blocks, where a bank has them, and to read a text of one takes {span(unfold)}. The whitening, "
+        f"{span(mini[0]['whitening'])}, is found once, where questions are encoded."
     )
     yield from shard_table(mini)
     yield (
@@ -217,7 +214,7 @@ def between(found: dict[str, Result]) -> Iterator[str]:
     yield ""
     yield (
         "One round of a routed question over TCP, to processes that hold a shard each: what codes are worth goes out, "
-        f"the best {LOOKED_AT} come back and are merged."
+        f"the best {TOP} come back and are merged."
     )
     head = ["codes", "one process", "two, half each", "of it, way and merge", "to a process", "back"]
     yield from table(head, rows)
@@ -288,14 +285,11 @@ def projected_row(row: Projected) -> list[str]:
     ]
 
 
-def answers(found: dict[str, Result], measured: dict[str, Measured]) -> Iterator[str]:
+def answers(found: dict[str, Result]) -> Iterator[str]:
     """What breaks, and what to do."""
-    paper, mini, addresses = found["bank paper"]["scan"], found["bank mini"]["scan"], found["scan addresses"]
-    own = measured["mini"]
+    paper, mini = found["bank paper"]["scan"], found["bank mini"]["scan"]
     several = [span(MILLION * one["batch"] / one["chunks"] / QUESTIONS) for one in (paper, mini)]
     single = [span(MILLION * one["seconds"] / one["chunks"]) for one in (paper, mini)]
-    apart = size(MILLION * addresses["touched"] / addresses["chunks"]) if addresses["touched"] else "27 MB"
-    alone = MILLION * addresses["seconds"] / addresses["chunks"]
     rows = [
         [
             "question",
@@ -309,16 +303,8 @@ def answers(found: dict[str, Result], measured: dict[str, Measured]) -> Iterator
         ["", "more shards at the same time, on cores and nodes", "merge there (`Ranking.extend`); scanning them not"],
         [
             "",
-            "inverted lists, two levels of addresses: scanning some hundredth of the chunks",
+            "inverted lists over the codes: scanning some hundredth of the chunks",
             "not built; no longer exact",
-        ],
-        [
-            "question and memory, mini",
-            (
-                f"addresses apart from words: {apart} and {span(alone)} a million chunks, not "
-                f"{size(MILLION * own.touched)} and {single[1]}"
-            ),
-            "not built: a change of the bank's format",
         ],
         [
             "index: a writer's memory",

@@ -87,12 +87,13 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[s
             ):
                 import_module(module)
                 stages.end(library)
-            from mbc_engine.model import builder
+            from mbc_engine.mini import model as retriever_reader
             from mbc_engine.serving.ask import Recall
 
             stages.end("our modules")
-            builder.load_base = stages.within("base LM", rest, builder.load_base)
-            builder.load_encoder = stages.within("encoder", rest, builder.load_encoder)
+            retriever_reader.load_encoder = stages.within("encoder", rest, retriever_reader.load_encoder)
+            load_reader = stages.within("reader", "answer", retriever_reader.load_span_reader)
+            retriever_reader.load_span_reader = load_reader
             model = load_model(MODEL)
             stages.end(rest)
         recall = Recall(model, memory)

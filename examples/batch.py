@@ -16,5 +16,5 @@ with open_bank(model, Path("news.mbc")) as bank:
     this_year = Selection(since=date(2026, 1, 1), exclude=("science/**",))
     for reply in Recall(model, bank).ask(QUESTIONS, selection=this_year, sources=1):
         (source,) = reply.sources
-        line = {"question": reply.question, "answer": reply.best, "file": source.path, "date": source.date}
+        line = {"question": reply.question, "answer": reply.answer, "file": source.path, "date": source.date}
         print(json.dumps(line))

@@ -11,6 +11,6 @@ with open_bank(model, Path("news.mbc")) as bank:
     for event in ingest(model, bank, [NEWS]):
         print(event)
     reply = Recall(model, bank).ask(["Who won the robotics competition?"])[0]
-print(repr(reply.best))
+print(repr(reply.answer))
 for source in reply.sources:
     print(f"{source.share:.0%} from {source.path!r}")

@@ -9,7 +9,7 @@ seen here is how a training is told and kept. The run stays in `tiny-run/`.
 import sys
 from pathlib import Path
 
-from mbc_engine import Compressed, evaluate, load_examples, load_model, load_preset, result_of, train
+from mbc_engine import MBC, Compressed, evaluate, load_examples, load_model, load_preset, result_of, train
 from mbc_engine.events import Event, TrainFinished, TrainStep, Validated
 
 RUN = Path("tiny-run")
@@ -34,7 +34,9 @@ def main(stories: int) -> None:
     for event in train(config, examples, validation, RUN, cache=RUN / "states"):
         show(event)
     unseen = load_examples("newswire:test:8")
-    scores = result_of(evaluate(Compressed(load_model(RUN / "model")), unseen)).online.scores
+    model = load_model(RUN / "model")
+    assert isinstance(model, MBC)
+    scores = result_of(evaluate(Compressed(model), unseen)).online.scores
     print(
         f"unseen news: the right one of 8 documents is found for {scores.first_source:.0f}% of {scores.questions} questions"
     )

@@ -15,4 +15,4 @@ for name in ("city", "sport"):
 with Banks.open([Path("city.mbc"), Path("sport.mbc")], weights=[1, 0.5]) as both:
     print(f"{both.totals().documents} documents in {both.name}")
     for reply in Recall(model, both).ask(["Who said what the repair will cost?", "Who scored the late goal?"]):
-        print(f"{reply.best!r} from {reply.sources[0].bank}")
+        print(f"{reply.answer!r} from {reply.sources[0].bank}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mbc_engine.load import load_model
     from mbc_engine.methods.compressed import Compressed
     from mbc_engine.methods.controls import EmptyBank
+    from mbc_engine.methods.retrieve_and_read import RetrieveAndRead
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model.bank_binding import open_bank
     from mbc_engine.model.mbc import MBC
@@ -44,6 +45,7 @@ _HOMES = {
     "QAExample": "mbc_engine.datasets.example",
     "Recall": "mbc_engine.serving.ask",
     "Reply": "mbc_engine.serving.ask",
+    "RetrieveAndRead": "mbc_engine.methods.retrieve_and_read",
     "RetrieverReader": "mbc_engine.mini.model",
     "Selection": "mbc_engine.bank",
     "Source": "mbc_engine.serving.sources",
@@ -74,6 +76,7 @@ __all__ = [
     "QAExample",
     "Recall",
     "Reply",
+    "RetrieveAndRead",
     "RetrieverReader",
     "Selection",
     "Source",

@@ -14,7 +14,6 @@ from typing import Final
 import collapse
 import flat_read
 import matplotlib.pyplot as plt
-import pointing
 import routing
 import torch
 import way_in
@@ -26,7 +25,6 @@ FIGURES: Final[dict[str, Callable[[], Figure]]] = {
     "way-in": way_in.draw,
     "flat-read": flat_read.draw,
     "routing": routing.draw,
-    "pointing": pointing.draw,
     "collapse": collapse.draw,
 }
 

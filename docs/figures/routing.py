@@ -8,6 +8,8 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from told import Told, tell
 
+from mbc_engine.mini.retrieval import Scope
+
 # Nats below the best one that still get a colour.
 _SHOWN = 12
 
@@ -37,9 +39,11 @@ def draw() -> Figure:
 
 def scores(told: Told) -> NDArray[np.float64]:
     """By how much each story's score is behind the best one's, [questions, stories], 0 for the best."""
-    reading = told.model.read([own.text for own in told.questions], told.memory, top=len(told.stories))
+    with told.bank.snapshot():
+        questions = [own.text for own in told.questions]
+        found = told.model.find(questions, Scope(told.bank, None), top=len(told.stories))
     behind = np.full((len(told.questions), len(told.stories)), -np.inf)
-    for row, ranked in zip(behind, reading.chunks, strict=True):
+    for row, ranked in zip(behind, found, strict=True):
         for one in ranked:
             row[one.chunk] = np.log(max(one.share, np.finfo(np.float64).tiny) / ranked[0].share)
     return behind

@@ -1,39 +1,45 @@
 """What figures are drawn from: mini, and the 16 stories and ten questions of `mbc demo`."""
 
+import hashlib
 from dataclasses import dataclass
-from typing import cast
 
 from mbc_cli.commands.demo import STORIES, Question, pick_questions
-from mbc_engine import load_model
+from mbc_engine import MemoryBank, RetrieverReader, load_model
+from mbc_engine.bank import Record
 from mbc_engine.datasets.newswire import Story, stories
-from mbc_engine.model.code_memory import CodeMemory
-from mbc_engine.model.scoring import memorise
-from mbc_engine.model.word_mbc import WordMBC
+from mbc_engine.model.bank_binding import signature
 
 
 @dataclass(frozen=True)
 class Told:
-    """Stories in a memory of codes, one chunk each.
+    """Stories in a bank, one chunk each.
 
     Attributes:
         model: mini.
-        stories: what was memorised, in order.
-        memory: their codes.
+        stories: what was memorised, in the bank's order.
+        bank: their codes and text.
         questions: some of what can be asked about them.
     """
 
-    model: WordMBC
+    model: RetrieverReader
     stories: list[Story]
-    memory: CodeMemory
+    bank: MemoryBank
     questions: list[Question]
 
 
 def tell(count: int = STORIES) -> Told:
     """Memorise the first stories of the demo, at most all of them."""
-    model = cast("WordMBC", load_model("mini"))
+    model = load_model("mini")
+    assert isinstance(model, RetrieverReader)
     told = list(stories("test", count, seed=0))
-    memory = cast("CodeMemory", memorise(model, [as_text(story) for story in told]))
-    return Told(model, told, memory, pick_questions(told))
+    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.books.shape[-1], keeps_text=True)
+    for story in told:
+        text = as_text(story)
+        chunks = model.chunker.chunks(text)
+        assert len(chunks) == 1
+        size, digest = len(text.encode()), hashlib.sha256(text.encode()).hexdigest()
+        bank.add([(Record(story.id, "", digest, size, None), model.memorise([chunks[0].text]), chunks)])
+    return Told(model, told, bank, pick_questions(told))
 
 
 def as_text(story: Story) -> str:

@@ -92,10 +92,10 @@ def evaluate(
 ) -> Generator[Event, None, Outcome]:
     """How well a method answers questions about documents that it takes in first; see `online`.
 
-        outcome = result_of(evaluate(Compressed(load_model("mini")), load_examples("questions.jsonl")))
+        outcome = result_of(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
 
     Args:
-        method: what is evaluated, such as `Compressed(model)`.
+        method: what is evaluated, such as `RetrieveAndRead(model)`, or `Compressed(model)` for a model of the paper's method.
         examples: questions and their documents.
         documents: most documents; None takes all.
         bank_documents: how many documents a memory holds; None puts all in one.

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mbc_engine.config import Config, load_preset, parse_config
+from mbc_engine.config import Config, RetrieverReaderConfig, load_preset, parse_config, parse_model_config
 from mbc_engine.datasets.by_name import load_examples, own_validation
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.spacing import evenly_spaced
@@ -29,6 +29,16 @@ class Cell:
     def name(self) -> str:
         """Its folder's name."""
         return f"{self.base.name}-{self.dataset.name}"
+
+    @property
+    def is_of_retriever_reader(self) -> bool:
+        """Whether its model is a retriever-reader, so that there is no base LM.
+
+        Raises:
+            ConfigError: the model's config cannot be used.
+            ModelError: there is no such model.
+        """
+        return self.base.model is not None and is_retriever_reader(self.base.model)
 
     def config(self, changes: Sequence[str] = ()) -> Config:
         """What MBC is trained by here, or was, with further `section.key=value` changes.
@@ -73,6 +83,17 @@ class CellData:
                 found.update(json.dumps([example.id, example.text, example.question, example.answers]).encode())
             found.update(b"\n")
         return found.hexdigest()[:16]
+
+
+def is_retriever_reader(model: str) -> bool:
+    """Whether a model is a retriever-reader such as mini; else it is one of the paper's method.
+
+    Raises:
+        ConfigError: its config cannot be used.
+        ModelError: there is no such model.
+    """
+    path = find_model(model) / CONFIG
+    return isinstance(parse_model_config(path.read_text(encoding="utf-8"), str(path)), RetrieverReaderConfig)
 
 
 def cells(settings: ExperimentSettings) -> Iterator[Cell]:

@@ -7,13 +7,16 @@ from pathlib import Path
 
 from mbc_engine.config import Config
 from mbc_engine.datasets import newswire
+from mbc_engine.errors import ModelError
 from mbc_engine.experiments.cells import Cell, CellData, read_data
 from mbc_engine.experiments.settings import ExperimentSettings
 from mbc_engine.experiments.variants import without_reset
+from mbc_engine.load import load_model
 from mbc_engine.methods.blind_reads import alike_up_to
 from mbc_engine.methods.optimisers import Optimiser
+from mbc_engine.mini.model import RetrieverReader
+from mbc_engine.model import checkpoint
 from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.checkpoint import load_model
 from mbc_engine.model.mbc import MBC
 from mbc_engine.read_modes import parse_read_mode
 from mbc_engine.work.run_folder import MODEL
@@ -88,8 +91,19 @@ class Materials:
         if name not in self._held:
             self._held.clear()
             given = self.cell.base.model if name == "mbc" else None
-            self._held[name] = load_model(given or self.prepared(name) / MODEL, device=self.device)
+            self._held[name] = checkpoint.load_model(given or self.prepared(name) / MODEL, device=self.device)
         return self._held[name]
+
+    def retriever_reader(self) -> RetrieverReader:
+        """The cell's retriever-reader.
+
+        Raises:
+            ModelError: there is no such model, or it is none.
+        """
+        model = load_model(self.cell.base.model or "", device=self.device)
+        if not isinstance(model, RetrieverReader):
+            raise ModelError(f"{model.name} is not a retriever-reader.", hint="Give one such as mini.")
+        return model
 
     def plain_base(self) -> BaseLM:
         """The base LM as it was published, in full precision, which training it takes."""
@@ -101,6 +115,8 @@ class Materials:
 
     def why_not(self, method: str) -> str | None:
         """Why there is no sense in asking a method here; None if there is, and for what is no method."""
+        if self.cell.is_of_retriever_reader:
+            return None
         read_mode, model = self.read_mode or self.config.model.read, self.config.model
         read = parse_read_mode(read_mode)
         if read.number is None:

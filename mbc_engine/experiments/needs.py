@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mbc_engine.config import Config
 from mbc_engine.datasets.by_name import file_of, is_of_hub, load_examples
-from mbc_engine.errors import MBCError
+from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.estimates import Counts, Estimate, Estimates, Shape, Sizes
 from mbc_engine.experiments.presence import Thing, presence_of_model, presence_of_source
@@ -136,7 +136,7 @@ def _cell_needs(cell: Cell, settings: ExperimentSettings, machine: Machine, most
     unknown = None
     found: list[tuple[Stage, Estimate | None]] = [(stage, None) for stage in stages(cell, settings)]
     try:
-        config = cell.config()
+        config = _estimated_config(cell)
         models = tuple(presence_of_model(name, has_hub=machine.has_hub) for name in _pretrained(config))
         missing = missing or next((thing for thing in models if not thing.can_be_had), None)
         usage = cell.config(settings.code_usage_changes)
@@ -155,6 +155,13 @@ def _cell_needs(cell: Cell, settings: ExperimentSettings, machine: Machine, most
             own = replace(own, obstacle=f"{follows} cannot be done", follows=follows)
         judged[stage.name] = own
     return CellNeeds(cell.name, data, models, tuple(judged.values()), unknown)
+
+
+def _estimated_config(cell: Cell) -> Config:
+    """The config that is estimated by. Raises MBCError if there is none."""
+    if cell.is_of_retriever_reader:
+        raise ConfigError(f"Time and memory of a retriever-reader such as {cell.base.title} are not estimated.")
+    return cell.config()
 
 
 def _judged(

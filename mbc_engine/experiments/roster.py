@@ -29,6 +29,7 @@ class MethodKind:
         adapts: whether what it answers changes with the documents that it takes in; else the protocols that let more of
             them come have nothing to show.
         needs_training_data: whether it cannot do without questions to train on, even around a trained model.
+        is_retriever_reader: whether it is one, such as mini, and has no base LM; all others are built around one.
     """
 
     name: str
@@ -43,6 +44,7 @@ class MethodKind:
     weights: Callable[["Materials"], "TokenWeights"] | None = None
     adapts: bool = True
     needs_training_data: bool = False
+    is_retriever_reader: bool = False
 
     @property
     def goes_through_more(self) -> bool:
@@ -156,6 +158,12 @@ def _oracle(materials: "Materials") -> Method:
     return OracleReading(materials.base("reader"), materials.document_of_questions())
 
 
+def _retriever_reader(materials: "Materials") -> Method:
+    from mbc_engine.methods.retrieve_and_read import RetrieveAndRead
+
+    return RetrieveAndRead(materials.retriever_reader())
+
+
 _MEMORY, _QUESTIONS, _READER = ("mbc",), ("questions",), ("reader",)
 
 METHODS: Mapping[str, MethodKind] = {
@@ -187,6 +195,13 @@ METHODS: Mapping[str, MethodKind] = {
             _READER,
             is_told=True,
             adapts=False,
+        ),
+        MethodKind(
+            "retriever-reader",
+            "Retriever-reader",
+            "a model such as mini finds passages and reads the answer in them",
+            _retriever_reader,
+            is_retriever_reader=True,
         ),
         MethodKind(
             "mbc-empty",
@@ -230,7 +245,8 @@ METHODS: Mapping[str, MethodKind] = {
 
 def controls_of(method: str) -> tuple[str, ...]:
     """What a method has to beat before its figures mean anything: its spoilt banks, and the LM without documents."""
-    if METHODS[method].control_of is not None or method == "closed-book":
+    kind = METHODS[method]
+    if kind.control_of is not None or kind.is_retriever_reader or method == "closed-book":
         return ()
     spoilt = tuple(kind.name for kind in METHODS.values() if kind.control_of == method)
     return spoilt or ("closed-book",)

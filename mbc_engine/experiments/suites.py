@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from mbc_engine.config import first_fault, load_preset
 from mbc_engine.datasets.by_name import absolute
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.folder import ExperimentFolder
-from mbc_engine.experiments.cells import cells
+from mbc_engine.experiments.cells import cells, is_retriever_reader
 from mbc_engine.experiments.roster import METHODS
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
 
@@ -146,6 +146,30 @@ def _faults_of_base(base: BaseSettings, settings: ExperimentSettings) -> Iterato
         yield f"the base {base.name!r} has to have either a preset or a model", "Leave one of them out."
     if base.model is not None and "code-usage" in settings.protocols:
         yield f"code-usage trains a preset, but {base.title} is a model", "Give a preset in its place."
+    yield from _faults_of_kind(base, settings)
+
+
+def _faults_of_kind(base: BaseSettings, settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
+    """Methods for another kind of model; a model that is not there is told when it is looked for."""
+    try:
+        reads = base.model is not None and is_retriever_reader(base.model)
+    except ModelError:
+        return
+    for name in settings.methods:
+        if METHODS[name].is_retriever_reader == reads:
+            continue
+        if reads:
+            yield (
+                f"{base.title} is a retriever-reader, and the method {name} needs a model of the paper's method",
+                ("Use --method retriever-reader, or a model or preset of the paper's method."),
+            )
+        else:
+            yield f"{base.title} is not a retriever-reader, which the method {name} needs", "Use --model mini."
+    if reads and settings.read is not None:
+        yield (
+            f"--read does not apply to {base.title}, which has only one way to search its bank",
+            ("It is for models of the paper's method."),
+        )
 
 
 def _lacks_training_data(settings: ExperimentSettings, dataset: DatasetSettings) -> Iterator[tuple[str, str]]:

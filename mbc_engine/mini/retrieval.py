@@ -132,13 +132,22 @@ def rerank(found: Sequence[Ranked], bonus: NDArray[np.float32]) -> list[tuple[Ra
     return [(Ranked(found[at].chunk, float(raised[at] / total), 0), float(bonus[at])) for at in order]
 
 
-def by_document(hits: Sequence[Hit], top: int) -> list[Ranked]:
-    """The best documents among chunks, each with its best chunk and the share of all its chunks here."""
+def by_document(hits: Sequence[Hit], top: int, first: Hit | None = None) -> list[Ranked]:
+    """The best documents among chunks, each with its best chunk and the share of all its chunks here.
+
+    Args:
+        hits: the chunks.
+        top: the most documents.
+        first: the chunk whose document goes before the others, with this chunk instead of its best one.
+    """
     best: dict[int, tuple[int, float]] = {}
     for hit in hits:
         chunk, share = best.get(hit.document, (hit.chunk, 0.0))
         best[hit.document] = chunk, share + hit.share
-    order = sorted(best.values(), key=lambda own: -own[1])
+    if first is not None:
+        best[first.document] = first.chunk, best[first.document][1]
+    order = sorted(best, key=lambda document: (first is None or document != first.document, -best[document][1]))
+    shares = [share for _, share in best.values()]
     return [
-        Ranked(chunk, min(1.0, share), sum(other == share for _, other in order) - 1) for chunk, share in order[:top]
+        Ranked(chunk, min(1.0, share), shares.count(share) - 1) for chunk, share in (best[own] for own in order[:top])
     ]

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.bank import MemoryBank, Record, delete, replace_content
+from mbc_engine.bank import MemoryBank, Record, delete, replace_content, upgrade
 from mbc_engine.documents import Chunk, Skipped
 from mbc_engine.documents.byte_stream import split_suffixes
 from mbc_engine.documents.formats import SUFFIXES
@@ -44,6 +44,7 @@ def reencode(
     Raises:
         BankError: the bank keeps no origins, or some of its documents cannot be read any more.
     """
+    upgrade(path, None)  # of an older format it could not be read at all
     wanted, keeps_text = _contents(path)
     sources = sorted({source for source, _ in wanted})
     files = [Path(source) for source in sources if Path(source).is_file()]

@@ -98,7 +98,6 @@ def _parts(model: SharedModel) -> list[tuple[str, str]]:
         ("Codebook", f"{shape.num_codes:,} codes, {books}{levels}"),
         ("A chunk in a bank", f"{shape.bits_per_chunk} bits, {_bytes(shape.bits_per_chunk)}"),
         ("Read", f"`{settings.read}`"),
-        ("Reader of files", f"{_code(model.reader)} with low-rank changes and a span head" if model.reader else "none"),
         ("Confidence of answers", _confidence(settings.confidence)),
     ]
 
@@ -122,7 +121,6 @@ def _stored(model: SharedModel) -> list[tuple[str, str]]:
 def _frozen(model: SharedModel) -> str:
     settings = model.config.model
     frozen = {side.name for side in (settings.documents, settings.questions) if side.frozen} | {settings.base}
-    frozen |= {model.reader} if model.reader else set()
     named = ", ".join(_code(name) for name in sorted(frozen))
     return f"Not in the files but loaded by name, each under its own licence: {named}."
 
@@ -178,7 +176,7 @@ def _use(repository: str) -> str:
         f"```sh\nmbc models pull {repository}\n"
         f"mbc ingest FOLDER --model {repository} --bank my.mbc\n"
         f'mbc ask "..." --model {repository} --bank my.mbc\n```\n\n'
-        f'In Python: `mbc_engine.model.checkpoint.load_model("{repository}")`.'
+        f'In Python: `mbc_engine.load_model("{repository}")`.'
     )
 
 

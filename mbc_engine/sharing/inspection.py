@@ -6,7 +6,6 @@ do more than put a LoRA on keys and values, or claim sizes that its weights do n
 
 import json
 import re
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from math import prod
@@ -16,19 +15,16 @@ from typing import Any, Final
 from safetensors import SafetensorError, safe_open
 
 from mbc_engine.bank import CodeShape
-from mbc_engine.config import Config, ModelSettings, parse_config
+from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings, parse_model_config
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.model_folder import CONFIG, EMBEDDED, READER_CONFIG, READER_WEIGHTS, WEIGHTS, packaged_model
-from mbc_engine.sharing.contents import ADAPTER_CONFIG, ADAPTER_WEIGHTS, files_of, is_hub_id
+from mbc_engine.model_folder import CONFIG, EMBEDDED, WEIGHTS, packaged_model
+from mbc_engine.sharing.contents import ADAPTER_CONFIG, ADAPTER_WEIGHTS, MODEL_FILES, is_hub_id
 
 _LONGEST_TEXT: Final = 1 << 20
 _FLOATS: Final = frozenset(("F16", "BF16", "F32"))
 _PARTS: Final = frozenset(("documents", "questions", "codebook", "aggregator", "prefix", "router"))
 _LORA_WEIGHT: Final = re.compile(r"[A-Za-z0-9_.]+\.lora_([AB])\.weight")
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")
-_READER_NUMBERS: Final = frozenset(("rank", "window", "longest", "prior_weight", "threshold"))
-_CHANGE: Final = re.compile(r"encoder\.[A-Za-z0-9_.]+\.(down|up|bias)")
-_LONGEST_WINDOW: Final = 1 << 13
 # What peft may be told, and the values of all else that tell it nothing.
 _SAID: Final = frozenset(
     ("inference_mode", "layers_pattern", "layers_to_transform", "lora_alpha", "lora_dropout", "peft_version", "r",
@@ -50,19 +46,17 @@ class SharedModel:
     Attributes:
         config: its settings.
         dim: D, the width of its vectors.
-        reader: the encoder of its span reader; None if it has none.
         stored: how many numbers its weights hold, by part; `adapter` is the LoRA.
     """
 
     config: Config
     dim: int
-    reader: str | None
     stored: dict[str, int]
 
     @property
     def pretrained(self) -> dict[str, str]:
         """The names of the frozen parts, by what they are."""
-        return pretrained(self.config.model) | ({"encoder of the reader": self.reader} if self.reader else {})
+        return pretrained(self.config.model)
 
     @property
     def shape(self) -> CodeShape:
@@ -70,7 +64,7 @@ class SharedModel:
         return code_shape(self.config.model)
 
 
-def code_shape(settings: ModelSettings) -> CodeShape:
+def code_shape(settings: ModelSettings | RetrieverReaderSettings) -> CodeShape:
     """What the codes of a chunk look like, or would, in a model that makes none.
 
     Raises:
@@ -86,32 +80,31 @@ def inspect(folder: Path, what: str, way_out: str) -> SharedModel:
     """Check the model in a folder.
 
     Args:
-        folder: holds `MODEL_FILES`, and `READER_FILES` or none of these.
+        folder: holds `MODEL_FILES`.
         what: it is called in errors, at the beginning of a sentence.
         way_out: the hint of the errors.
 
     Raises:
-        ModelError: something is missing, damaged, does not fit together, or is not to be trusted.
+        ModelError: something is missing, damaged, does not fit together, or is not to be trusted; or it is a
+            retriever-reader.
     """
     try:
         _require_files(folder, CONFIG)
         config = _config(folder)
         _require_shareable(config.model)
-        names = files_of(folder)
-        _require_files(folder, *names)
+        _require_files(folder, *MODEL_FILES)
         _require_names(config.model)
         weights, adapter = _tensors(folder / WEIGHTS), _tensors(folder / ADAPTER_WEIGHTS)
         _require_weights(config.model, weights)
         _require_adapter(config.model, _json(folder / ADAPTER_CONFIG), adapter)
-        encoder, reader = _reader(folder) if READER_CONFIG in names else (None, {})
     except _Unsound as error:
         raise ModelError(f"{what} cannot be used: {error}.", hint=way_out) from error
     except OSError as error:
         raise ModelError(f"{what} cannot be read: {error.strerror or error}.", hint=way_out) from error
-    stored = Counter({"adapter": sum(map(prod, adapter.values())), "reader": sum(map(prod, reader.values()))})
+    stored = Counter({"adapter": sum(map(prod, adapter.values()))})
     for name, shape in weights.items():
         stored[name.partition(".")[0]] += prod(shape)
-    return SharedModel(config, weights["codebook.books"][-1], encoder, dict(sorted((+stored).items())))
+    return SharedModel(config, weights["codebook.books"][-1], dict(sorted((+stored).items())))
 
 
 def pretrained(settings: ModelSettings) -> dict[str, str]:
@@ -129,13 +122,19 @@ class _Unsound(Exception):
 
 def _config(folder: Path) -> Config:
     try:
-        config = parse_config(_text(folder / CONFIG), CONFIG)
-        code_shape(config.model)
-        return config
+        config = parse_model_config(_text(folder / CONFIG), CONFIG)
+        if isinstance(config, Config):
+            code_shape(config.model)
     except ConfigError as error:
         raise _Unsound(error.message.rstrip(".")) from error
     except RecursionError as error:
         raise _Unsound(f"{CONFIG} is nested without end") from error
+    if isinstance(config, RetrieverReaderConfig):
+        raise ModelError(
+            "Retriever-readers such as mini cannot be shared yet.",
+            hint="mini comes with mbc; models trained with `mbc train` can be shared.",
+        )
+    return config
 
 
 def _require_files(folder: Path, *names: str) -> None:
@@ -146,8 +145,6 @@ def _require_files(folder: Path, *names: str) -> None:
 
 def _require_shareable(settings: ModelSettings) -> None:
     """Models are shared to make and to read banks; those without codes or KV-LoRA are made to be compared."""
-    if settings.words is not None:
-        raise _Unsound("it remembers words; such models come with mbc and are not shared yet")
     if not settings.quantised:
         raise _Unsound("it makes no codes (model.quantised = false), and no bank could be made with it")
     if not settings.lora.layers:
@@ -220,32 +217,6 @@ def _require_adapter(settings: ModelSettings, said: dict[str, Any], weights: dic
             raise _Unsound(f"{ADAPTER_WEIGHTS} does not hold a LoRA of rank {lora.rank}")
     if len(weights) != 2 * len(targets or ()) * len(layers or ()):
         raise _Unsound(f"{ADAPTER_WEIGHTS} does not hold the layers of {ADAPTER_CONFIG}")
-
-
-def _reader(folder: Path) -> tuple[str, dict[str, tuple[int, ...]]]:
-    """The hub id of a span reader's encoder, and its weights' shapes: changes of the rank it claims, and a head."""
-    try:
-        said = tomllib.loads(_text(folder / READER_CONFIG))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _Unsound(f"{READER_CONFIG} is not TOML") from error
-    encoder = said.pop("encoder", None)
-    if said.keys() != _READER_NUMBERS or not all(type(value) in (int, float) for value in said.values()):
-        raise _Unsound(f"{READER_CONFIG} does not hold the settings of a reader")
-    if not isinstance(encoder, str) or not is_hub_id(encoder):
-        raise _Unsound(f"the encoder of its reader is {encoder!r}, which is a place on one machine and not a hub id")
-    if not 8 <= said["window"] <= _LONGEST_WINDOW or not 1 <= said["longest"] <= said["window"]:
-        raise _Unsound(f"{READER_CONFIG} describes a reader that cannot read")
-    weights = _tensors(folder / READER_WEIGHTS)
-    ranks = {"down": 0, "up": 1}
-    for name, shape in weights.items():
-        change = _CHANGE.fullmatch(name)
-        if change is None and not name.startswith("head."):
-            raise _Unsound(f"{READER_WEIGHTS} holds more than a reader")
-        if change and change[1] in ranks and (len(shape) != 2 or shape[ranks[change[1]]] != said["rank"]):
-            raise _Unsound(f"{READER_WEIGHTS} does not hold changes of rank {said['rank']}")
-    if not any(name.endswith(".down") for name in weights):
-        raise _Unsound(f"{READER_WEIGHTS} holds no changes of an encoder")
-    return encoder, weights
 
 
 def _tensors(path: Path) -> dict[str, tuple[int, ...]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from socket import gaierror
 from typing import Any, Final, Self
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
+from huggingface_hub import CommitOperationAdd, HfApi, get_token
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -19,7 +19,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from mbc_engine.errors import ModelError
-from mbc_engine.sharing.contents import CARD, READER_FILES, SHARED_FILES
+from mbc_engine.sharing.contents import CARD, SHARED_FILES
 from mbc_engine.sharing.hub import HubFile, Listing, Moved, NotOnHub
 
 # What its HTTP client raises where no answer comes; which client that is differs between versions.
@@ -100,9 +100,7 @@ class OnlineHub:
                 size = addition.upload_info.size
                 self._api.preupload_lfs_files(repository, [addition])
                 moved(addition.path_in_repo, size)
-            names = {sibling.rfilename for sibling in there.siblings or ()}
-            gone = [CommitOperationDelete(name) for name in READER_FILES if name in names and name not in contents]
-            return self._api.create_commit(repository, [*additions, *gone], commit_message=message).oid
+            return self._api.create_commit(repository, additions, commit_message=message).oid
 
 
 def _meter(moved: Moved) -> Any:

@@ -9,7 +9,7 @@ from typing import Final
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Event
 from mbc_engine.sharing.card import MARK, Training, model_card
-from mbc_engine.sharing.contents import CARD, TENSOR_FILES, files_of, require_repository
+from mbc_engine.sharing.contents import CARD, MODEL_FILES, TENSOR_FILES, require_repository
 from mbc_engine.sharing.hub import FilesMoved, Hub, Listing, NotOnHub
 from mbc_engine.sharing.inspection import SharedModel, inspect
 
@@ -122,14 +122,14 @@ def _card_origin(hub: Hub, there: Listing | None, folder: Path, *, renews_card: 
 def _stamps(folder: Path) -> list[tuple[int, int]]:
     """What tells a model from the one that its training puts in its place; nothing while it does."""
     try:
-        return [((found := (folder / name).stat()).st_ino, found.st_mtime_ns) for name in files_of(folder)]
+        return [((found := (folder / name).stat()).st_ino, found.st_mtime_ns) for name in MODEL_FILES]
     except OSError:
         return []
 
 
 def _contents(folder: Path, *, has_card: bool) -> dict[str, Path | bytes]:
     """What goes: the settings as they are now, weights from where they lie, which is looked at as they go."""
-    names = (*files_of(folder), CARD) if has_card else files_of(folder)
+    names = (*MODEL_FILES, CARD) if has_card else MODEL_FILES
     try:
         return {name: folder / name if name in TENSOR_FILES else (folder / name).read_bytes() for name in names}
     except OSError as error:

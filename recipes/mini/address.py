@@ -120,9 +120,9 @@ def share(ranks: Tensor) -> str:
     return " / ".join(f"{100 * (ranks < limit).float().mean():.1f}" for limit in (1, 5))
 
 
-def scores(address: Address, questions: Tensor, codes: Tensor, focus: Tensor | None) -> Tensor:
+def scores(address: Address, questions: Tensor, codes: Tensor, whitening: Tensor | None) -> Tensor:
     """Questions' vectors and chunks' codes -> [questions, chunks], a look-up at a time."""
-    tables = address.tables(questions, focus)
+    tables = address.tables(questions, whitening)
     return torch.stack([tables[:, place, codes[:, place]] for place in range(address.tokens)]).sum(0)
 
 
@@ -135,7 +135,7 @@ def measure(address: Address, documents: Tensor, questions: Tensor, about: Tenso
         print(
             f"  of {len(bank):,}:  float {share(ranks(questions @ bank.T, about))}"
             f"   addresses {share(ranks(scores(address, asking, codes, None), about))}"
-            f"   with focus {share(ranks(scores(address, asking, codes, address.focus(codes)), about))}",
+            f"   whitened {share(ranks(scores(address, asking, codes, address.whitening(codes)), about))}",
             flush=True,
         )
 
@@ -145,7 +145,7 @@ def fit_scale(address: Address, documents: Tensor, questions: Tensor, about: Ten
     """Set the scale to the likeliest for these questions."""
     address.log_scale.zero_()
     codes = address.encode(address.of_documents(documents))
-    plain = scores(address, address.of_questions(questions), codes, address.focus(codes))
+    plain = scores(address, address.of_questions(questions), codes, address.whitening(codes))
     candidates = torch.linspace(1.5, 4.5, 61, device=plain.device)
     losses = torch.stack([functional.cross_entropy(plain * scale.exp(), about) for scale in candidates])
     address.log_scale.copy_(candidates[losses.argmin()])

@@ -1,4 +1,4 @@
-"""Stage 1 of `mini`, continued: the base LM, a small GPT-2 pretrained on what `corpus.py` wrote.
+"""The base LM of the preset `mini`, a small GPT-2 pretrained on what `corpus.py` wrote.
 
     python recipes/mini/base_lm.py --corpus build/mini --out build/mini/base
 

@@ -1,4 +1,4 @@
-"""Stage 1 of `mini`: the tokenizer, and the base LM's training text as one file of token ids.
+"""The tokenizer of the preset `mini`'s base LM, and its training text as one file of token ids.
 
     python recipes/mini/corpus.py --data ../shared/data --out build/mini
 

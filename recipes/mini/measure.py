@@ -1,105 +1,262 @@
-"""What `mini` finds and reads, and how long it takes, beside what `mbc eval` measures.
+"""How good `mini` is, what its banks weigh and how long it takes, beside what `mbc eval` measures.
 
-    python recipes/mini/measure.py --data ../shared/data            # every part; or --only routing reading codes time
+    python recipes/mini/measure.py --data ../shared/data            # every part; or --only quality size time
 
-- routing: how often the right paragraph of `squad_val` is the first source, or among five, with its 402 paragraphs in
-  memory, and with 6,000 other ones of Wikipedia beside them.
-- reading: EM and F1 of the reader given the right paragraph, and from those that routing finds among all 402.
-- codes: how many codes are in use in a bank of these 402 paragraphs, by place (exp of the entropy).
-- time: what a question takes, one at a time, both answers, from a bank of the folder of Wikinews articles, and from one
-  of 64 made-up news stories.
+- quality: all questions of `squad_val` with its 402 paragraphs in a bank, once with their files there and once from the
+  bank alone. EM and F1 of the likeliest answers, whatever their confidence; how often the right source comes first, or
+  among five; what the confidence is worth; how many questions still get an answer without the paragraph that has it.
+- size: bytes of a chunk in banks of these paragraphs and of 100,000 chunks of Reuters news and Wikipedia, made with
+  codes drawn at random; from how many paragraphs on a bank is smaller than their files.
+- time: what a question takes, one at a time, from a bank of the folder of Wikinews articles, and from one of 64 made-up
+  news stories.
+
+Each part writes a JSON file of its name to `--out`. `--paragraphs 40 --chunks 2000` tries everything out.
 """
 
+import hashlib
+import json
+import lzma
 import random
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import torch
-from address import OTHERS, articles, paragraphs
-from mbc_engine.serving.read_answer import log_priors
+from address import articles
+from numpy.typing import NDArray
 from options import stage_parser
 
-from mbc_engine import MBC, Recall, ingest, load_model, open_bank
-from mbc_engine.bank import count, perplexity
+from mbc_engine import MemoryBank, Recall, Reply, RetrieverReader, Selection, ingest, load_model, open_bank
+from mbc_engine.bank import Record
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.newswire import stories
-from mbc_engine.metrics import Golds, compare
-from mbc_engine.mini.span_reader import Span, SpanReader
-from mbc_engine.mini.span_reader_folder import load_span_reader
-from mbc_engine.model.code_memory import shape_of
-from mbc_engine.model.scoring import memorise_documents
-from mbc_engine.model_folder import READER, find_model
-from mbc_engine.serving.ask import CHUNKS_READ
+from mbc_engine.metrics import compare
 
-BATCH = 32
+BATCH: Final = 32
+BINS: Final = 10
+WITHOUT_ANSWER: Final = 300  # questions asked without the paragraph that answers them
+
+Figures = dict[str, Any]
 
 
-def others(data: Path) -> list[str]:
-    """Paragraphs of Wikipedia articles that the addresses' books were not made from."""
-    chance = random.Random(7)
-    return [line for article in articles(data, 3) for line in paragraphs(article, chance, 4, 1500)][:OTHERS]
+def ask(recall: Recall, questions: Sequence[str], **options: Any) -> list[Reply]:
+    """Answers in batches of questions of about one length, with five sources."""
+    order = sorted(range(len(questions)), key=lambda place: len(questions[place]))
+    found: dict[int, Reply] = {}
+    for start in range(0, len(order), BATCH):
+        places = order[start : start + BATCH]
+        replies = recall.ask([questions[place] for place in places], sources=5, **options)
+        found |= dict(zip(places, replies, strict=True))
+    return [found[place] for place in range(len(questions))]
 
 
-def sources(model: MBC, texts: Sequence[str], questions: Sequence[str]) -> list[dict[int, float]]:
-    """The five best of so many texts for each question, best first, with their shares."""
-    memorised, reader = memorise_documents(model, texts), model.reader()
-    found: list[dict[int, float]] = []
-    for start in range(0, len(questions), BATCH):
-        reading = model.read(questions[start : start + BATCH], memorised.memory, top=5, reader=reader)
-        found += [{int(memorised.document_of[own.chunk]): own.share for own in ranked} for ranked in reading.sources]
+def quality(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
+    """What is answered, from where, and how sure of it one can be."""
+    examples, texts = squad(data, paragraphs)
+    questions = [one.question for one in examples]
+    with tempfile.TemporaryDirectory() as place:
+        files = [Path(place, "texts", f"{number:04d}.txt") for number in range(len(texts))]
+        files[0].parent.mkdir()
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text, encoding="utf-8")
+        own = {text: str(file) for text, file in zip(texts, files, strict=True)}
+        with open_bank(model, Path(place, "bank.mbc")) as bank:
+            for _ in ingest(model, bank, [files[0].parent]):
+                pass
+            recall = Recall(model, bank)
+            from_files = ask(recall, questions, min_confidence=0)
+            for file in files:
+                file.unlink()
+            from_bank = ask(recall, questions, min_confidence=0)
+            chosen = random.Random(0).sample(examples, min(WITHOUT_ANSWER, len(examples)))
+            without = [
+                recall.ask([one.question], selection=Selection(exclude=(Path(own[one.text]).name,)))[0]
+                for one in chosen
+            ]
+            held = {"documents": bank.totals().documents, "chunks": bank.totals().chunks}
+    ranks = [
+        next((rank for rank, source in enumerate(reply.sources) if source.path == own[one.text]), None)
+        for reply, one in zip(from_files, examples, strict=True)
+    ]
+    sure = np.array([reply.confidence.probability if reply.confidence else 0.0 for reply in from_files])
+    right = np.array(
+        [
+            compare(reply.answer or "", one.answers, "any").exact_match
+            for reply, one in zip(from_files, examples, strict=True)
+        ]
+    )
+    return {
+        "questions": len(questions),
+        **held,
+        "from files": matches(from_files, examples),
+        "from the bank alone": matches(from_bank, examples),
+        "same answers": all(one.answer == other.answer for one, other in zip(from_files, from_bank, strict=True)),
+        "right source first": percent(rank == 0 for rank in ranks),
+        "right source in five": percent(rank is not None for rank in ranks),
+        **confidence(sure, right, model.settings.confidence.threshold),
+        "answered without the paragraph": percent(reply.answer is not None for reply in without),
+        "asked without the paragraph": len(without),
+    }
+
+
+def squad(data: Path, paragraphs: int) -> tuple[list[QAExample], list[str]]:
+    """The questions of `squad_val` about its first paragraphs, and these."""
+    every = load_examples(str(data / "qa" / "squad_val.jsonl.xz"))
+    texts = list(dict.fromkeys(one.text for one in every))[:paragraphs]
+    return [one for one in every if one.text in set(texts)], texts
+
+
+def percent(are_so: Iterator[bool]) -> float:
+    """How many are so."""
+    return 100 * statistics.mean(map(bool, are_so))
+
+
+def matches(replies: Sequence[Reply], examples: Sequence[QAExample]) -> Figures:
+    """EM and F1 in percent, against the shortest gold answer and against whichever fits best."""
+    found = {}
+    for golds in ("shortest", "any"):
+        own = [compare(reply.answer or "", one.answers, golds) for reply, one in zip(replies, examples, strict=True)]
+        found[f"EM, {golds} gold"] = percent(match.exact_match for match in own)
+        found[f"F1, {golds} gold"] = 100 * statistics.mean(match.f1 for match in own)
     return found
 
 
-def share(found: Sequence[dict[int, float]], right: Sequence[int], first: int) -> float:
-    """How often the right one is among the first, in percent."""
-    return 100 * statistics.mean(place in list(own)[:first] for own, place in zip(found, right, strict=True))
+def confidence(sure: NDArray[np.float64], right: NDArray[np.bool_], threshold: float) -> Figures:
+    """What the probabilities are worth that answers are right.
+
+    Args:
+        sure: the probability of each answer.
+        right: whether it is right.
+        threshold: the least probability of an answer that is given.
+    """
+    given = sure >= threshold
+    order = np.argsort(sure, kind="stable")
+    widths = np.minimum((sure * BINS).astype(int), BINS - 1)
+    return {
+        "threshold": threshold,
+        "answered": 100 * float(given.mean()),
+        "right of those": 100 * float(right[given].mean()) if given.any() else None,
+        "calibration error, equal widths": calibration_error(
+            [np.flatnonzero(widths == number) for number in range(BINS)], sure, right
+        ),
+        "calibration error, equal masses": calibration_error(np.array_split(order, BINS), sure, right),
+        "AUC": area_under_curve(sure, right),
+    }
 
 
-def tell(what: str, examples: Sequence[QAExample], spans: Sequence[Span | None]) -> None:
-    """EM and F1 in percent, against the shortest gold answer and against whichever fits best."""
-    golds: tuple[Golds, ...] = ("shortest", "any")
-    figures = []
-    for gold in golds:
-        matches = [
-            compare(span.text if span else "", one.answers, gold) for one, span in zip(examples, spans, strict=True)
-        ]
-        exact, overlap = (
-            100 * statistics.mean(values)
-            for values in zip(*((own.exact_match, own.f1) for own in matches), strict=True)
-        )
-        figures.append(f"{exact:.1f} / {overlap:.1f} ({gold} gold)")
-    print(f"reading, {what}: EM / F1 {', '.join(figures)}", flush=True)
+def calibration_error(bins: Sequence[NDArray[np.int64]], sure: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """By how much a bin's mean probability is off what is right in it, in percent, the mean over all answers."""
+    return 100 * sum(abs(float(sure[own].sum() - right[own].sum())) for own in bins) / len(sure)
 
 
-def measure_reading(
-    reader: SpanReader, examples: Sequence[QAExample], texts: Sequence[str], found: Sequence[dict[int, float]]
+def area_under_curve(sure: NDArray[np.float64], right: NDArray[np.bool_]) -> float | None:
+    """How often a right answer has a larger probability than a wrong one; equal ones count half."""
+    if right.all() or not right.any():
+        return None
+    yes, no = sure[right][:, None], sure[~right][None]
+    return float((yes > no).mean() + 0.5 * (yes == no).mean())
+
+
+def size(model: RetrieverReader, data: Path, paragraphs: int, chunks: int) -> Figures:
+    """What banks weigh."""
+    _, texts = squad(data, paragraphs)
+    found: Figures = {}
+    with tempfile.TemporaryDirectory() as folder:
+        with open_bank(model, Path(folder, "few.mbc")) as bank:
+            file_bytes, smaller_from = 0, None
+            for number, text in enumerate(texts, 1):
+                add(model, bank, [(f"{number:04d}.txt", text)])
+                bank.compact()
+                file_bytes += len(text.encode())
+                is_smaller = bank.sizes().file < file_bytes
+                smaller_from = (smaller_from or number) if is_smaller else None
+            found["squad_val"] = bytes_a_chunk(bank, file_bytes)
+        found["smaller than the files from, in paragraphs"] = smaller_from
+        with open_bank(model, Path(folder, "many.mbc")) as bank:
+            documents, file_bytes = documents_of(data), 0
+            while bank.totals().chunks < chunks and (several := list(islice(documents, 500))):
+                add(model, bank, several, draw=np.random.default_rng(bank.totals().chunks))
+                file_bytes += sum(len(text.encode()) for _, text in several)
+            bank.compact()
+            found["Reuters and Wikipedia"] = bytes_a_chunk(bank, file_bytes)
+    return found
+
+
+def documents_of(data: Path) -> Iterator[tuple[str, str]]:
+    """Names and texts: the Reuters news, then Wikipedia's articles."""
+    with lzma.open(data / "news" / "reuters21578.jsonl.xz", "rt", encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            yield f"reuters/{row['id']}.txt", f"{row['title']}\n\n{row['text']}"
+    for part in range(4):
+        for number, article in enumerate(articles(data, part)):
+            yield f"wikipedia/{part}/{number:05d}.txt", article
+
+
+def add(
+    model: RetrieverReader,
+    bank: MemoryBank,
+    documents: Sequence[tuple[str, str]],
+    draw: np.random.Generator | None = None,
 ) -> None:
-    """What is read given the right paragraph, and from those found."""
-    questions, threshold = [one.question for one in examples], reader.threshold
-    reader.threshold = -np.inf
-    tell("the right paragraph", examples, reader.find(questions, [[one.text] for one in examples]))
-    passages = [[texts[place] for place in own][:CHUNKS_READ] for own in found]
-    priors = [log_priors(list(own.values())[:CHUNKS_READ]) for own in found]
-    tell(f"the bank of {len(texts)}", examples, reader.find(questions, passages, priors=priors))
-    reader.threshold = threshold
-    tell(f"the bank of {len(texts)}, or no answer", examples, reader.find(questions, passages, priors=priors))
+    """Add documents by name, with their codes or ones drawn at random, which weigh the same and take no time."""
+    items = []
+    for name, text in documents:
+        chunks = model.chunker.chunks(text)
+        if not chunks:
+            continue
+        data = text.encode()
+        record = Record(f"/texts/{name}", "", hashlib.sha256(data).hexdigest(), len(data), None)
+        shape = model.code_shape
+        codes = (
+            model.memorise([chunk.text for chunk in chunks])
+            if draw is None
+            else draw.integers(0, shape.num_codes, (len(chunks), shape.tokens, shape.levels), dtype=np.uint16)
+        )
+        items.append((record, codes, chunks))
+    bank.add(items)
 
 
-def measure_codes(model: MBC, texts: Sequence[str]) -> None:
-    """Effective numbers of codes."""
-    codebook = model.require_codebook()
-    used = perplexity(count(model.memorise(texts), shape_of(codebook)))
-    print(f"codes of {len(texts)} paragraphs: {used.mean():.0f} of {codebook.num_codes} in use at a place on average")
-    print("  by place: " + " ".join(f"{value:.0f}" for value in used.ravel()))
+def bytes_a_chunk(bank: MemoryBank, file_bytes: int) -> Figures:
+    """A chunk's share of everything in a bank: codes, text, and the index, which is all the rest."""
+    bank.settle()
+    sizes, totals = bank.sizes(), bank.totals()
+    parts = {
+        "codes": sizes.codes,
+        "text": sizes.texts,
+        "index": sizes.file - sizes.codes - sizes.texts,
+        "file": sizes.file,
+        "original files": file_bytes,
+    }
+    return {
+        "documents": totals.documents,
+        "chunks": totals.chunks,
+        **{f"{name}, bytes a chunk": value / totals.chunks for name, value in parts.items()},
+        "bank beside the files": 100 * sizes.file / file_bytes,
+    }
 
 
-def measure_time(model: MBC, folder: Path, questions: Sequence[str]) -> None:
+def timing(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
     """Milliseconds a question, one after another in one process."""
+    examples, _ = squad(data, paragraphs)
+    found = {"Wikinews": milliseconds(model, data / "news" / "wikinews", examples[:: max(1, len(examples) // 50)])}
+    with tempfile.TemporaryDirectory() as folder:
+        told = list(stories("test", 64))
+        for story in told:
+            Path(folder, f"{story.id}.txt").write_text(f"{story.title}. {story.text}", encoding="utf-8")
+        asked = [QAExample(story.id, "", story.questions[0][0], ("",)) for story in told]
+        found["64 made-up stories"] = milliseconds(model, Path(folder), asked)
+    return found
+
+
+def milliseconds(model: RetrieverReader, folder: Path, asked: Sequence[QAExample]) -> Figures:
+    """What questions to the documents of a folder take."""
+    questions = [one.question for one in asked]
     with tempfile.TemporaryDirectory() as place, open_bank(model, Path(place, "bank.mbc")) as bank:
         for _ in ingest(model, bank, [folder]):
             pass
@@ -110,39 +267,50 @@ def measure_time(model: MBC, folder: Path, questions: Sequence[str]) -> None:
             began = time.perf_counter()
             recall.ask([question])
             took.append(1000 * (time.perf_counter() - began))
-        print(f"a question, {bank.totals().chunks} chunks in the bank: median {statistics.median(took):.0f} ms")
-        print(f"  from {min(took):.0f} to {max(took):.0f} ms, {len(took)} questions, {torch.get_num_threads()} threads")
+        return {
+            "chunks": bank.totals().chunks,
+            "questions": len(took),
+            "threads": torch.get_num_threads(),
+            "median, ms": statistics.median(took),
+            "least, ms": min(took),
+            "most, ms": max(took),
+        }
+
+
+def show(figures: Figures, indent: str = "  ") -> None:
+    """A table, a figure a line."""
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            print(f"{indent}{name}")
+            show(value, indent + "  ")
+        else:
+            print(f"{indent}{name:<{48 - len(indent)}}{f'{value:,.2f}' if isinstance(value, float) else value}")
 
 
 def main() -> None:
     parser = stage_parser(__doc__, "data", "threads")
+    parser.add_argument("--out", type=Path, default=Path("build/mini/measured"))
     parser.add_argument("--model", default="mini")
-    parser.add_argument("--only", nargs="+", default=["routing", "reading", "codes", "time"])
+    parser.add_argument("--only", nargs="+", choices=("quality", "size", "time"), default=["quality", "size", "time"])
+    parser.add_argument("--paragraphs", type=int, default=402, help="of squad_val")
+    parser.add_argument("--chunks", type=int, default=100_000, help="of the large bank")
     parser.set_defaults(threads=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     model = load_model(args.model)
-    examples = load_examples(str(args.data / "qa" / "squad_val.jsonl.xz"))
-    texts = list(dict.fromkeys(one.text for one in examples))
-    places = {text: place for place, text in enumerate(texts)}
-    right, questions = [places[one.text] for one in examples], [one.question for one in examples]
-    found = sources(model, texts, questions) if {"routing", "reading"} & {*args.only} else []
-    if "routing" in args.only:
-        every = [*texts, *others(args.data)]
-        for among, ranked in ((texts, found), (every, sources(model, every, questions))):
-            first, five = share(ranked, right, 1), share(ranked, right, 5)
-            print(f"routing, {len(among):,} paragraphs: first {first:.1f} %, in five {five:.1f} %", flush=True)
-    if "reading" in args.only:
-        measure_reading(load_span_reader(find_model(args.model) / READER), examples, texts, found)
-    if "codes" in args.only:
-        measure_codes(model, texts)
-    if "time" in args.only:
-        measure_time(model, args.data / "news" / "wikinews", questions[:: len(questions) // 50])
-        with tempfile.TemporaryDirectory() as folder:
-            told = list(stories("test", 64))
-            for story in told:
-                Path(folder, f"{story.id}.txt").write_text(f"{story.title}. {story.text}", encoding="utf-8")
-            measure_time(model, Path(folder), [story.questions[0][0] for story in told])
+    assert isinstance(model, RetrieverReader), "it measures retriever-readers"
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in args.only:
+        match name:
+            case "quality":
+                figures = quality(model, args.data, args.paragraphs)
+            case "size":
+                figures = size(model, args.data, args.paragraphs, args.chunks)
+            case _:
+                figures = timing(model, args.data, args.paragraphs)
+        (args.out / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        print(name)
+        show(figures)
 
 
 if __name__ == "__main__":

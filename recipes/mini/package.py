@@ -1,7 +1,9 @@
-"""Put what was trained for `mini` together and into the package, in half precision.
+"""Put what was made for `mini` together and into the package, in half precision.
 
-python recipes/mini/package.py --memory build/mini/memory --address build/mini/address/address.safetensors \\
-    --rarity build/mini/rarity.safetensors --reader build/mini/reader --out mbc_engine/models/mini
+    python recipes/mini/package.py --address build/mini/address/address.safetensors \\
+        --frequencies build/mini/frequencies.safetensors --reader build/mini/reader --out mbc_engine/models/mini
+
+Run `confidence.py` after it: how likely answers are right depends on all of these.
 """
 
 import shutil
@@ -10,42 +12,31 @@ from pathlib import Path
 import torch
 from options import stage_parser
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from mbc_engine.config import parse_config
+from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+from mbc_engine.mini.model import build, save
 from mbc_engine.mini.span_reader_folder import load_span_reader, save_span_reader
-from mbc_engine.model.builder import build, load_pretrained
-from mbc_engine.model.checkpoint import load_trained_state, save_model
-from mbc_engine.model_folder import ADAPTER, EMBEDDED, READER
+from mbc_engine.model_folder import READER
 
-SETTINGS = Path(__file__).with_name("model.toml")
+SETTINGS = Path(__file__).with_name("config.toml")
 
 
 def main() -> None:
     parser = stage_parser(__doc__, "out")
-    parser.add_argument("--memory", type=Path, required=True, help="what memory.py made")
     parser.add_argument("--address", type=Path, required=True, help="what address.py made")
-    parser.add_argument("--rarity", type=Path, required=True, help="what rarity.py made")
-    parser.add_argument("--reader", type=Path, help="what reader.py made; without it, mini has no reader")
+    parser.add_argument("--frequencies", type=Path, required=True, help="what word_frequencies.py made")
+    parser.add_argument("--reader", type=Path, required=True, help="what reader.py made")
     args = parser.parse_args()
 
-    base = args.out / "steered"
-    AutoModelForCausalLM.from_pretrained(args.memory / "base").half().save_pretrained(base)
-    AutoTokenizer.from_pretrained(args.memory / "base").save_pretrained(base)
-
-    config = parse_config(SETTINGS.read_text(), str(SETTINGS), [f"model.base={EMBEDDED}{args.out.name}/steered"])
-    here = config.model.model_copy(update={"base": str(base)})
-    model = build(here, load_pretrained(here))
-    state = load_file(args.memory / "memory.safetensors")
-    state |= {f"codebook.address.{name}": value for name, value in load_file(args.address).items()}
-    state |= {f"codebook.{name}": value for name, value in load_file(args.rarity).items()}
-    load_trained_state(model, state, args.memory)
-    shutil.rmtree(args.out / ADAPTER, ignore_errors=True)
-    save_model(model, config, args.out, dtype=torch.float16)
-
+    config = parse_model_config(SETTINGS.read_text(encoding="utf-8"), str(SETTINGS))
+    assert isinstance(config, RetrieverReaderConfig)
+    reader = load_span_reader(args.reader, dtype=torch.float32)
+    model = build(config.retriever_reader, lambda: reader)
+    model.address.load_state_dict(load_file(args.address))
+    model.frequencies.copy_(load_file(args.frequencies)["frequencies"])
+    save(model, args.out)
     shutil.rmtree(args.out / READER, ignore_errors=True)
-    if args.reader is not None:
-        save_span_reader(load_span_reader(args.reader), args.out / READER)
+    save_span_reader(reader, args.out / READER)
     total = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     print(f"{args.out}: {total / 1e6:.1f} MB")
 

@@ -1,13 +1,13 @@
-"""Stage 3 of `mini`: the reader, low-rank changes to the frozen encoder and a head that finds answers in passages.
+"""The reader of `mini`: low-rank changes to the frozen encoder and a head that finds answers in passages.
 
     python recipes/mini/reader.py --data ../shared/data --out build/mini/reader-1
     python recipes/mini/reader.py --data ../shared/data --out build/mini/reader --start build/mini/reader-1 \\
         --learning-rate 4e-4 --seed 1
 
 Learns from short sentences first, then from paragraphs of other domains, last from SQuAD; a sixteenth of the articles
-is held out, for the figures it prints and for `reader_calibration.py`. The folder it writes is one that `load_span_reader` opens.
-Interrupted, it goes on from its last checkpoint when run again. Runs unchanged on a GPU (`--device cuda`). Nothing of
-a validation or test set is read.
+is held out, for the figures it prints. The folder it writes is one that `load_span_reader` opens. Interrupted, it goes
+on from its last checkpoint when run again. Runs unchanged on a GPU (`--device cuda`). Nothing of a validation or test
+set is read.
 """
 
 import argparse
@@ -58,8 +58,8 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
 def figures(reader: SpanReader, rows: Sequence[Row]) -> tuple[float, float]:
     """EM and F1 in percent, given the right paragraph."""
     reader.eval()
-    spans = reader.find([row.question for row in rows], [[row.text] for row in rows])
-    matches = [compare(span.text if span else "", row.answers) for span, row in zip(spans, rows, strict=True)]
+    spans = reader.spans([row.question for row in rows], [[row.text] for row in rows])
+    matches = [compare(span.text if span else "", row.answers) for (span,), row in zip(spans, rows, strict=True)]
     reader.train()
     return tuple(100 * float(np.mean(value)) for value in zip(*((m.exact_match, m.f1) for m in matches), strict=True))
 
@@ -158,8 +158,6 @@ def main() -> None:
         encoder.tokenizer,
         window=args.window,
         longest=args.longest,
-        prior_weight=1.0,
-        threshold=-1e9,
         encoder_name=ENCODER,
     )
     if args.start:

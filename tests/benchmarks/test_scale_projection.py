@@ -12,7 +12,7 @@ MEASURED = Measured(
     scan=1e-6,
     fixed=0.001,
     cold=3e-6,
-    rounds=1,
+    texts=0,
     unfold=0,
     looked_at=0,
     block=10,
@@ -44,21 +44,14 @@ def test_nodes_share_chunks_and_pay_for_what_they_send() -> None:
     assert four.question == pytest.approx(0.001 + 0.002501 + four.network)
 
 
-def test_a_second_round_scans_and_sends_again_and_unfolds_blocks_evenly() -> None:
-    mini = replace(MEASURED, rounds=2, unfold=0.05, looked_at=64)
+def test_a_second_round_reads_texts_in_blocks_that_are_spread_evenly_and_sends_them_back() -> None:
+    mini = replace(MEASURED, texts=5000, unfold=0.05, looked_at=64)
     two = projected(mini, 10_000, 2, NODE, NETWORK, WANTED)
-    assert two.network_bytes == 2 * 2 * 1000
-    assert two.network == pytest.approx(2 * 0.01 + 4000 / 1e6 + 4 * 0.0001)
-    assert two.question == pytest.approx(2 * (0.001 + 0.005) + 32 * 0.05 + two.network)
+    assert two.network_bytes == 2 * 1000 + 5000
+    assert two.network == pytest.approx(2 * 0.01 + 7000 / 1e6 + 2 * 0.0001)
+    assert two.question == pytest.approx(0.001 + 0.005 + 32 * 0.05 + two.network)
     few = projected(mini, 30, 1, NODE, NETWORK, WANTED)
-    assert few.question == pytest.approx(2 * (0.001 + 30e-6) + 3 * 0.05 + 2 * 0.0001)  # there are but three blocks
-
-
-def test_a_second_round_reads_the_disk_again_where_memory_is_short() -> None:
-    twice = replace(MEASURED, rounds=2)
-    for chunks, rounds in ((30_000, 1), (40_000, 2)):
-        own = projected(twice, chunks, 1, NODE, NETWORK, WANTED)
-        assert own.cold - own.question == pytest.approx(rounds * chunks * 2e-6)
+    assert few.question == pytest.approx(0.001 + 30e-6 + 3 * 0.05 + 0.0001)  # there are but three blocks
 
 
 @pytest.mark.parametrize(

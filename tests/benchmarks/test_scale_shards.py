@@ -24,8 +24,8 @@ def test_routed_scans_of_shards_merge_to_that_of_the_whole(folder: str) -> None:
     assert max(row["difference"] for row in rows) < 1e-6
 
 
-def test_the_two_rounds_of_mini_find_what_its_own_read_finds(folder: str) -> None:
-    assert max(row["difference"] for row in scale_shards.words(folder, NUMBERS)) < 1e-6
+def test_the_two_rounds_of_mini_find_what_its_own_search_finds(folder: str) -> None:
+    assert max(row["difference"] for row in scale_shards.passages(folder, NUMBERS)) < 1e-6
 
 
 def test_counts_of_shards_add_up_and_attention_finds_the_same_sources(folder: str) -> None:

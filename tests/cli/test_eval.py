@@ -117,7 +117,11 @@ def test_an_unknown_model_is_an_error(mbc, questions):
         (["--suite", "small", "--set", "training.epochs=1"], "--set is for --data."),
         (["--run", "first", "--bank-size", "2"], "--bank-size is for --data."),
         (["--suite", "grand"], "There is no suite 'grand'."),
-        (["--data", "newswire:test:2", "--method", "uniform"], "There is nothing to train uniform on"),
+        (
+            ["--data", "newswire:test:2", "--method", "mbc"],
+            "mini is a retriever-reader, and the method mbc needs a model of the paper's method.",
+        ),
+        (["--data", "newswire:test:2", "--read", "flat"], "--read does not apply to mini"),
         (["--data", "newswire:test:2", "--method", "magic"], "There is no method 'magic'."),
         (["--data", "newswire:test:2", "--protocol", "magic"], "--protocol 'magic': input should be 'online'"),
         (["--data", "newswire:test:2", "--golds", "all"], "--golds 'all': input should be 'shortest' or 'any'."),

@@ -55,20 +55,18 @@ def test_both_reads_agree_and_are_drawn(tmp_path: Path, monkeypatch: pytest.Monk
 @drawing
 @embedded_encoder
 def test_what_is_drawn_of_mini_is_what_it_does() -> None:
-    import pointing
     import routing
     import way_in
     from told import as_text, tell
 
     told = tell(2)
     assert routing.scores(told).max(1).tolist() == [0.0] * len(told.questions)
-    found = pointing.point(told, told.questions[0].text)
-    assert found.attention.shape == (told.model.settings.tokens, len(found.words))
-    assert found.attention.sum(1) == pytest.approx(1, abs=1e-4)
-    text = as_text(told.stories[0])
-    kept = [text[piece.start : piece.end] for piece in way_in.pieces_of(told, text) if piece.is_kept]
-    words = pointing.words_of(told, 0)
-    assert [word.strip() for word in words[: len(kept)]] == kept
+    kept = way_in.kept_of(tell(1))
+    assert kept.bits.shape == (9, 24)
+    assert [int("".join(map(str, column)), 2) for column in kept.bits.T] == kept.codes
+    assert kept.codes == told.model.memorise([as_text(told.stories[0])])[0, :, 0].tolist()
+    assert (kept.code_bytes, kept.size) == (27, len(as_text(told.stories[0]).encode()))
+    assert 0 < kept.text_bytes < kept.size
 
 
 @drawing

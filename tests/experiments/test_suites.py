@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mbc_engine.config import load_preset
 from mbc_engine.errors import ConfigError
 from mbc_engine.experiments.cells import cells
 from mbc_engine.experiments.published import scores
@@ -18,7 +19,7 @@ methods = ["mbc"]
 [[bases]]
 name = "mini"
 title = "mini"
-model = "mini"
+model = "trained"
 [[datasets]]
 name = "news"
 title = "News"
@@ -27,8 +28,12 @@ test = "newswire:test:4"
 
 
 @pytest.fixture
-def suite(tmp_path):
-    """Writes a suite: ONE with something replaced."""
+def suite(tmp_path, monkeypatch):
+    """Writes a suite: ONE with something replaced; its model is a folder without weights."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "config.toml").write_text(load_preset("mini").to_toml())
+    (tmp_path / "trained" / "model.safetensors").touch()
 
     def write(before="", after=""):
         assert before in ONE
@@ -61,7 +66,17 @@ def test_the_paper_s_suite_is_its_table_1_with_the_paper_s_figures():
 
 
 def test_the_small_suite_has_every_method():
-    assert load_suite("small").methods == list(METHODS)
+    around_a_base_lm = [name for name, kind in METHODS.items() if not kind.is_retriever_reader]
+    assert load_suite("small").methods == around_a_base_lm
+
+
+def test_a_retriever_reader_is_asked_alone_and_in_its_own_way(suite):
+    path = Path(suite('model = "trained"', 'model = "mini"'))
+    path.write_text(path.read_text().replace('"mbc"', '"retriever-reader"'))
+    assert load_suite(str(path)).methods == ["retriever-reader"]
+    path.write_text(path.read_text().replace('title = "One"', 'title = "One"\nread = "flat"'))
+    with pytest.raises(ConfigError, match="--read does not apply to mini"):
+        load_suite(str(path))
 
 
 def test_files_lie_in_the_folder_that_is_named():
@@ -92,9 +107,15 @@ def test_a_file_is_a_suite_too(suite):
             "no method has anything to show in retention.",
         ),
         ('name = "news"', 'name = "../news"', "own.toml: '../news' is no name of a dataset."),
-        ('model = "mini"', "", "own.toml: the base 'mini' has to have either a preset or a model."),
-        ('model = "mini"', 'model = "mini"\npreset = "mini"', "has to have either a preset or a model."),
+        ('model = "trained"', "", "own.toml: the base 'mini' has to have either a preset or a model."),
+        ('model = "trained"', 'model = "trained"\npreset = "mini"', "has to have either a preset or a model."),
         ("[[bases]]", "[[bases]", "own.toml is not TOML"),
+        (
+            'model = "trained"',
+            'model = "mini"',
+            "mini is a retriever-reader, and the method mbc needs a model of the paper",
+        ),
+        ('"mbc"', '"retriever-reader"', "mini is not a retriever-reader, which the method retriever-reader needs."),
         ('["mbc"]', '["mbc"]\nrates = []', "own.toml: rates: list should have at least 1 item"),
         ('["mbc"]', '["mbc"]\nrates = [-1.0]', "own.toml: rates.0: input should be greater than 0."),
         ('["mbc"]', '["mbc"]\nrates = [inf]', "own.toml: rates.0: input should be a finite number."),
@@ -113,7 +134,7 @@ def test_cells_that_would_share_a_folder_are_told(suite):
     path = Path(suite('name = "mini"', 'name = "a-b"'))
     path.write_text(
         path.read_text().replace('name = "news"', 'name = "c"')
-        + '[[bases]]\nname = "a"\ntitle = "a"\nmodel = "mini"\n'
+        + '[[bases]]\nname = "a"\ntitle = "a"\nmodel = "trained"\n'
         + '[[datasets]]\nname = "b-c"\ntitle = "b"\ntest = "newswire:test:4"\n'
     )
     with pytest.raises(ConfigError, match="2 cells would lie in the folder a-b-c"):
@@ -121,7 +142,7 @@ def test_cells_that_would_share_a_folder_are_told(suite):
 
 
 def test_a_preset_s_changes_are_checked_at_once(suite):
-    path = suite('model = "mini"', 'preset = "mini"\nchanges = ["model.tokns=1"]')
+    path = suite('model = "trained"', 'preset = "mini"\nchanges = ["model.tokns=1"]')
     Path(path).write_text(Path(path).read_text() + 'train = ["newswire:train:4"]\n')
     with pytest.raises(ConfigError, match=r"model\.tokns: there is no such setting"):
         load_suite(path)

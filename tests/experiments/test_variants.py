@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.config import load_preset, parse_config, preset_names
+from mbc_engine.config import Config, load_preset, parse_config, preset_names
 from mbc_engine.experiments.variants import mac_of, without_reset
-from mbc_engine.model_folder import CONFIG, packaged_model
 
 
 def changed(one: dict[str, Any], other: dict[str, Any], path: str = "") -> dict[str, Any]:
@@ -29,7 +28,9 @@ def test_mac_is_the_preset_without_codes_and_kv_lora(name: str) -> None:
 
 
 def test_mac_does_not_take_over_how_sure_of_its_answers_another_model_was() -> None:
-    calibrated = parse_config((packaged_model("mini") / CONFIG).read_text(), "mini")
+    sure = {"slope": 1.0, "intercept": 0.0, "from_memory": 0.8, "from_model": 0.2}
+    given = load_preset("mini").model_dump(exclude_none=True)
+    calibrated = Config.model_validate({**given, "model": {**given["model"], "confidence": sure}})
     assert calibrated.model.confidence is not None
     assert mac_of(calibrated).model.confidence is None
 

@@ -125,3 +125,11 @@ def test_a_sample_of_a_large_bank_is_runs_of_neighbours() -> None:
     assert sample[0] == 0
     assert sample[-1] == 999
     assert (np.diff(sample.reshape(8, 10)) == 1).all()
+
+
+def test_the_document_that_was_read_goes_first_by_the_chunk_it_was_read_in() -> None:
+    hits = [hit(4, 0.4, 0), hit(2, 0.3, 1), hit(9, 0.2, 1), hit(5, 0.1, 2)]
+    found = by_document(hits, 2, first=hits[2])
+    assert [own.chunk for own in found] == [9, 4]
+    assert [own.share for own in found] == pytest.approx([0.5, 0.4])
+    assert [own.chunk for own in by_document(hits, 9, first=hits[3])] == [5, 2, 4]

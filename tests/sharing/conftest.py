@@ -5,13 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from mbc_engine.events import Event
-from mbc_engine.mini.span_reader import SpanReader, adapt
-from mbc_engine.mini.span_reader_folder import save_span_reader
 from mbc_engine.model.checkpoint import save_model
-from mbc_engine.model.encoders import load_encoder
 from mbc_engine.sharing.folder_hub import FolderHub
 from mbc_engine.sharing.pushing import push
 
@@ -66,22 +62,3 @@ def files() -> Callable[[Path], dict[str, bytes]]:
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     return read
-
-
-@pytest.fixture
-def with_reader(saved: Path) -> Path:
-    """The folder of the tiny model, with a reader that was not trained."""
-    torch.manual_seed(5)
-    encoder = load_encoder("tiny/bert")
-    adapt(encoder.model, 2)
-    reader = SpanReader(
-        encoder.model,
-        encoder.tokenizer,
-        window=32,
-        longest=4,
-        prior_weight=1.0,
-        threshold=0.0,
-        encoder_name="tiny/bert",
-    )
-    save_span_reader(reader, saved / "reader")
-    return saved

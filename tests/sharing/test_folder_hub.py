@@ -74,16 +74,6 @@ def test_a_model_takes_the_place_of_another_and_leaves_what_lies_beside_it(hub, 
     assert [entry.name for entry in home.parent.iterdir()] == ["tiny"]
 
 
-def test_a_reader_goes_with_the_model_it_came_with(hub):
-    publish(hub, {"config.toml": b"old", "reader/reader.toml": b"r", "reader/reader.safetensors": b"s"})
-    assert [file.name for file in hub.listing("ada/tiny").files][1:] == [
-        "reader/reader.toml",
-        "reader/reader.safetensors",
-    ]
-    publish(hub, {"config.toml": b"new"})
-    assert hub.listing("ada/tiny").files == (HubFile("config.toml", 3),)
-
-
 def test_a_full_disk_is_that_of_the_copy(hub, tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")

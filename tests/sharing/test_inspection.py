@@ -17,7 +17,6 @@ from mbc_engine.sharing.inspection import inspect
 
 WAY_OUT = "Ask."
 WEIGHTS, ADAPTER = "model.safetensors", "adapter/adapter_model.safetensors"
-READER = "reader/reader.safetensors"
 
 
 def refused(folder):
@@ -63,8 +62,9 @@ def test_every_kind_of_model_is_sound(tiny, tmp_path, kind, frozen):
     assert inspect(tmp_path / "m", "It", WAY_OUT).shape.positions == 4
 
 
-def test_the_packaged_model_stays_in_its_package():
-    assert "remembers words" in refused(packaged_model("mini"))
+def test_a_retriever_reader_is_not_shared():
+    with pytest.raises(ModelError, match=r"^Retriever-readers such as mini cannot be shared yet\.$"):
+        inspect(packaged_model("mini"), "It", WAY_OUT)
 
 
 def test_checking_takes_no_torch(saved):
@@ -228,54 +228,3 @@ def test_a_model_that_is_there_to_be_compared_is_not_shared(tiny, tmp_path, sett
     names = ("model.base=b/c", "model.documents.name=d", "model.questions.name=d")
     save_model(tiny.model("gpt2", "bert", setting), tiny.config("gpt2", "bert", setting, *names), tmp_path / "m")
     assert reason in refused(tmp_path / "m")
-
-
-def test_a_model_that_remembers_words_is_not_shared(saved):
-    config = (saved / "config.toml").read_text()
-    (saved / "config.toml").write_text(config.replace('read = "flat"', 'read = "routed"') + "\n[model.words]\n")
-    assert "it remembers words; such models come with mbc and are not shared yet" in refused(saved)
-
-
-def test_a_reader_tells_its_encoder_and_what_it_holds(with_reader):
-    model = inspect(with_reader, "It", WAY_OUT)
-    assert model.reader == model.pretrained["encoder of the reader"] == "tiny/bert"
-    assert model.stored["reader"] == sum(value.numel() for value in load_file(with_reader / READER).values())
-
-
-@pytest.mark.parametrize("file", ["reader.toml", "reader.safetensors"])
-def test_half_a_reader_is_refused(with_reader, file):
-    (with_reader / "reader" / file).unlink()
-    assert f"it has no reader/{file}" in refused(with_reader)
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ('encoder = "tiny/bert"', 'encoder = "/home/ada/bert"'),
-        ('encoder = "tiny/bert"', 'encoder = "../bert"'),
-        ('encoder = "tiny/bert"', "encoder = 3"),
-        ('encoder = "tiny/bert"\n', ""),
-        ("rank = 2", "rank = 1_000_000"),
-        ("rank = 2", 'rank = "2"'),
-        ("rank = 2", "rank = 2\nevil = true"),
-        ("window = 32", "window = 1_000_000_000"),
-        ("window = 32", "window = 0"),
-        ("longest = 4", "longest = 33"),
-        ("longest = 4", "longest = true"),
-        ("longest = 4", "longest"),
-    ],
-)
-def test_a_reader_reaches_for_nothing_and_claims_no_sizes(with_reader, before, after):
-    path = with_reader / "reader" / "reader.toml"
-    assert before in path.read_text()
-    path.write_text(path.read_text().replace(before, after))
-    assert "reader" in refused(with_reader)
-
-
-@pytest.mark.parametrize("name", ["evil.weight", "encoder.evil", "encoder.a.down"])
-def test_a_reader_holds_changes_of_its_rank_and_a_head(with_reader, name):
-    state = load_file(with_reader / READER)
-    save_file({**state, name: torch.zeros(3, 3)}, with_reader / READER)
-    assert "reader/reader.safetensors" in refused(with_reader)
-    save_file({name: value for name, value in state.items() if "head" in name}, with_reader / READER)
-    assert "holds no changes" in refused(with_reader)

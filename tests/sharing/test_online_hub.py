@@ -1,7 +1,6 @@
 """The hub's own client, speaking to a hub that is played here: what it asks for, and what becomes of answers."""
 
 import hashlib
-import shutil
 from pathlib import Path
 
 import pytest
@@ -60,18 +59,6 @@ def test_a_model_goes_in_one_commit_and_comes_back(hub, played, saved, models, f
     del came["README.md"]
     assert came == files(saved)
     assert not (models / ".incoming").exists()
-
-
-def test_a_reader_goes_and_comes_along_and_makes_way_with_its_model(hub, played, with_reader, models, files):
-    push(hub, with_reader, "ada/tiny", show=ignore)
-    came = files(pull(hub, "ada/tiny", models, show=ignore).folder)
-    del came["README.md"]
-    assert came == files(with_reader)
-    played.files["ada/tiny"]["reader/notes.txt"] = b"mine"
-    shutil.rmtree(with_reader / "reader")
-    push(hub, with_reader, "ada/tiny", replaces=True, show=ignore)
-    assert [name for name in played.files["ada/tiny"] if name.startswith("reader/")] == ["reader/notes.txt"]
-    assert hub.listing("ada/tiny").missing == ()
 
 
 def test_only_the_files_of_a_model_are_asked_for(shared, played, models):

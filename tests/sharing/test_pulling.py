@@ -5,7 +5,6 @@ import shutil
 import pytest
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.mini.span_reader_folder import load_span_reader
 from mbc_engine.model.checkpoint import load_model
 from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model_folder import find_model
@@ -51,25 +50,6 @@ def test_what_was_pushed_answers_the_same_when_pulled(saved, shared, models, mon
     assert came.pop("README.md")
     assert came == files(saved)
     assert not (models / ".incoming").exists()
-
-
-def test_a_reader_comes_along_and_finds_the_same(with_reader, hub, models):
-    push(hub, with_reader, "ada/tiny", show=ignore)
-    folder = pull(hub, "ada/tiny", models, show=ignore).folder
-    asked = ["Where did Ada move?"], [["Ada moved to Aalen in the spring."]]
-    one, other = (load_span_reader(place / "reader").find(*asked) for place in (with_reader, folder))
-    assert one == other
-
-
-def test_a_reader_that_is_there_no_more_is_not_taken_from_a_pull_before(with_reader, hub, models, files):
-    push(hub, with_reader, "ada/tiny", show=ignore)
-    with pytest.raises(KeyboardInterrupt):
-        pull(Interrupted(hub, "README.md"), "ada/tiny", models, show=ignore)
-    shutil.rmtree(with_reader / "reader")
-    push(hub, with_reader, "ada/tiny", replaces=True, show=ignore)
-    pulled = pull(hub, "ada/tiny", models, show=ignore)
-    assert pulled.model.reader is None
-    assert not [name for name in files(pulled.folder) if name.startswith("reader")]
 
 
 def test_nothing_but_the_files_of_a_model_comes(shared, models, files):

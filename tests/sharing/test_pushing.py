@@ -29,14 +29,6 @@ def test_a_model_goes_with_a_card_and_stays_as_it_is(saved, hub, files):
     assert pushed.size == sum(map(len, files(hub.folder).values()))
 
 
-def test_a_reader_goes_along_and_is_in_the_card(with_reader, hub, files):
-    pushed = push(hub, with_reader, "ada/tiny", show=ignore)
-    there = files(hub.folder / "ada" / "tiny")
-    assert "| Reader of files | `tiny/bert` with low-rank changes and a span head |" in there.pop("README.md").decode()
-    assert there == files(with_reader)
-    assert pushed.model.reader == "tiny/bert"
-
-
 def test_progress_ends_with_every_byte(saved, hub):
     events = []
     pushed = push(hub, saved, "ada/tiny", show=events.append)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from mbc_cli.data import read_data
 from mbc_engine.datasets.by_name import absolute, is_of_hub
 from mbc_engine.errors import ConfigError
+from mbc_engine.experiments.cells import is_retriever_reader
 from mbc_engine.experiments.roster import controls_of
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
 from mbc_engine.experiments.suites import require_usable
@@ -82,7 +83,7 @@ def settings_of(data: str, typed: One) -> ExperimentSettings:
                 "title": f"{_told(typed)} on {data}",
                 "bases": [_base(typed)],
                 "datasets": [_dataset(data, learning)],
-                "methods": typed.methods or ["mbc", *controls_of("mbc")],
+                "methods": typed.methods or _methods_of(typed.model),
                 "protocols": typed.protocols or ["online"],
                 **asdict(amounts),
                 "golds": typed.golds,
@@ -100,6 +101,12 @@ def settings_of(data: str, typed: One) -> ExperimentSettings:
     if typed.model is not None:
         find_model(typed.model)
     return settings
+
+
+def _methods_of(model: str | None) -> list[str]:
+    """What is evaluated where nobody says: the model, and the controls of its method."""
+    own = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
+    return [own, *controls_of(own)]
 
 
 def _told(typed: One) -> str:
