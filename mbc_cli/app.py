@@ -22,11 +22,11 @@ LOOK, CHANGE, MOVE = "Look into it", "Change it", "Move it"
 _HELP = """A compressed long-term memory for language models: short codes instead of text, sources included.
 
 Start here: mbc demo shows how it works, mbc ingest FOLDER memorises your files, and mbc ask "..." asks about them.
-mbc doctor tells what works on this machine.
+mbc doctor shows what works on this machine.
 """
 _EXIT_CODES = (
-    "Exit codes: 0 done, 1 unexpected error, 2 wrong option or setting, 3 documents or questions, 4 model, 5 bank, "
-    "130 interrupted."
+    "Exit codes: 0 done, 1 unexpected error or full disk, 2 wrong option or setting, 3 documents or questions, 4 model, "
+    "5 bank, 130 interrupted, 141 output closed (as by head)."
 )
 
 
@@ -46,11 +46,11 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-banks = typer.Typer(cls=Group, help="Look into a bank, change it, move it to elsewhere.", no_args_is_help=True)
-runs = typer.Typer(cls=Group, help="Look at trainings, pause and stop them.", no_args_is_help=True)
-models = typer.Typer(cls=Group, help="Look at models and presets, share models.", no_args_is_help=True)
+banks = typer.Typer(cls=Group, help="Inspect, change or move a bank.", no_args_is_help=True)
+runs = typer.Typer(cls=Group, help="List training runs, pause, resume and stop them.", no_args_is_help=True)
+models = typer.Typer(cls=Group, help="List and inspect models and presets; share models.", no_args_is_help=True)
 evaluations = typer.Typer(cls=WorkingGroup, invoke_without_command=True)
-settings = typer.Typer(cls=Group, help="Options that you do not want to type each time.", no_args_is_help=True)
+settings = typer.Typer(cls=Group, help="Set default options.", no_args_is_help=True)
 
 
 def _shared(name: str, told: str) -> typer.models.OptionInfo:
@@ -60,9 +60,9 @@ def _shared(name: str, told: str) -> typer.models.OptionInfo:
     return option
 
 
-_QuietOption = Annotated[bool, _shared("quiet", "Nothing but data and errors.")]
+_QuietOption = Annotated[bool, _shared("quiet", "Print only data and errors.")]
 _VerboseOption = Annotated[
-    bool, _shared("verbose", "Also what was taken from where, times, and warnings of the libraries.")
+    bool, _shared("verbose", "Also show where settings came from, timings and library warnings.")
 ]
 _DebugOption = Annotated[bool, _shared("debug", "Show the traceback of an error.")]
 _VersionOption = Annotated[
@@ -128,6 +128,9 @@ settings.command("path", cls=UnconfiguredCommand)(config.path)
 
 def main() -> None:
     """Run the program; what a terminal's encoding lacks is printed as an escape, and read as a mark."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started this, so that the next file would get its number
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=errors)

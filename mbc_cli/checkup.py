@@ -1,4 +1,4 @@
-"""What is installed here, what there is to compute on, and what of mbc works with it.
+"""What is installed here, the hardware there is, and which features of mbc work with it.
 
 Whatever is missing or broken is a finding, not an error: this is what one runs when nothing else does.
 """
@@ -216,17 +216,21 @@ def _memory(devices: Devices, hub: Hub, model: str) -> list[Ability]:
 def _way_to(model: str, hub: Hub) -> str | None:
     """How to get what a model needs; None if all is there, or can be had from the hub."""
     try:
-        from mbc_engine.config import parse_config
+        from mbc_engine.config import RetrieverReaderConfig, parse_model_config
         from mbc_engine.model.encoders import BUNDLES, locate
         from mbc_engine.model_folder import CONFIG, find_model
 
         folder = find_model(model)
-        settings = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG)).model
-        for name in {settings.documents.name, settings.questions.name}:
+        config = parse_model_config((folder / CONFIG).read_text(), str(folder / CONFIG))
+        if isinstance(config, RetrieverReaderConfig):
+            names = {config.retriever_reader.encoder}
+        else:
+            names = {config.model.documents.name, config.model.questions.name}
+        for name in sorted(names):
             if Path(locate(name)).is_dir() or name in hub.cached or hub.reachable:
                 continue
             way = f"{BUNDLES[name].install}, or " if name in BUNDLES else ""
-            return f"{way}let the hub be reached once: it needs {name}"
+            return f"{way}connect to the hub once: it needs {name}"
     except MBCError as error:
         return f"{error.message} {error.hint or ''}".rstrip()
     except (ImportError, OSError) as error:
@@ -250,7 +254,7 @@ def _gpu(devices: Devices) -> Ability:
         return Ability("GPU", True, "mps")
     if devices.error is not None:
         return Ability("GPU", False, f"torch cannot be used: {devices.error}")
-    return Ability("GPU", False, "torch sees none: no driver, or a torch built without it")
+    return Ability("GPU", False, "torch finds none: no driver, or a CPU-only build of torch")
 
 
 def _installed(ability: str, package: str) -> Ability:

@@ -3,18 +3,23 @@
 import gc
 import logging
 import os
+import re
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mbc_cli.verbosity import verbosity
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import usable_cores
+from mbc_engine.model_folder import find_model
 
 if TYPE_CHECKING:
     from mbc_engine.load import Model
+
+# What torch computes on, built in or by an extension of its own.
+_DEVICE: Final = re.compile(r"(cpu|cuda|mps|xpu|hpu|mtia|npu|xla)(:\d+)?")
 
 
 @contextmanager
@@ -66,6 +71,30 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def require_model(name: str, device: str | None = None) -> None:
+    """Make sure, before the heavy libraries are loaded, that there is such a model and could be such a device.
+
+    Raises:
+        ModelError: there is no model of this name.
+        ConfigError: torch knows no such kind of device.
+    """
+    find_model(name)
+    require_device(device)
+
+
+def require_device(device: str | None) -> None:
+    """Make sure, without torch, that a device is of a kind that torch knows; whether it is there shows later.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if device is not None and not _DEVICE.fullmatch(device):
+        raise ConfigError(
+            f"{device!r} is not a device.",
+            hint="Use cpu, cuda or cuda:1, for example; `mbc doctor` lists what is here.",
+        )
+
+
 def load_model(name: str, device: str | None = None) -> "Model":
     """Open a model, on the default device if none is named.
 
@@ -76,12 +105,12 @@ def load_model(name: str, device: str | None = None) -> "Model":
     from mbc_cli.render.consoles import detail
     from mbc_cli.text import seconds
 
+    require_model(name, device)
     began = time.perf_counter()
     with loading(f"model {name}"):
         import torch
 
         from mbc_engine.load import load_model as load
-        from mbc_engine.model_folder import find_model
 
         model = load(name, device=prepare_torch(device))
     detail(
@@ -106,9 +135,10 @@ def prepare_torch(device: str | None, threads: int | None = None) -> str:
     try:
         torch.zeros(1, device=device).cpu()
     except (RuntimeError, AssertionError) as error:  # what torch raises depends on what is missing
-        there = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+        gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        here = f"cpu, {', '.join(gpus)} are" if gpus else "cpu is"
         raise ConfigError(
-            f"The device {device!r} cannot be used here.", hint=f"There is {', '.join(there)}; see `mbc doctor`."
+            f"The device {device!r} cannot be used here.", hint=f"Only {here} available here; see `mbc doctor`."
         ) from error
     return device
 

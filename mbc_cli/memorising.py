@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(model: "Model", path: Path, *, keeps_origins: bool = True) -> Iterator["MemoryBank"]:
+def opened(
+    model: "Model", path: Path, *, keeps_origins: bool = True, keeps_text: bool | None = None
+) -> Iterator["MemoryBank"]:
     """`open_bank` for a while. A bank made for it goes again if it is left empty, whatever happened."""
     from mbc_engine.bank import delete
     from mbc_engine.bank.database import bytes_at, wal_of
@@ -20,7 +22,7 @@ def opened(model: "Model", path: Path, *, keeps_origins: bool = True) -> Iterato
 
     is_new, is_empty = not bytes_at(path), False
     try:
-        with open_bank(model, path, keeps_origins=keeps_origins) as memory:
+        with open_bank(model, path, keeps_origins=keeps_origins, keeps_text=keeps_text) as memory:
             try:
                 yield memory
             finally:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from mbc_cli.paths import DEFAULT_MODEL
 from mbc_cli.runs import find_run, read_run, run_of
-from mbc_engine.config import Config, ModelSettings, load_preset, parse_config, preset_names
+from mbc_engine.config import (
+    Config,
+    ModelSettings,
+    RetrieverReaderConfig,
+    RetrieverReaderSettings,
+    load_preset,
+    parse_model_config,
+    preset_names,
+)
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
 from mbc_engine.model_folder import CONFIG, find_model, is_model, own_models, packaged_model
@@ -38,8 +46,8 @@ class ModelHere:
         name: what people call it.
         folder: where it lies, its files in it.
         place: what kind of place that is.
-        config: its settings; None if they cannot be read.
-        problem: why they cannot.
+        settings: what it is made of; None if that cannot be read.
+        problem: why it cannot.
         size: bytes of its files.
         best: the validation that it was kept for; None if no run tells.
     """
@@ -47,7 +55,7 @@ class ModelHere:
     name: str
     folder: Path
     place: Place
-    config: Config | None
+    settings: ModelSettings | RetrieverReaderSettings | None
     problem: str | None
     size: int
     best: Validated | None
@@ -85,15 +93,16 @@ def find(name: str, runs: Path) -> ModelHere | None:
     return read_model(run / MODEL, run.name, Place.RUN) if is_model(run / MODEL) else None
 
 
-def settings_of(model: ModelHere) -> Config:
-    """The settings of a model.
+def config_of(model: ModelHere) -> Config | RetrieverReaderConfig:
+    """The config of a model.
 
     Raises:
-        ModelError: they cannot be used.
+        ModelError: it cannot be used.
     """
-    if model.config is None:
-        raise ModelError(model.problem or "", hint="Get the model again.")
-    return model.config
+    try:
+        return _config(model.folder / CONFIG)
+    except ConfigError as error:
+        raise ModelError(error.message, hint="Get the model again.") from error
 
 
 def find_preset(name: str) -> Config | None:
@@ -122,12 +131,12 @@ def nothing_of(name: str, runs: Path) -> ModelError:
 
 def read_model(folder: Path, name: str, place: Place) -> ModelHere:
     """What a model's folder, and the run that it lies in, tell of it."""
-    config, problem = None, None
+    settings, problem = None, None
     try:
-        config = _config(folder / CONFIG)
+        settings = _settings(_config(folder / CONFIG))
     except ConfigError as error:
         problem = error.message
-    return ModelHere(name, folder, place, config, problem, _size(folder), _best(folder))
+    return ModelHere(name, folder, place, settings, problem, _size(folder), _best(folder))
 
 
 def counted(settings: ModelSettings) -> Counted:
@@ -140,14 +149,18 @@ def counted(settings: ModelSettings) -> Counted:
         return Counted(None, error)
 
 
-def _config(path: Path) -> Config:
-    """A model's settings. Raises ConfigError if they cannot be used."""
+def _config(path: Path) -> Config | RetrieverReaderConfig:
+    """A model's config. Raises ConfigError if it cannot be used."""
     try:
-        config = parse_config(path.read_text(encoding="utf-8"), str(path))
+        config = parse_model_config(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read.") from error
-    code_shape(config.model)
+    code_shape(_settings(config))
     return config
+
+
+def _settings(config: Config | RetrieverReaderConfig) -> ModelSettings | RetrieverReaderSettings:
+    return config.retriever_reader if isinstance(config, RetrieverReaderConfig) else config.model
 
 
 def _placed(folder: Path) -> ModelHere:

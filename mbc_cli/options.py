@@ -33,7 +33,7 @@ BanksOption = Annotated[
         default_factory=lambda: [default_bank()],
         show_default="memory.mbc in your data folder",
         metavar="FILE",
-        help="The bank file; may be given again, to read several as one.",
+        help="The bank file; repeat it to read several banks as one.",
         autocompletion=banks,
     ),
 ]
@@ -42,7 +42,7 @@ WeightsOption = Annotated[
     typer.Option(
         "--weight",
         metavar="NUMBER",
-        help="How much the documents of a bank count beside those of the others; one for each --bank, in their order.",
+        help="How much a bank's documents count relative to the others'; one for each --bank, in the same order.",
         show_default="1 each",
     ),
 ]
@@ -77,14 +77,14 @@ RunsOption = Annotated[
         default_factory=own_runs,
         show_default="runs in your data folder",
         metavar="FOLDER",
-        help="The folder of runs given by name.",
+        help="The folder of training runs.",
     ),
 ]
 
 
 def _told_reads() -> str:
     told = (f"{name}{'' if kind.least is None else ':N'} ({kind.words})" for name, kind in READ_MODES.items())
-    return f"How to read: {', '.join(told)}. Without N it is the model's own number."
+    return f"How a model of the paper's method reads: {', '.join(told)}. Without N, the model's own number."
 
 
 def _checked_read(typed: str | None) -> str | None:

@@ -1,13 +1,14 @@
 """What all commands have in common: the options they share, the config file, and how errors are told."""
 
+import errno
 import os
 import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -20,6 +21,9 @@ from mbc_cli.verbosity import Verbosity
 from mbc_engine.errors import BankError, ConfigError, MBCError
 
 USAGE, UNEXPECTED = 2, 1
+# What a shell says of a program that SIGPIPE ended: nobody reads its output any more, as after `| head`.
+UNREAD: Final = 141
+_UNWRITTEN: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
 _SHARED: Final = ("quiet", "verbose", "debug")
 # What a command takes by default is worth telling where it is not the same everywhere.
 _PLACES: Final = ("--bank", "--model", "--runs")
@@ -64,6 +68,12 @@ def commands_of(ctx: typer.Context) -> TyperGroup:
 
 class _TakesShared:
     """A command or group that takes the program's own shared options too."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for param in self.params:  # type: ignore[attr-defined]
+            # Whoever opens a file tells what is wrong with it, with the exit code for documents or for banks.
+            param.type_descriptor.parameter_info.readable = False
 
     def get_params(self, ctx: Any) -> list[Any]:
         own = super().get_params(ctx)  # type: ignore[misc]
@@ -135,10 +145,18 @@ class WorkingGroup(_Works, TyperGroup):
 class Program(Group):
     """All commands. Whatever goes wrong is told in a line or two here, with an exit code that says what kind it was."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _output_checked():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        with _output_checked():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: typer.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, typer.TyperException, BrokenPipeError):
+        except (typer.Exit, typer.Abort, typer.TyperException):
             raise
         except MBCError as error:
             _trace(ctx)
@@ -148,8 +166,10 @@ class Program(Group):
             _tell(" ".join(["Interrupted.", *map(str, error.args)]))
             raise typer.Exit(INTERRUPTED) from error
         except Exception as error:
+            if _is_unwritten(error):
+                raise
             _trace(ctx)
-            hints = [] if is_wanted(ctx, "debug") else ["The same command with --debug shows where."]
+            hints = [] if is_wanted(ctx, "debug") else ["Run the command again with --debug for a traceback."]
             _tell(f"Unexpected error: {type(error).__name__}: {error}", *hints)
             raise typer.Exit(UNEXPECTED) from error
 
@@ -167,11 +187,50 @@ class Program(Group):
         except typer.TyperException as error:
             code = _misused(error)
         except typer.Abort:
-            _tell("Ended: there is nothing more to read.")
+            _tell("Stopped: end of input.")
             code = INTERRUPTED
         if not standalone_mode:
             return code
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            code = _unwritten(error)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _output_checked() -> Iterator[None]:
+    """End the program, in a line or without a word, where what it writes does not get anywhere."""
+    try:
+        yield
+    except OSError as error:
+        if not _is_unwritten(error):
+            raise
+        raise typer.Exit(_unwritten(error)) from error
+    except SystemExit as error:  # what Rich makes of it
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        raise typer.Exit(_unwritten(error.__context__)) from error
+
+
+def _is_unwritten(error: BaseException) -> bool:
+    """Whether nobody reads the output any more, or the disk that it goes to is full."""
+    return isinstance(error, OSError) and error.errno in _UNWRITTEN
+
+
+def _unwritten(error: OSError) -> int:
+    """Say that output cannot be written, unless nobody reads it; the exit code."""
+    _discard(sys.stdout)
+    if error.errno == errno.EPIPE:
+        return UNREAD
+    _tell(f"Error: The output cannot be written: {(error.strerror or str(error)).lower()}.", "Make room on the disk.")
+    return UNEXPECTED
+
+
+def _discard(stream: TextIO) -> None:
+    """Let go of what waits in a stream's buffer, which would fail once more at the very end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _trace(ctx: typer.Context) -> None:
@@ -195,7 +254,7 @@ def _way(ctx: typer.Context) -> str:
     """Where to read how a command goes, and the first of its examples."""
     _, _, examples = (ctx.command.help or "").partition("Examples:\n")
     example = f", for example: {examples.splitlines()[0].strip()}" if examples else ""
-    return f"`{ctx.command_path} --help` shows how it goes{example or '.'}"
+    return f"See `{ctx.command_path} --help`{example or '.'}"
 
 
 def _origin(ctx: typer.Context, name: str) -> str:
@@ -264,6 +323,9 @@ def _tell(what: str, *hints: str) -> None:
     from mbc_cli.render.consoles import errors
     from mbc_cli.text import plain
 
-    errors.print(Text(plain(what), "red"))
-    for hint in hints:
-        errors.print(Text(f"  {plain(hint)}"))
+    try:
+        errors.print(Text(plain(what), "red"))
+        for hint in hints:
+            errors.print(Text(f"  {plain(hint)}"))
+    except (OSError, SystemExit):  # the latter is what Rich makes of a broken pipe
+        _discard(sys.stderr)  # nobody can be told; the exit code stays

@@ -274,7 +274,8 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
         try:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"The preset {name} cannot be read: {error}") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(f"The preset {name} cannot be read: {reason}.") from error
     else:
         raise ConfigError(
             f"There is no preset {name!r}.", hint=f"Presets: {', '.join(preset_names())}; or a TOML file."

@@ -255,7 +255,7 @@ class TinyModels:
                 "address": {"tokens": 3, "codes": 8, "dim": 4},
                 "candidates": 6,
                 "passages": 4,
-                "confidence": {"weights": [1.0, 0.0, 0.0, 0.0], "intercept": 0.0, "threshold": threshold},
+                "confidence": {"weights": [1.0, 0.0, 0.0, 0.0, 0.0], "intercept": 0.0, "threshold": threshold},
             }
         )
         torch.manual_seed(0)

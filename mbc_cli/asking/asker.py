@@ -3,19 +3,17 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mbc_cli.asking.manner import Manner
-from mbc_cli.render.answer import Showing
 from mbc_engine.bank import Banks
-from mbc_engine.errors import ConfigError, MBCError
-from mbc_engine.serving.answers import Answers
+from mbc_engine.errors import MBCError
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from mbc_engine.load import Model
     from mbc_engine.serving.ask import Recall, Reply, Source
-    from mbc_engine.serving.read_answer import SpanFinder
 
 
 class Asker:
@@ -24,13 +22,13 @@ class Asker:
     Args:
         model: the banks' own.
         paths: the banks', one or more.
-        manner: how to ask.
+        options: how to ask.
         name: the model's, as it was given.
         loading: seconds spent on loading it.
         weights: how much the documents of each bank count; None for all alike.
 
     Attributes:
-        manner: may be changed between questions.
+        options: may be changed between questions.
     """
 
     @classmethod
@@ -38,7 +36,7 @@ class Asker:
         cls,
         banks: Sequence[Path],
         model: str,
-        manner: Manner,
+        options: AskOptions,
         device: str | None = None,
         *,
         weights: Sequence[float] | None = None,
@@ -53,106 +51,59 @@ class Asker:
 
         began = time.perf_counter()
         loaded = load_model(model, device)
-        return cls(loaded, banks, manner, model, time.perf_counter() - began, weights=weights)
+        return cls(loaded, banks, options, model, time.perf_counter() - began, weights=weights)
 
     def __init__(
         self,
         model: "Model",
         paths: Sequence[Path],
-        manner: Manner,
+        options: AskOptions,
         name: str,
         loading: float,
         *,
         weights: Sequence[float] | None = None,
     ) -> None:
-        from mbc_engine.serving.read_answer import own_reader
-
-        self.model, self.manner, self.name, self.loading = model, manner, name, loading
+        self.model, self.options, self.name, self.loading = model, options, name, loading
         self.paths, self._weights = tuple(paths), weights
         self._banks: Banks | None = None
         self._recall: Recall | None = None
-        self._reader: SpanFinder | None = own_reader(model)
 
     @property
-    def showing(self) -> Showing:
-        """What is shown of its answers."""
-        confidence = self.model.settings.confidence
-        tells_confidence = confidence is None or confidence.slope > 0
-        return Showing(self.manner.least, tells_confidence, tells_bank=len(self.paths) > 1)
+    def can_be_streamed(self) -> bool:
+        """Whether an answer can be shown while it is being generated: where it is, and cannot be withheld any more."""
+        from mbc_engine.model.mbc import MBC
 
-    @property
-    def can_be_said(self) -> bool:
-        """Whether an answer can be shown while it is being generated: where nothing comes before it."""
-        from mbc_engine.serving.read_answer import usual_answers
-
-        manner = self.manner
-        answers = manner.answers or usual_answers(self._reader)
-        return answers is Answers.MEMORY and manner.beams == 1 and manner.least is None
+        return isinstance(self.model, MBC) and self.options.beams == 1 and self.options.min_confidence is None
 
     def ask(
-        self, questions: Sequence[str], said: Callable[[str], None] | None = None, *, with_codes: bool = False
+        self, questions: Sequence[str], on_token: Callable[[str], None] | None = None, *, with_codes: bool = False
     ) -> "list[Reply]":
-        """Answer questions in one batch; `said` gets a single one's answer piece by piece.
+        """Answer questions in one batch; `on_token` gets a single one's answer piece by piece, where it is generated.
 
         Raises:
             BankError: a bank cannot be opened, or there is nothing to read.
-            ConfigError: answers are to be withheld, and the model knows no confidence.
+            ConfigError: the model cannot be asked with these options.
             MBCError: the banks or the read do not fit the model.
         """
-        manner = self.manner
-        self.require_confidence()
+        options = replace(self.options, on_token=on_token, with_codes=with_codes)
         with self._reading() as recall:
-            return recall.ask(
-                questions,
-                answers=manner.answers,
-                read_mode=manner.read,
-                selection=manner.selection,
-                sources=manner.sources,
-                with_codes=with_codes,
-                max_new_tokens=manner.max_tokens,
-                beams=manner.beams,
-                said=said,
-            )
+            return recall.ask(questions, **vars(options))
 
     def search(self, queries: Sequence[str], top: int) -> "list[tuple[Source, ...]]":
         """The passages that queries lead to, `top` for each at most; see `Recall.search`.
 
         Raises:
-            BankError, MBCError: as `ask`.
+            BankError, ConfigError, MBCError: as `ask`.
         """
+        options = self.options
         with self._reading() as recall:
-            return recall.search(queries, top=top, read_mode=self.manner.read, selection=self.manner.selection)
+            return recall.search(queries, top=top, read_mode=options.read_mode, selection=options.selection)
 
     def close(self) -> None:
         """Let go of the banks, until the next question."""
         if self._banks is not None:
             self._banks.close()
         self._banks = self._recall = None
-
-    def require_confidence(self) -> None:
-        """Make sure, where answers are to be withheld, that the model's confidence can tell them apart.
-
-        Raises:
-            ConfigError: it cannot.
-        """
-        if self.manner.least is None:
-            return
-        settings, read = self.model.settings, self.manner.read
-        if settings.confidence is None:
-            raise ConfigError(
-                f"The model {self.name} is not calibrated: it does not know how sure its answers are.",
-                hint="Run `mbc calibrate`, or leave out --min-confidence.",
-            )
-        if not settings.confidence.slope:
-            raise ConfigError(
-                f"Calibration found that the model {self.name} cannot tell whether its bank holds what was asked.",
-                hint="Leave out --min-confidence, or calibrate another model.",
-            )
-        if read not in (None, settings.read):
-            raise ConfigError(
-                f"The model {self.name} is calibrated for its own read, {settings.read}, not for {read}.",
-                hint="Leave out --read or --min-confidence.",
-            )
 
     def recall(self) -> "Recall":
         """The banks, opened anew if another file stands at a path or another model has encoded one.
@@ -170,7 +121,7 @@ class Asker:
             now, held = stack.enter_context(Banks.open(self.paths, self._weights)), self._banks
             is_same = held is not None and not held.is_replaced() and now.headers == held.headers
             if self._recall is None or not is_same:
-                recall = Recall(self.model, now, self._reader)
+                recall = Recall(self.model, now)
                 self.close()
                 self._banks, self._recall = now, recall
                 stack.pop_all()  # it stays open
@@ -192,7 +143,7 @@ class Asker:
 def opened(
     banks: Sequence[Path],
     model: str,
-    manner: Manner,
+    options: AskOptions,
     device: str | None = None,
     *,
     weights: Sequence[float] | None = None,
@@ -204,7 +155,7 @@ def opened(
     Args:
         banks: their files.
         model: its name or folder.
-        manner: how to ask.
+        options: how to ask.
         device: where the model runs.
         weights: how much the documents of each bank count; None for all alike.
 
@@ -212,12 +163,14 @@ def opened(
         BankError: there is no bank.
         ModelMismatch: the banks are not of one model.
         ModelError: the model cannot be loaded.
-        ConfigError: a bank is named twice, weights do not fit, answers are to be withheld and the model knows no
-            confidence, or the device is not there.
+        ConfigError: a bank is named twice, weights do not fit, the model cannot be asked with these options, or the
+            device is not there.
     """
     Banks.open(banks, weights).close()
-    asker = Asker.load(banks, model, manner, device, weights=weights)
-    asker.require_confidence()
+    asker = Asker.load(banks, model, options, device, weights=weights)
+    from mbc_engine.serving.ask import require_askable
+
+    require_askable(asker.model, options)
     try:
         yield asker
     finally:

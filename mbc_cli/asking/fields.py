@@ -1,13 +1,12 @@
-"""What another program may send with a question, in a request to the server or to an assistant's tool, and its limits."""
+"""What another program may send with a question, to the server or to an assistant's tool, and its limits."""
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from mbc_cli.asking.manner import Manner
 from mbc_cli.asking.selecting import selection
-from mbc_engine.serving.answers import Answers
+from mbc_engine.serving.ask_options import AskOptions
 
 LONGEST_QUESTION: Final = 8_000
 MOST_SOURCES: Final = 20
@@ -41,36 +40,34 @@ Word = Annotated[str, Field(min_length=1, max_length=_LONGEST_WORD)]
 
 
 class QuestionFields(BaseModel):
-    """Which answers are wanted, and of which documents."""
+    """How sure an answer must be, how many sources to name, and which documents to search."""
 
-    answers: Literal["both", "memory", "read"] | None = Field(
-        None,
-        description="Which answers to give: from memory, which is the bank's codes alone; read, in the files they "
-        "lead to; or both. Left out, it is both where the model has a reader, else memory.",
+    sources: int = Field(AskOptions.sources, ge=0, le=MOST_SOURCES, description="How many source documents to return.")
+    min_confidence: float | None = Field(
+        None, ge=0, le=1, description="Give no answer below this confidence, from 0 to 1; left out, the model decides."
     )
-    sources: int = Field(Manner.sources, ge=0, le=MOST_SOURCES, description="How many documents to name.")
-    since: Word | None = Field(None, description="Only documents from this day on: 2024-05-31, 2024-05 or 2024.")
-    as_of: Word | None = Field(None, description="Only documents up to this day, and ages counted back from it.")
+    since: Word | None = Field(None, description="Only documents from this date on: 2024-05-31, 2024-05 or 2024.")
+    as_of: Word | None = Field(None, description="Only documents up to this date; ages are measured back from it.")
     half_life: Word | None = Field(
-        None, description="Let documents count half as much when they are this much older: 30d, 4w, 6m or 1y."
+        None, description="Halve a document's weight for each such period of age: 30d, 4w, 6m or 1y."
     )
     only: list[_Pattern] = Field(
         [],
         max_length=_MOST_PATTERNS,
-        description="Only documents whose path fits one of these patterns, as in .gitignore, such as 'sport/**'.",
+        description="Only documents whose path matches one of these patterns, as in .gitignore, such as 'sport/**'.",
     )
     exclude: list[_Pattern] = Field(
-        [], max_length=_MOST_PATTERNS, description="No documents whose path fits one of these patterns."
+        [], max_length=_MOST_PATTERNS, description="No documents whose path matches one of these patterns."
     )
 
-    def manner(self) -> Manner:
+    def options(self) -> AskOptions:
         """How the question is to be answered.
 
         Raises:
-            ConfigError: a day, a time or a pattern means nothing, or two of them contradict each other.
+            ConfigError: a date, a period or a pattern is not valid, or two of them contradict each other.
         """
-        return Manner(
-            answers=None if self.answers is None else Answers(self.answers),
+        return AskOptions(
             selection=selection(self.since, self.as_of, self.half_life, self.only, self.exclude),
             sources=self.sources,
+            min_confidence=self.min_confidence,
         )

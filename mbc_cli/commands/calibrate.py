@@ -1,5 +1,6 @@
-"""`mbc calibrate`: learn when an answer of a model comes from its memory."""
+"""`mbc calibrate`: learn when an answer of a model of the paper's method comes from its memory."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,22 +14,24 @@ def calibrate(
     data: Annotated[
         str,
         typer.Option(
-            metavar="SPEC", help="Questions it was not trained on: a file, squad:validation, or newswire:test:200."
+            metavar="SPEC",
+            help="Questions the model was not trained on: a file, squad:validation, or newswire:test:200.",
         ),
     ],
-    bank_size: Annotated[int, typer.Option(min=1, help="Documents in the banks that are asked.")] = 64,
+    bank_size: Annotated[int, typer.Option(min=1, help="Documents in each bank.")] = 64,
     questions: Annotated[
         int | None, typer.Option(min=1, show_default="all", help="Most questions to ask, evenly spaced.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure; leave the model as it is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure only; do not change the model.")] = False,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Learn from held-out questions when an answer comes from the memory, and keep that in the model's config.
+    """Learn from held-out questions when an answer comes from the memory, and store that in the model's config.
 
-    Each question is asked of a bank with its document and of one without; what the bank
-    adds to the answer's likelihood tells the two apart, more or less. Banks and codes of
-    the model stay valid. Ctrl-C leaves everything as it was.
+    For models of the paper's method; mini comes calibrated. Each question is asked of
+    a bank with its document and of one without; what the bank adds to the answer's
+    likelihood is used to tell the two apart. The model's banks and codes stay valid.
+    Ctrl-C changes nothing.
 
     \b
     Examples:
@@ -36,23 +39,27 @@ def calibrate(
       mbc calibrate --data newswire:test:200 --bank-size 16 --questions 400 --dry-run
     """
     from mbc_cli.data import read_data
-    from mbc_cli.engine import load_model, loading
+    from mbc_cli.engine import load_model, loading, require_model
     from mbc_cli.interrupt import ending_with
     from mbc_cli.render.calibration import CalibrationView
     from mbc_cli.render.consoles import print_json
+    from mbc_engine.model_folder import find_model
 
+    require_model(model, device)
+    folder = find_model(model)
+    _require_generating(model, folder)
     examples = read_data([data])
     with loading(f"model {model}"):
         from mbc_engine.evaluation.calibrate import calibrate as measure
         from mbc_engine.evaluation.calibrate import require_enough, require_writable, settings_of, store
-        from mbc_engine.model_folder import find_model
+        from mbc_engine.model.mbc import MBC
 
     require_enough(examples, bank_documents=bank_size, questions=questions)
-    folder = find_model(model)
     if not dry_run:
         require_writable(folder)
     loaded = load_model(model, device)
-    with ending_with("The model is as it was; --questions asks fewer."), CalibrationView() as view:
+    assert isinstance(loaded, MBC)
+    with ending_with("The model was not changed; --questions asks fewer."), CalibrationView() as view:
         for event in measure(loaded, examples, bank_documents=bank_size, questions=questions):
             view.show(event)
     if not dry_run:
@@ -61,3 +68,21 @@ def calibrate(
         print_json({"model": model, "data": data, "folder": str(folder), "is_kept": not dry_run, **view.figures})
     else:
         view.show_figures(None if dry_run else folder)
+
+
+def _require_generating(name: str, folder: Path) -> None:
+    """Make sure that a model is of the paper's method.
+
+    Raises:
+        ConfigError: it reads its answers, and knows how likely they are right.
+    """
+    from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+    from mbc_engine.errors import ConfigError
+    from mbc_engine.model_folder import CONFIG
+
+    config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
+    if isinstance(config, RetrieverReaderConfig):
+        raise ConfigError(
+            f"The model {name} comes calibrated; `mbc calibrate` is for models of the paper's method.",
+            hint="Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
+        )

@@ -11,14 +11,14 @@ KeyArgument = Annotated[
     str,
     typer.Argument(
         metavar="KEY",
-        help="An option, as model, or a command and its option, as ask.sources.",
+        help="An option, such as model, or a command and its option, such as ask.sources.",
         autocompletion=config_keys,
     ),
 ]
 
 
 def list_settings(*, json: JsonOption = False) -> None:
-    """List what the config file says: key and value, tab-separated in a pipe.
+    """List the settings in the config file: key and value, tab-separated in a pipe.
 
     \b
     Examples:
@@ -37,7 +37,7 @@ def list_settings(*, json: JsonOption = False) -> None:
 
 
 def get(key: KeyArgument, *, json: JsonOption = False) -> None:
-    """Print a value of the config file. Exit code 2 if it has none.
+    """Print a setting. The exit code is 2 if it is not set.
 
     \b
     Examples:
@@ -61,17 +61,17 @@ def set_(
         list[str],
         typer.Argument(
             metavar="VALUE",
-            help="What the option takes; several if it may be given again.",
+            help="The option's value; several if the option can be repeated.",
             autocompletion=config_values,
         ),
     ],
     *,
     json: JsonOption = False,
 ) -> None:
-    """Let an option have this value unless it is typed, or given by the environment.
+    """Set an option's default; the command line and environment variables override it.
 
-    The key of an option alone is for all commands that have it; with a command in
-    front, the words of a longer one joined by dashes, it is for that command.
+    An option's name sets it for every command that has it; COMMAND.OPTION sets it for
+    one command, whose words are joined by dashes.
 
     \b
     Examples:
@@ -92,7 +92,7 @@ def set_(
 
 
 def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
-    """Take a key out of the config file. Exit code 2 if it is not there.
+    """Remove a setting. The exit code is 2 if it is not set.
 
     \b
     Examples:
@@ -107,7 +107,7 @@ def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
 
 
 def edit(ctx: typer.Context, *, json: JsonOption = False) -> None:
-    """Open the config file in your editor, $VISUAL or $EDITOR, and see whether it can be used afterwards.
+    """Edit the config file in $VISUAL or $EDITOR, then check it.
 
     \b
     Examples:
@@ -129,7 +129,7 @@ def edit(ctx: typer.Context, *, json: JsonOption = False) -> None:
 
 
 def path(*, json: JsonOption = False) -> None:
-    """Print where the config file is, whether there is one or not.
+    """Print the path of the config file, whether it exists or not.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`mbc demo`: a first look, with stories nobody has seen before."""
+"""`mbc demo`: a first look, at stories that no model has seen before."""
 
 import re
 import tempfile
@@ -17,34 +17,39 @@ from mbc_cli.options import DeviceOption, JsonOption, ModelOption
 if TYPE_CHECKING:
     from mbc_engine.datasets.newswire import Story
 
-STORIES = 16
+STORIES = 10
 _KINDS: Final = (("Who",), ("Where",), ("How",), ("What",), ("When", "On which day"))
 _OF_EACH: Final = 2
-# So that a name, an answer and what is to be thought of it fit into one line of 80 columns.
+# So that a file's name, and what is said of it, fit into one line of 80 columns.
 _LONGEST_NAME: Final = 20
 
 
 def demo(
     *,
     model: ModelOption,
-    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep stories and bank here.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep the stories and the bank in this folder.")
+    ] = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Memorise 16 made-up news stories and ask about them. Works off-line; leaves nothing behind.
+    """Ingest 10 made-up news stories, ask about them, delete the files and ask again.
+
+    Works offline and leaves nothing behind.
 
     \b
     Examples:
       mbc demo
       mbc demo --keep stories
     """
-    from mbc_cli.engine import load_model
+    from mbc_cli.engine import load_model, require_model
     from mbc_cli.interrupt import ending_with
     from mbc_cli.render.consoles import print_json
     from mbc_cli.render.demo import Asked, demo_json, show_asked, show_end, show_start
     from mbc_engine.datasets.newswire import stories
     from mbc_engine.events import IngestFinished
 
+    require_model(model, device)
     told = list(stories("test", STORIES, seed=0))
     left = "Nothing is left of the demo." if keep is None else f"What was made so far is in {keep}."
     with ending_with(left), _folder(keep) as folder:
@@ -65,29 +70,39 @@ def demo(
             for question in pick_questions(told):
                 began = time.perf_counter()
                 reply = recall.ask([question.text])[0]
-                asked.append(
-                    Asked(reply, question.answer, files[question.story], round(time.perf_counter() - began, 3))
-                )
+                spent = round(time.perf_counter() - began, 3)
+                asked.append(Asked(reply, question.answers, files[question.story], spent))
                 if not json:
                     show_asked(asked[-1])
+            for file in files.values():
+                file.unlink()
+            try:
+                again = [recall.ask([own.reply.question])[0].answer for own in asked]
+            finally:
+                if keep is not None:
+                    _write(told, folder / "stories")
     if json:
-        print_json(demo_json(asked, loading, done))
+        print_json(demo_json(asked, again, loading, done))
     else:
-        show_end(asked, loading, done, model, keep)
+        show_end(asked, again, loading, done, keep)
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question of a story, by the story's id."""
+    """A question about a story, given by its id, with every answer that counts as right."""
 
     story: str
     text: str
-    answer: str
+    answers: tuple[str, ...]
 
 
 def pick_questions(told: "Sequence[Story]") -> list[Question]:
     """Up to two questions of each kind (who, where, how, what, when), each about another story as far as possible."""
-    questions = [Question(story.id, text, answer) for story in told for text, answer in story.questions]
+    gold: dict[tuple[str, str], list[str]] = {}
+    for story in told:
+        for text, answer in story.questions:
+            gold.setdefault((story.id, text), []).append(answer)
+    questions = [Question(story, text, tuple(answers)) for (story, text), answers in gold.items()]
     chosen: list[Question] = []
     for kind in _KINDS * _OF_EACH:
         used = {question.story for question in chosen}
@@ -98,8 +113,8 @@ def pick_questions(told: "Sequence[Story]") -> list[Question]:
 
 
 def _write(told: "Sequence[Story]", folder: Path) -> dict[str, Path]:
-    """Write each story to a file named after how its title begins; the files by the stories' ids."""
-    folder.mkdir()
+    """Write each story to a file named after the first words of its title; the files by the stories' ids."""
+    folder.mkdir(exist_ok=True)
     files = {}
     for number, story in enumerate(told, 1):
         title = re.sub(r"[^a-z0-9]+", " ", story.title.lower())

@@ -13,12 +13,12 @@ def doctor(
     bank: BankOption,
     model: ModelOption,
     runs: RunsOption,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask whether the hub can be reached.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not check whether the hub can be reached.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show what is installed, what there is to compute on, where things lie, and what works here.
+    """Show what is installed, available hardware, file locations and which features work.
 
-    Exit code 4 if documents cannot be memorised and asked about with --model.
+    The exit code is 4 if --model cannot be used here.
 
     \b
     Examples:

@@ -20,15 +20,15 @@ def mcp(
         typer.Option(
             "--allow",
             metavar="FOLDER",
-            help="Let the assistant memorise what is below this folder, in the first bank; may be given again.",
+            help="Let the assistant memorise files in this folder, into the first bank; can be repeated.",
         ),
     ] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Let an assistant ask, search and fill a memory: a Model Context Protocol server on stdin and stdout.
+    """Let an assistant ask, search and add to a memory: a Model Context Protocol (MCP) server on stdin and stdout.
 
-    Not to be typed: the assistant's settings name this command, and it is started
-    from there. It ends when the assistant does.
+    You do not run this yourself: name it in the assistant's settings, and the
+    assistant starts it. It ends when the assistant does.
 
     \b
     Examples:
@@ -38,11 +38,17 @@ def mcp(
     require_extra("mcp", "mcp", asked_by="mbc mcp")
     import anyio
 
+    from mbc_cli.engine import require_model
     from mbc_cli.mcp.allowed import Allowed
     from mbc_cli.mcp.memory import Memory
     from mbc_cli.mcp.server import MemoryServer
     from mbc_cli.render.consoles import notes
+    from mbc_engine.bank import MemoryBank
+    from mbc_engine.bank.database import bytes_at
 
+    require_model(model, device)
+    for path in filter(bytes_at, bank):  # the others may be made while it serves
+        MemoryBank.open(path, read_only=True).close()
     banks = [path.absolute() for path in bank]
     server = MemoryServer(Memory(banks, model, device, weight), Allowed(allow or [], banks))
     if sys.stdin.isatty():

@@ -20,18 +20,19 @@ _RunOption = Annotated[
     typer.Option(
         metavar="NAME|PATH",
         autocompletion=known_runs,
-        help="Begin with this training run, by its name in --runs or its folder.",
+        help="Open with this training run: its name in --runs, or its folder.",
     ),
 ]
 _ViewOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Begin with this view: overview, codes, train, ingest, ask or documents."),
+    typer.Option(metavar="NAME", help="Open with this view: overview, codes, train, ingest, ask or documents."),
 ]
 _WebOption = Annotated[
-    bool, typer.Option("--web", help="Serve it to a browser on this machine instead, and say where.")
+    bool, typer.Option("--web", help="Show it in a browser on this machine instead, and print the address.")
 ]
 _PortOption = Annotated[
-    int, typer.Option(min=0, max=65535, show_default="a free one", help="Where --web listens, on loopback.")
+    int,
+    typer.Option(min=0, max=65535, show_default="a free one", help="The port that --web listens on (loopback only)."),
 ]
 
 
@@ -46,9 +47,9 @@ def tui(
     web: _WebOption = False,
     port: _PortOption = 0,
 ) -> None:
-    """Watch and use a memory: its documents, its codes, trainings, ingests, and a place to ask.
+    """Open the dashboard: browse documents and codes, follow training and ingests, ask questions.
 
-    It moves with what other processes do to the bank and to training runs.
+    It updates as other processes change the bank and the training runs.
 
     \b
     Examples:

@@ -48,7 +48,8 @@ def read_config(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The config file {path} cannot be read: {error}.", hint=MEND) from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"The config file {path} cannot be read: {reason}.", hint=MEND) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"The config file {path} is not TOML: {error}.", hint=MEND) from error
 

@@ -8,7 +8,7 @@ from typing import Final
 from mbc_engine.documents import Found, Skipped, find_files, require_paths, shown
 from mbc_engine.errors import ConfigError, DataError
 
-_LEADS_OUT: Final = "leads out of the folders that may be memorised"
+_LEADS_OUT: Final = "links to somewhere outside the allowed folders"
 
 
 class Allowed:
@@ -25,7 +25,7 @@ class Allowed:
     def __init__(self, folders: Sequence[Path], banks: Sequence[Path] = ()) -> None:
         for folder in folders:
             if not folder.is_dir():
-                raise ConfigError(f"{folder} is no folder.", hint="Name folders that are there with --allow.")
+                raise ConfigError(f"{folder} is not a folder.", hint="Name existing folders with --allow.")
         self.folders = tuple(Path(os.path.realpath(folder)) for folder in folders)
         self._banks = {os.path.realpath(bank) for bank in banks}
 
@@ -37,9 +37,7 @@ class Allowed:
             DataError: something is not to be memorised, whether it is there or not, or is not there.
         """
         if not self.folders:
-            raise ConfigError(
-                "No folder may be memorised from here.", hint="Start the server as `mbc mcp --allow FOLDER`."
-            )
+            raise ConfigError("No folder is allowed.", hint="Start the server with `mbc mcp --allow FOLDER`.")
         places = [self._place(name) for name in names]
         require_paths(places)
         return places
@@ -82,7 +80,9 @@ class Allowed:
 
     def _refusal(self, name: str) -> DataError:
         folders = ", ".join(map(shown, self.folders))
-        return DataError(f"{name} is not to be memorised.", hint=f"Only what is below {folders} and not hidden may be.")
+        return DataError(
+            f"{name} is not allowed.", hint=f"Only files below {folders} that are not hidden may be memorised."
+        )
 
     def _is_inside(self, path: Path) -> bool:
         real = Path(os.path.realpath(path))

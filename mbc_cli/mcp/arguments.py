@@ -1,4 +1,4 @@
-"""What the tools take, as an assistant is told of it."""
+"""The arguments of the tools, as an assistant sees them."""
 
 from typing import Annotated
 
@@ -24,7 +24,8 @@ class _Asked(Arguments):
     """A question; a class of its own, so that it comes first in what an assistant is told."""
 
     question: Annotated[str, AfterValidator(_said)] = Field(
-        max_length=LONGEST_QUESTION, description="A question in plain words, complete in itself."
+        max_length=LONGEST_QUESTION,
+        description="A question in plain words that can be understood without the conversation.",
     )
 
 
@@ -36,20 +37,18 @@ class Query(Arguments):
     """What to look for."""
 
     query: Annotated[str, AfterValidator(_said)] = Field(
-        max_length=LONGEST_QUESTION, description="What to look for: a question or a few words."
+        max_length=LONGEST_QUESTION, description="A question or a few words to look for."
     )
-    limit: int = Field(5, ge=1, le=MOST_SOURCES, description="The most passages to give.")
+    limit: int = Field(5, ge=1, le=MOST_SOURCES, description="The most passages to return.")
 
 
 class Paths(Arguments):
     """What to memorise."""
 
-    paths: list[str] = Field(
-        min_length=1, description="Files and folders, absolute or relative to a folder that may be memorised."
-    )
+    paths: list[str] = Field(min_length=1, description="Files and folders, absolute or relative to an allowed folder.")
 
 
 def refusal(error: ValidationError) -> ConfigError:
     """What is wrong with arguments, in a line."""
     wrong = (f"{'.'.join(map(str, own['loc']))}: {own['msg']}" for own in error.errors(include_url=False))
-    return ConfigError(f"The arguments do not fit: {'; '.join(wrong)}.", hint="The tool's schema tells what it takes.")
+    return ConfigError(f"Invalid arguments: {'; '.join(wrong)}.", hint="See the tool's input schema.")

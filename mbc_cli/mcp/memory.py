@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mbc_cli.asking.asker import Asker
-from mbc_cli.asking.manner import Manner
 from mbc_engine.bank import Banks, BankSizes, BankTotals
 from mbc_engine.errors import BankError
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from mbc_engine.documents import Found
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Held:
-    """What the banks hold and weigh together, and the model that wrote them."""
+    """What the banks hold together, their sizes, and the model that wrote them."""
 
     model: str
     totals: BankTotals
@@ -55,17 +55,17 @@ class Memory:
             ConfigError: the device is not there.
         """
         if self._asker is None:
-            self._asker = Asker.load(self.banks, self.model, Manner(), self._device, weights=self._weights)
+            self._asker = Asker.load(self.banks, self.model, AskOptions(), self._device, weights=self._weights)
         return self._asker
 
-    def ask(self, question: str, manner: Manner) -> "Reply":
+    def ask(self, question: str, options: AskOptions) -> "Reply":
         """Answer a question; see `Asker.ask`."""
-        (reply,) = self._ready(manner).ask([question])
+        (reply,) = self._ready(options).ask([question])
         return reply
 
     def search(self, query: str, top: int) -> "Sequence[Source]":
         """The passages that a query leads to; see `Asker.search`."""
-        (passages,) = self._ready(Manner()).search([query], top)
+        (passages,) = self._ready(AskOptions()).search([query], top)
         return passages
 
     def ingest(self, found: "Found", stop: threading.Event) -> "Iterator[Event]":
@@ -93,10 +93,10 @@ class Memory:
         if self._asker is not None:
             self._asker.close()
 
-    def _ready(self, manner: Manner) -> Asker:
+    def _ready(self, options: AskOptions) -> Asker:
         self._require_banks()
         asker = self.load()
-        asker.manner = manner
+        asker.options = options
         return asker
 
     def _require_banks(self) -> None:
@@ -104,6 +104,6 @@ class Memory:
         for bank in self.banks:
             if not bank.exists():
                 raise BankError(
-                    f"Nothing is memorised yet: there is no bank at {bank}.",
-                    hint="Memorise files with the tool ingest, or with `mbc ingest FOLDER`.",
+                    f"Nothing has been memorised yet: there is no bank at {bank}.",
+                    hint="Memorise files with the `ingest` tool or with `mbc ingest FOLDER`.",
                 )

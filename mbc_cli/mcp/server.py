@@ -148,7 +148,7 @@ class MemoryServer:
     async def _result(self, context: _Context, given: Arguments) -> Answered | Searched | Ingested:
         match given:
             case Question():
-                return answered(await self._work(lambda: self._memory.ask(given.question, given.manner())))
+                return answered(await self._work(lambda: self._memory.ask(given.question, given.options())))
             case Query():
                 return searched(await self._work(lambda: self._memory.search(given.query, given.limit)))
             case Paths():
@@ -191,7 +191,7 @@ class MemoryServer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _list_resources(self, context: _Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        told = "What the memory holds and weighs, its model and its files."
+        told = "What the memory holds, its size, its model and its files."
         return ListResourcesResult(
             resources=[Resource(uri=BANK, name="bank", title="The memory", description=told, mime_type=_JSON)]
         )
@@ -221,7 +221,7 @@ def _told(error: MBCError) -> str:
 
 def _unexpected(error: Exception) -> MBCError:
     return MBCError(
-        f"Unexpected error: {type(error).__name__}: {error}", hint="`mbc mcp --debug` tells more on stderr."
+        f"Unexpected error: {type(error).__name__}: {error}", hint="Run `mbc mcp --debug` for a traceback on stderr."
     )
 
 

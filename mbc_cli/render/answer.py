@@ -1,93 +1,66 @@
 """An answer's parts as text, for whoever shows it."""
 
 import math
-from dataclasses import dataclass
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
 from mbc_cli.text import counted, near, plain, seconds
 from mbc_engine.bank import origin_name
-from mbc_engine.serving.answers import Answers
 
 if TYPE_CHECKING:
-    from mbc_engine.serving.ask import ReadAnswer, Reply, Source
+    from mbc_engine.serving.ask import Confidence, Reply, Source
 
-_MINI: Final = "mini"
-_OF_MINI: Final = "The model mini is small and often wrong from memory: judge by the sentences."
-_STATES: Final = {
-    "changed": "the file has changed since it was memorised; `mbc ingest` it again",
-    "gone": "the file is no longer there",
-    "unreadable": "the file cannot be read now",
+# Said in the place of an answer.
+NOT_IN_MEMORY: Final = "Not in this memory."
+FILE_STATES: Final = {
+    "changed": "the file has changed since",
+    "gone": "the file no longer exists",
+    "unreadable": "the file cannot be read",
 }
+_COLOURS: Final = {"high": "green", "medium": "yellow", "low": "yellow"}
+# Where an answer of a model of the paper's method comes from.
 _ORIGINS: Final = {
     "memory": ("from memory", "green"),
     "model": ("from the model alone", "yellow"),
-    "unsure": ("unsure", "yellow"),
-}
-# The same beside an answer that was read.
-_ORIGINS_ALONE: Final = {
-    "memory": ("from memory alone", "green"),
-    "model": ("from the model alone", "yellow"),
-    "unsure": ("from memory alone, unsure", "yellow"),
+    "unsure": ("from memory or from the model alone", "yellow"),
 }
 
 
-@dataclass(frozen=True)
-class Showing:
-    """What is shown of answers.
-
-    Attributes:
-        least: the confidence below which those from memory are withheld; None for never.
-        tells_confidence: False where the model's confidence is the same for all answers.
-        tells_bank: whether sources say which bank they are from, which matters where there are several.
-    """
-
-    least: float | None
-    tells_confidence: bool
-    tells_bank: bool = False
+def is_read(reply: "Reply") -> bool:
+    """Whether there is an answer, and it was read in a text rather than generated."""
+    return reply.answer is not None and reply.gain is None
 
 
-def is_withheld(reply: "Reply", least: float | None) -> bool:
-    """Whether an answer from memory is too unsure to be told."""
-    return least is not None and reply.judgement is not None and reply.judgement.confidence < least
-
-
-def first_answer(reply: "Reply", least: float | None) -> str | None:
-    """The answer to take if one is wanted: what was read, or else what is remembered; None if neither is to be told."""
-    if reply.read is not None:
-        return reply.read.text
-    return None if is_withheld(reply, least) else reply.answer
-
-
-def origin(reply: "Reply", showing: Showing) -> Text | None:
-    """Where an answer from memory comes from, as far as its model can tell."""
-    judgement, is_alone = reply.judgement, reply.answers is Answers.BOTH
-    if judgement is None:
-        return Text("from memory alone") if is_alone else None
-    confidence = f", confidence {percent(judgement.confidence)}" if showing.tells_confidence else ""
-    return Text.assemble((_ORIGINS_ALONE if is_alone else _ORIGINS)[judgement.origin], confidence)
-
-
-def unknown(reply: "Reply", least: float) -> str:
-    """What is said in the place of an answer that is withheld."""
-    assert reply.judgement is not None
-    return f"I do not know (confidence {percent(reply.judgement.confidence)}, below {100 * least:g}%)."
-
-
-def place_read(read: "ReadAnswer") -> Text:
-    """Where an answer was read."""
-    if read.path is None:
-        return Text("read in the sources")
-    return Text.assemble("read in ", (near(origin_name(read.path, read.part)), "cyan"))
-
-
-def unread(reply: "Reply") -> str | None:
-    """Why there is no answer that was read, where there was to be one."""
-    if reply.read is not None or not reply.answers.are_read:
+def confidence_line(reply: "Reply") -> Text | None:
+    """How far to trust an answer and where it was read; None if nothing is known of that, or there is no answer."""
+    if reply.answer is None or reply.confidence is None:
         return None
-    return "no answer in the files" if reply.passages else "no file is there to be read"
+    told = confidence_words(reply.confidence)
+    return Text.assemble(told, ", ", place_read(reply.sources[0])) if is_read(reply) and reply.sources else told
+
+
+def confidence_words(confidence: "Confidence") -> Text:
+    """How likely it is that an answer is right; of a generated one, where it comes from."""
+    likely = percent(confidence.probability)
+    if confidence.label in _ORIGINS:
+        return Text.assemble(_ORIGINS[confidence.label], f" ({likely} likely that the bank holds the answer)")
+    return Text(f"{likely} confident ({confidence.label})", _COLOURS[confidence.label])
+
+
+def place_read(source: "Source") -> Text:
+    """Where an answer was read: the file, or the bank's copy of it and what has become of the file."""
+    if source.text_from != "bank":
+        return Text.assemble("read in ", (named(source), "cyan"))
+    state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
+    return Text.assemble("read in the bank's copy of ", (named(source), "cyan"), state)
+
+
+def sources_heading(reply: "Reply") -> str:
+    """What the sources below an answer are, but for the one that `confidence_line` names already."""
+    if reply.answer is None:
+        return "Closest passages:"
+    return "Other sources:" if is_read(reply) else "Sources:"
 
 
 def source_line(label: str, source: "Source", *, with_bank: bool = False) -> Text:
@@ -95,12 +68,20 @@ def source_line(label: str, source: "Source", *, with_bank: bool = False) -> Tex
     bank = f"  in {near(source.bank)}" if with_bank else ""
     date = f"  {plain(source.date)}" if source.date else ""
     ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""
-    return Text.assemble(label, (named(source), "cyan"), (bank, "dim"), f"  {source.share:.0%}", (date, "dim"), ties)
+    return Text.assemble(label, (named(source), "cyan"), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
+
+
+def share_of(source: "Source") -> str:
+    """A source's share of the search; of one that is named, it is more than nothing."""
+    return f"{source.share:.0%}" if source.share >= 0.005 else "<1%"
 
 
 def state_of(source: "Source") -> str | None:
-    """What has become of a source's file, if it is not what was memorised."""
-    return _STATES.get(source.state)
+    """What has become of a source's file, if it is no longer what was ingested."""
+    if source.state not in FILE_STATES:
+        return None
+    copy = "; this is the bank's copy" if source.text_from == "bank" else ""
+    return f"{FILE_STATES[source.state]}{copy}"
 
 
 def named(source: "Source") -> str:
@@ -117,13 +98,7 @@ def times(reply: "Reply", loading: float | None = None) -> str:
     """
     model = "" if loading is None else f"model {seconds(loading)} · "
     spent = reply.timings
-    reading = f" · reading {seconds(spent.reading)}" if spent.reading else ""
-    return f"{model}answer {seconds(spent.answer)} · sources {seconds(spent.sources)}{reading}"
-
-
-def caution(model: str) -> str | None:
-    """How far to trust the embedded model, if it is that one."""
-    return _OF_MINI if PurePath(model).name == _MINI else None
+    return f"{model}search {seconds(spent.search)} · answer {seconds(spent.answer)} · sources {seconds(spent.sources)}"
 
 
 def percent(probability: float) -> str:

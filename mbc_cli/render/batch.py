@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from mbc_cli.render.answer import Showing
 from mbc_cli.render.consoles import out, print_json_lines
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.reply import reply_json, show_reply, warn_of_mini
+from mbc_cli.render.reply import reply_json, show_reply
 from mbc_cli.text import counted, plain, seconds
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ class BatchView(ProgressView):
     Args:
         banks: the files that are asked.
         loading: seconds spent on loading the model.
-        showing: what is shown of answers.
         total: how many questions there are, None if nobody knows.
         as_json: a line of JSON for each.
         is_shown: False where questions are typed on the terminal.
@@ -33,14 +31,13 @@ class BatchView(ProgressView):
         self,
         banks: Sequence[Path],
         loading: float,
-        showing: Showing,
         *,
         total: int | None,
         as_json: bool,
         is_shown: bool,
     ) -> None:
         super().__init__(is_shown=is_shown)
-        self._banks, self._loading, self._showing = banks, loading, showing
+        self._banks, self._loading = banks, loading
         self._total, self._as_json = total, as_json
         self.answered = 0
 
@@ -48,7 +45,7 @@ class BatchView(ProgressView):
         """A batch."""
         if self._as_json:
             print_json_lines(
-                {"id": question.id, **reply_json(reply, self._banks, self._loading, self._showing.least)}
+                {"id": question.id, **reply_json(reply, self._banks, self._loading)}
                 for question, reply in zip(questions, replies, strict=True)
             )
         else:
@@ -59,11 +56,9 @@ class BatchView(ProgressView):
 
     def _show(self, reply: "Reply") -> None:
         out.print(Text(f"? {plain(reply.question)}", "cyan"))
-        show_reply(reply, self._showing)
+        show_reply(reply, with_bank=len(self._banks) > 1)
         out.print()
 
-    def finish(self, spent: float, model: str) -> None:
-        """How long it took, apart from loading the model, and how far to trust that."""
+    def finish(self, spent: float) -> None:
+        """How long it took, apart from loading the model."""
         self.line(f"{counted(self.answered, 'question')} in {seconds(spent)} · model {seconds(self._loading)}", "dim")
-        if not self._as_json:
-            warn_of_mini(model)

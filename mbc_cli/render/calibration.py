@@ -41,7 +41,9 @@ class CalibrationView(ProgressView):
         """
         result = self.result
         if not result.slope:
-            self.line("The memory does not make answers likelier: every answer will be called unsure.", "yellow")
+            self.line(
+                "The memory does not make right answers more likely, so answers will carry no confidence.", "yellow"
+            )
         print_facts(
             [
                 (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from mbc_cli.render.answer import source_line
+from mbc_cli.render.answer import NOT_IN_MEMORY, source_line
 from mbc_cli.render.bank.facts import holdings
 from mbc_cli.render.consoles import errors, notes, out, print_indented
 from mbc_cli.render.reply import show_state
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from mbc_engine.serving.ask import Reply
 
 COMMANDS: Final = {
-    "/sources": "the sources of the last answer in full",
-    "/bank": "what the bank holds, and what it weighs; of several, each",
-    "/history": "the questions so far, with their answers",
-    "/help": "this list",
-    "/quit": "the end; so does Ctrl-D",
+    "/sources": "show the passages behind the last answer in full",
+    "/bank": "show what each bank holds and how large it is",
+    "/history": "list the questions so far with their answers",
+    "/help": "show this list",
+    "/quit": "quit; so does Ctrl-D",
 }
 _ABOUT: Final = (
-    "Anything else is a question. Each stands alone: say again what it is about. An answer that was read names its "
-    "file, the other one is from memory alone. Confidence, which a calibrated model tells, is the probability that the "
-    "bank holds what was asked. Ctrl-C stops an answer. What other programs ingest meanwhile is found."
+    "Anything else is a question. Each question stands alone, so name what it is about. Below an answer stands how "
+    "likely it is right, and the file it was read in. Ctrl-C stops an answer. Documents that other programs ingest in "
+    "the meantime are found."
 )
 
 
 def show_welcome(banks: Sequence[Path], totals: "BankTotals") -> None:
-    """What is asked, and how to go on."""
+    """Which banks are asked, and how."""
     notes.print(f"{' + '.join(map(near, banks))}: {holdings(totals)}.")
-    notes.print("Ask what you want to know; /help tells more, Ctrl-D ends.")
+    notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
 
 
 def show_help() -> None:
@@ -45,29 +45,29 @@ def show_help() -> None:
 
 
 def show_history(turns: Sequence[tuple[str, str | None]]) -> None:
-    """Questions with their answers, None where one was withheld."""
+    """Questions with their answers, None where there is none."""
     for number, (question, answer) in enumerate(turns, 1):
         label = f"{number}. "
         out.print(label + plain(question))
-        print_indented(answer if answer is not None else "not known", by=len(label), style="bold" if answer else "dim")
+        print_indented(NOT_IN_MEMORY if answer is None else answer, by=len(label), style="bold" if answer else "dim")
     if not turns:
-        notes.print("Nothing was asked yet.")
+        notes.print("No questions yet.")
 
 
 def show_passages(reply: "Reply | None", *, with_bank: bool) -> None:
-    """The passages that an answer's sources remember, whole."""
+    """The passages of an answer's sources in full."""
     if reply is None:
-        notes.print("Nothing was answered.")
+        notes.print("There is no answer yet.")
         return
     if not reply.sources:
-        notes.print("No sources were named.")
+        notes.print("The last answer has no sources.")
     for number, source in enumerate(reply.sources, 1):
         label = f"{number}. "
         out.print(source_line(label, source, with_bank=with_bank))
         for line in (source.passage or "").splitlines():
             print_indented(line, by=len(label))
         if not source.passage:
-            print_indented("the text is not to be had", by=len(label), style="dim")
+            print_indented("the text is not available", by=len(label), style="dim")
         show_state(source, by=len(label))
 
 

@@ -1,48 +1,46 @@
-"""The demo on the terminal: what was asked, what was read and what the model said, and whether that is right."""
+"""The demo on the terminal: questions with their answers, whether these are right, and what stays without the files."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from mbc_cli.render.answer import place_read, unread
-from mbc_cli.render.consoles import notes, out
-from mbc_cli.render.reply import show_source, source_json, warn_of_mini
+from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_words
+from mbc_cli.render.consoles import notes, out, print_indented
+from mbc_cli.render.reply import source_json
 from mbc_cli.text import counted, near, plain, seconds, size
 from mbc_engine.events import IngestFinished
-from mbc_engine.metrics import exact_match
+from mbc_engine.metrics import compare
 
 if TYPE_CHECKING:
     from mbc_engine.serving.ask import Reply
 
+_LABELS: Final = len("confidence")
+
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with its answers, what was expected, and how long it took.
+    """A question with its answer, what was expected, and how long it took.
 
     Attributes:
-        reply: what was read, if the model has a reader, and what it said from memory.
-        expected: the right answer.
-        file: where it stands.
+        reply: the answer, if there was one.
+        expected: every right answer, one or more.
+        file: the story that it stands in.
         seconds: from question to sources.
     """
 
     reply: "Reply"
-    expected: str
+    expected: tuple[str, ...]
     file: Path
     seconds: float
 
     @property
-    def is_read_right(self) -> bool:
-        """Whether what was read is an exact match, after normalisation; not if nothing was."""
-        return self.reply.read is not None and exact_match(self.reply.read.text, self.expected)
-
-    @property
-    def is_recalled_right(self) -> bool:
-        """The same of the answer from memory alone."""
-        return exact_match(self.reply.answer or "", self.expected)
+    def is_right(self) -> bool:
+        """Whether there is an answer, and it matches one that was expected exactly, after normalisation."""
+        answer = self.reply.answer
+        return answer is not None and compare(answer, self.expected, golds="any").exact_match
 
     @property
     def is_right_source(self) -> bool:
@@ -51,35 +49,36 @@ class Asked:
 
 
 def show_start(folder: Path, done: IngestFinished) -> None:
-    """What was memorised."""
-    each = done.code_bytes / max(1, done.bank_documents)
+    """What was ingested."""
     out.print(f"{done.bank_documents} made-up news stories in {near(folder)}")
-    out.print(f"Memorised in {seconds(done.seconds)}: {size(done.code_bytes)} of codes, {each:.3g} bytes a story.")
-    out.print("Nobody has seen them before: their names are in no story made for training.")
+    text = f" and {size(done.text_bytes)} of compressed text" if done.text_bytes else ""
+    out.print(f"Ingested in {seconds(done.seconds)}: {size(done.code_bytes)} of codes{text}.")
+    _show_line(Text("The model has never seen these stories; none of their names appear in its training data."))
 
 
 def show_asked(asked: Asked) -> None:
-    """One question. What was read comes first, beside what is remembered."""
+    """One question."""
     reply = asked.reply
-    said = ("from memory" if reply.answers.are_read else "answer", reply.answer or "", asked.is_recalled_right)
-    answers = [_read(asked), said] if reply.answers.are_read else [said]
-    width = max(len("expected"), *(len(label) for label, _, _ in answers))
+    if reply.answer is None:
+        answer, verdict = NOT_IN_MEMORY, ("not answered", "yellow")
+    else:
+        answer, verdict = reply.answer, ("right", "green") if asked.is_right else ("wrong", "red")
     out.print()
     _show_line(Text(f"? {plain(reply.question)}", "bold"))
-    for label, answer, is_right in answers:
-        verdict = ("right", "green") if is_right else ("wrong", "red")
-        _show_line(Text.assemble(f"  {label:<{width}}  {plain(answer)}  ", verdict))
-    out.print(f"  {'expected':<{width}}  {plain(asked.expected)}")
+    _show_fact("answer", Text.assemble(f"{plain(answer)}  ", verdict))
+    _show_fact("expected", Text(plain(" or ".join(asked.expected))))
+    if reply.answer is not None and reply.confidence is not None:
+        _show_fact("confidence", confidence_words(reply.confidence))
     if reply.sources:
-        out.print(
-            Text.assemble(
-                "  source    ",
-                ("the right file", "green") if asked.is_right_source else ("another file", "red"),
-            )
-        )
-        # All files were written just now: their dates tell nothing.
-        source = replace(reply.sources[0], path=Path(reply.sources[0].path).name, date=None)
-        show_source(" " * 12, source)
+        source = reply.sources[0]
+        verdict = ("the right file", "green") if asked.is_right_source else ("another file", "red")
+        _show_fact("source", Text.assemble((plain(Path(source.path).name), "cyan"), "  ", verdict))
+        if source.sentence:
+            print_indented(source.sentence, by=_LABELS + 4)
+
+
+def _show_fact(label: str, fact: Text) -> None:
+    _show_line(Text.assemble(f"  {label:<{_LABELS}}  ", fact))
 
 
 def _show_line(line: Text) -> None:
@@ -87,60 +86,71 @@ def _show_line(line: Text) -> None:
     out.print(line, soft_wrap=not out.is_terminal)
 
 
-def _read(asked: Asked) -> tuple[str, str, bool]:
-    """Where an answer was read, what it is, and whether it is right; or why there is none."""
-    read = asked.reply.read
-    if read is None:
-        return "read", unread(asked.reply) or "", False
-    named = replace(read, path=read.path and Path(read.path).name)
-    return place_read(named).plain, read.text, asked.is_read_right
-
-
-def show_end(asked: Sequence[Asked], loading: float, done: IngestFinished, model: str, keep: Path | None) -> None:
-    """How it went, how long it took, and what to try next."""
-    recalled = f"{sum(own.is_recalled_right for own in asked)} of {len(asked)}"
-    sources = f"{sum(own.is_right_source for own in asked)} of {len(asked)}"
+def show_end(
+    asked: Sequence[Asked], again: Sequence[str | None], loading: float, done: IngestFinished, keep: Path | None
+) -> None:
+    """How it went, what the bank answered without the files, how long it took, and what to try next."""
+    counts = _counts(asked, again)
+    total = len(asked)
     out.print()
-    if any(own.reply.answers.are_read for own in asked):
-        read = f"{sum(own.is_read_right for own in asked)} of {len(asked)}"
-        out.print(f"Right: {read} answers read, {recalled} from memory, {sources} sources.")
-    else:
-        out.print(f"{recalled} answers right, {sources} sources right.")
-    answering = f"{counted(len(asked), 'answer')} {seconds(sum(own.seconds for own in asked))}"
+    out.print(f"Answers: {counts['right']} right, {counts['wrong']} wrong, {counts['not_answered']} not answered.")
+    out.print(f"Sources: {counts['right_sources']} of {total} right.")
+    out.print(
+        f"With the files deleted, the same answers from the bank alone: {counts['same_without_files']} of {total}."
+    )
+    answering = f"{counted(total, 'answer')} {seconds(sum(own.seconds for own in asked))}"
     notes.print(f"model {seconds(loading)} · ingest {seconds(done.seconds)} · {answering}", style="dim")
-    warn_of_mini(model)
     out.print()
     out.print("Now with your own files:")
     out.print("  mbc ingest ./your-notes")
     out.print('  mbc ask "..."')
     if keep is not None:
-        out.print("Or more about the stories:")
+        out.print("Or ask more about the stories:")
         out.print(f'  mbc ask "..." --bank {near(keep / "demo.mbc")}')
 
 
-def demo_json(asked: Sequence[Asked], loading: float, done: IngestFinished) -> dict[str, Any]:
-    """The same as JSON; times in seconds, sizes in bytes. What was read is None where nothing answers."""
+def demo_json(
+    asked: Sequence[Asked], again: Sequence[str | None], loading: float, done: IngestFinished
+) -> dict[str, Any]:
+    """The same as JSON; times in seconds, sizes in bytes. An answer is null where none was given."""
     return {
         "answers": [
             {
                 "question": item.reply.question,
-                "answers": {"read": item.reply.read and asdict(item.reply.read), "memory": item.reply.answer},
-                "expected": item.expected,
-                "right": {
-                    "read": item.is_read_right if item.reply.answers.are_read else None,
-                    "memory": item.is_recalled_right,
-                },
+                "answer": item.reply.answer,
+                "confidence": item.reply.confidence and item.reply.confidence.probability,
+                "expected": list(item.expected),
+                "right": item.is_right,
                 "file": str(item.file),
                 "right_source": item.is_right_source,
                 "sources": [source_json(source) for source in item.reply.sources],
                 "seconds": item.seconds,
+                "without_files": answer,
             }
-            for item in asked
+            for item, answer in zip(asked, again, strict=True)
         ],
+        "counts": _counts(asked, again),
         "timings": {"model": round(loading, 4), "ingest": done.seconds},
         "bank": {
             "documents": done.bank_documents,
             "chunks": done.bank_chunks,
-            "sizes": {"codes": done.code_bytes, "codebook": done.codebook_bytes, "file": done.file_bytes},
+            "sizes": {
+                "codes": done.code_bytes,
+                "texts": done.text_bytes,
+                "codebook": done.codebook_bytes,
+                "file": done.file_bytes,
+            },
         },
+    }
+
+
+def _counts(asked: Sequence[Asked], again: Sequence[str | None]) -> dict[str, int]:
+    right = sum(own.is_right for own in asked)
+    withheld = sum(own.reply.answer is None for own in asked)
+    return {
+        "right": right,
+        "wrong": len(asked) - right - withheld,
+        "not_answered": withheld,
+        "right_sources": sum(own.is_right_source for own in asked),
+        "same_without_files": sum(own.reply.answer == answer for own, answer in zip(asked, again, strict=True)),
     }

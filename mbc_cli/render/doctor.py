@@ -15,9 +15,9 @@ _FEW = 6
 def show_checkup(found: Checkup, config_error: str | None) -> None:
     """Versions, devices, hub and places, what is wrong with the config file, and then what works."""
     _section("Installed", ((name, version or "not installed") for name, version in found.versions.items()))
-    _section("To compute on", _devices(found.devices))
+    _section("Hardware", _devices(found.devices))
     _section("Pretrained models", _models(found))
-    _section("Places", ((name, _place(place)) for name, place in found.places.items()))
+    _section("Files", ((name, _place(place)) for name, place in found.places.items()))
     if config_error:
         out.print(Text(f"  {plain(config_error)}", "red"))
     out.print(Text("What works here", "bold"))
@@ -40,7 +40,7 @@ def _devices(devices: Devices) -> Iterator[tuple[str, str]]:
     for number, card in enumerate(devices.cuda):
         yield f"cuda:{number}", f"{card.name}, {size(card.free)} of {size(card.memory)} free"
     if devices.mps:
-        yield "mps", "there is one"
+        yield "mps", "available"
     if devices.error:
         yield "torch", f"cannot be used: {devices.error}"
 
@@ -53,14 +53,16 @@ def _models(found: Checkup) -> Iterator[tuple[str, str]]:
     if encoder.path is None:
         told = f"not installed: {encoder.install}"
     else:
-        told = "installed, SHA-256 right" if encoder.is_official else f"DAMAGED, it will not be used: {encoder.install}"
+        told = (
+            "installed, checksums match" if encoder.is_official else f"DAMAGED and will not be used: {encoder.install}"
+        )
     yield "encoder bundle", told
 
 
 def _reached(hub: Hub) -> str:
     if hub.offline:
-        return "not to be asked (HF_HUB_OFFLINE)"
-    return {None: "was not asked", True: "reached", False: "cannot be reached"}[hub.reachable]
+        return "not checked (HF_HUB_OFFLINE is set)"
+    return {None: "not checked", True: "reachable", False: "cannot be reached"}[hub.reachable]
 
 
 def _place(place: Place) -> str:

@@ -77,7 +77,7 @@ class IngestView(ProgressView):
 
     def stopped(self) -> None:
         """Say what a stop leaves behind."""
-        self.tell("Stopped. What is counted above is saved; the same command goes on from there.")
+        self.tell("Stopped. Everything counted above is saved; run the same command again to continue.")
 
     @property
     def is_complete(self) -> bool:
@@ -127,7 +127,7 @@ class IngestView(ProgressView):
         end = self._end
         if not (end.documents or end.unchanged or end.removed):
             raise DataError(
-                "Nothing that can be read was found.",
+                "No readable files were found.",
                 hint=f"Files that can be read: {' '.join(sorted(SUFFIXES))}, most of them also as .gz and .xz.",
             )
 
@@ -144,7 +144,7 @@ class ReencodeView(IngestView):
 
     def stopped(self) -> None:
         """Say what a stop leaves behind."""
-        self.tell("Stopped. The bank is as it was; the same command goes on from there.")
+        self.tell("Stopped. The bank is unchanged; run the same command again to continue.")
 
 
 class WatchView(IngestView):

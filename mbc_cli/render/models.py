@@ -11,8 +11,15 @@ from mbc_cli.models import Counted, ModelHere
 from mbc_cli.render.bank.facts import code_layout
 from mbc_cli.render.consoles import notes, out, print_facts, print_json_lines, print_table
 from mbc_cli.text import counted, plain, size
-from mbc_engine.config import Config, EncoderSettings, ModelSettings, TrainingSettings
-from mbc_engine.model_folder import EMBEDDED, has_reader
+from mbc_engine.config import (
+    Config,
+    EncoderSettings,
+    ModelSettings,
+    RetrieverReaderConfig,
+    RetrieverReaderSettings,
+    TrainingSettings,
+)
+from mbc_engine.model_folder import EMBEDDED
 from mbc_engine.sharing.inspection import code_shape
 
 _COLUMNS = ("model", "base LM", "codes", "a chunk", "on disk", "EM %", "F1 %", "where")
@@ -29,17 +36,22 @@ def list_json(models: Sequence[ModelHere]) -> None:
     print_json_lines(map(_summary, models))
 
 
-def show_model(model: ModelHere, config: Config, parameters: Counted, *, is_preset_too: bool) -> None:
+def show_model(
+    model: ModelHere, config: Config | RetrieverReaderConfig, parameters: Counted | None, *, is_preset_too: bool
+) -> None:
     """What `mbc models show` prints of a model; with what is known of its parameters."""
     if is_preset_too:
-        notes.print(plain(f"{model.name} is the name of a preset, too; this is the model."))
+        notes.print(plain(f"There is also a preset named {model.name}; this is the model."))
     best = model.best
+    if isinstance(config, RetrieverReaderConfig):
+        made = _reader_facts(config.retriever_reader)
+    else:
+        made = _settings_facts(config.model)
     print_facts(
         [
             ("model", model.name),
             ("folder", str(model.folder)),
-            *_settings_facts(config.model),
-            *([("reader", "finds answers in the files, see `mbc ask`")] if has_reader(model.folder) else []),
+            *made,
             *([("best", _validation(best.f1, best.exact_match, best.questions))] if best else []),
             ("on disk", size(model.size)),
             ("ask it", f"mbc ask --model {shlex.quote(plain(model.handle))}"),
@@ -48,18 +60,19 @@ def show_model(model: ModelHere, config: Config, parameters: Counted, *, is_pres
     _show_parameters(parameters)
 
 
-def show_preset(name: str, config: Config, parameters: Counted) -> None:
+def show_preset(name: str, config: Config, parameters: Counted | None) -> None:
     """The same of a preset."""
     trained = [
         ("training", _training(config.training)),
         ("train it", f"mbc train --preset {shlex.quote(plain(name))} --data SPEC"),
     ]
-    # Models that remember words are not made by `mbc train`.
-    print_facts([("preset", name), *_settings_facts(config.model), *(trained if config.model.words is None else [])])
+    print_facts([("preset", name), *_settings_facts(config.model), *trained])
     _show_parameters(parameters)
 
 
-def model_json(model: ModelHere, config: Config, parameters: Counted, *, is_preset_too: bool) -> dict[str, Any]:
+def model_json(
+    model: ModelHere, config: Config | RetrieverReaderConfig, parameters: Counted | None, *, is_preset_too: bool
+) -> dict[str, Any]:
     """A model as JSON; sizes in bytes."""
     return {
         "kind": "model",
@@ -70,7 +83,7 @@ def model_json(model: ModelHere, config: Config, parameters: Counted, *, is_pres
     }
 
 
-def preset_json(name: str, config: Config, parameters: Counted) -> dict[str, Any]:
+def preset_json(name: str, config: Config, parameters: Counted | None) -> dict[str, Any]:
     """A preset as JSON; sizes in bytes."""
     return {
         "kind": "preset",
@@ -83,10 +96,11 @@ def preset_json(name: str, config: Config, parameters: Counted) -> dict[str, Any
 
 def _row(model: ModelHere, *, is_short: bool) -> tuple[str, ...]:
     """A line of the list; short, it leaves out what only fits a wide terminal: owners of base LMs, and folders."""
-    settings, best = model.config.model if model.config else None, model.best
+    settings, best = model.settings, model.best
     if settings is None:
-        made = (model.problem or "", "", "")
-        made = ("cannot be read", "", "") if is_short else made
+        made = ("cannot be read" if is_short else model.problem or "", "", "")
+    elif isinstance(settings, RetrieverReaderSettings):
+        made = ("reads text", layout(settings), chunk(settings))
     else:
         made = (short(settings.base) if is_short else settings.base, layout(settings), chunk(settings))
     return (
@@ -104,21 +118,25 @@ def _summary(model: ModelHere) -> dict[str, Any]:
         "model": model.name,
         "path": str(model.folder),
         "place": model.place,
-        **(made_of(model.config.model) if model.config else {"base": None, "encoders": None, "codes": None}),
-        "reader": has_reader(model.folder),
+        **(made_of(model.settings) if model.settings else {"base": None, "encoders": None, "codes": None}),
+        "reads_text": isinstance(model.settings, RetrieverReaderSettings),
         "problem": model.problem,
         "size": model.size,
         "best": asdict(model.best) if model.best else None,
     }
 
 
-def made_of(settings: ModelSettings) -> dict[str, Any]:
-    """Base LM, encoders and codes as JSON; codes are null in a model that makes none."""
+def made_of(settings: ModelSettings | RetrieverReaderSettings) -> dict[str, Any]:
+    """Base LM, encoders and codes as JSON; null where there is no base LM, or no codes."""
     shape = code_shape(settings)
+    if isinstance(settings, RetrieverReaderSettings):
+        base, documents, questions = None, settings.encoder, settings.encoder
+    else:
+        base, documents, questions = settings.base, settings.documents.name, settings.questions.name
     return {
-        "base": settings.base,
-        "encoders": {"documents": settings.documents.name, "questions": settings.questions.name},
-        "codes": {**asdict(shape), "bits_per_chunk": shape.bits_per_chunk} if settings.quantised else None,
+        "base": base,
+        "encoders": {"documents": documents, "questions": questions},
+        "codes": {**asdict(shape), "bits_per_chunk": shape.bits_per_chunk} if _has_codes(settings) else None,
     }
 
 
@@ -127,19 +145,37 @@ def short(name: str) -> str:
     return "embedded" if name.startswith(EMBEDDED) else name.rstrip("/").rpartition("/")[2]
 
 
-def layout(settings: ModelSettings) -> str:
+def layout(settings: ModelSettings | RetrieverReaderSettings) -> str:
     """The codes of a chunk, as tokens x levels x codes; no levels where there is but one; none of vectors."""
-    if not settings.quantised:
+    if not _has_codes(settings):
         return "none"
     shape = code_shape(settings)
     return " x ".join(map(str, (shape.tokens, *([shape.levels] if shape.levels > 1 else []), shape.num_codes)))
 
 
-def chunk(settings: ModelSettings) -> str:
-    """Bytes of a chunk, which need not be whole: chunks follow one another bit by bit; or how many vectors it is."""
-    if not settings.quantised:
-        return counted(settings.tokens, "vector")
-    return f"{code_shape(settings).bits_per_chunk / 8:.4g} B"
+def chunk(settings: ModelSettings | RetrieverReaderSettings) -> str:
+    """Bytes of a chunk's codes, not always whole: chunks follow one another bit by bit; or how many vectors it is."""
+    shape = code_shape(settings)
+    if not _has_codes(settings):
+        return counted(shape.tokens, "vector")
+    return f"{shape.bits_per_chunk / 8:.4g} B"
+
+
+def _has_codes(settings: ModelSettings | RetrieverReaderSettings) -> bool:
+    return isinstance(settings, RetrieverReaderSettings) or settings.quantised
+
+
+def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
+    """What a retriever-reader is made of."""
+    shape = code_shape(settings)
+    best = "the best passage" if settings.passages == 1 else f"the {settings.passages} best passages"
+    return [
+        ("finds", f"passages by {shape.tokens} codes of {shape.num_codes} and by shared words"),
+        ("reads", f"answers in the text of {best}"),
+        ("gives", f"answers from {settings.confidence.threshold:.0%} confidence on, see `mbc ask --min-confidence`"),
+        ("encoder", f"{settings.encoder}, up to {counted(settings.window, 'token')}"),
+        ("a chunk", f"{chunk(settings)} of codes, and its compressed text"),
+    ]
 
 
 def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
@@ -158,13 +194,8 @@ def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
 
 
 def _codes(settings: ModelSettings) -> str:
-    """What the codes of a chunk say."""
-    shape, words = code_shape(settings), settings.words
-    if words is not None:
-        return (
-            f"{counted(words.words, 'word')} of 3 codes and an address of {counted(words.address, 'code')}, "
-            f"below {shape.num_codes}"
-        )
+    """What the codes of a chunk are, and from which codebooks."""
+    shape = code_shape(settings)
     books = "a book for each token" if shape.per_position else "one book for all"
     return f"{code_layout(shape.tokens, shape.levels, shape.num_codes)}, {books}"
 
@@ -191,8 +222,10 @@ def _validation(f1: float, exact_match: float, questions: int) -> str:
     return f"F1 {f1:.1f} %, exact match {exact_match:.1f} % ({counted(questions, 'question')})"
 
 
-def _show_parameters(parameters: Counted) -> None:
+def _show_parameters(parameters: Counted | None) -> None:
     """The parameters, part by part, in columns that stay columns in a pipe; or why they cannot be counted."""
+    if parameters is None:
+        return
     if parameters.problem:
         notes.print(plain(f"Its parameters cannot be counted. {parameters.problem.message} {parameters.problem.hint}"))
     if not (table := parameters.table):
@@ -208,8 +241,8 @@ def _show_parameters(parameters: Counted) -> None:
         out.print(Text("  ".join([f"{part:<{first}}", *aligned]), "bold" if part in ("parameters", "all") else ""))
 
 
-def _parameters(parameters: Counted) -> dict[str, Any] | None:
-    if not (table := parameters.table):
+def _parameters(parameters: Counted | None) -> dict[str, Any] | None:
+    if parameters is None or not (table := parameters.table):
         return None
     return {
         "trainable": table.trainable,

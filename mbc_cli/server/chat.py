@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbc_cli.asking.fields import LONGEST_QUESTION, QuestionFields, Word
-from mbc_cli.asking.manner import Manner
 from mbc_cli.render.reply import reply_json
 from mbc_cli.server.errors import Refusal
 from mbc_cli.server.memory import Answered
 from mbc_engine.documents.encoding import storable
 from mbc_engine.read_modes import parse_read_mode
+from mbc_engine.serving.ask_options import AskOptions
 
 MOST_MESSAGES: Final = 1000
 _MOST_TOKENS: Final = 512
@@ -24,13 +24,13 @@ _MOST_READ: Final = 1000
 
 def _one_choice(number: Any) -> Any:
     if type(number) is int and number > 1:
-        raise ValueError("one answer is given to a question: leave out n")
+        raise ValueError("each question gets one answer; leave out n")
     return number
 
 
 def _no_tools(tools: Any) -> Any:
     if isinstance(tools, list) and tools:
-        raise ValueError("a memory uses no tools: leave them out")
+        raise ValueError("tools are not supported; leave them out")
     return tools
 
 
@@ -63,18 +63,19 @@ class StreamOptions(_Given):
 
 
 class MemoryOptions(QuestionFields):
-    """What `mbc ask` has as options."""
+    """The options of `mbc ask`."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    read: Word | None = Field(None, description="How to read the memory: flat, routed:N, hierarchical:N.")
-    min_confidence: float | None = Field(
-        None, ge=0, le=1, description="Say that an answer from memory is not known below this confidence."
+    read: Word | None = Field(
+        None,
+        description="How a model of the paper's method reads its bank: flat, routed:N, hierarchical:N. "
+        "Other models refuse it.",
     )
 
 
 class ChatRequest(_Given):
-    """A question: the text of the last message of the user. Fields that are not here are passed over."""
+    """A question: the text of the user's last message. Unknown fields are ignored."""
 
     model: str
     messages: list[Message] = Field(
@@ -90,8 +91,8 @@ class ChatRequest(_Given):
     )
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_tokens: int | None = Field(None, ge=1, description=f"Longest answer; more than {_MOST_TOKENS} is no more.")
-    max_completion_tokens: int | None = Field(None, ge=1, description="As max_tokens, before which it counts.")
+    max_tokens: int | None = Field(None, ge=1, description=f"Longest generated answer, {_MOST_TOKENS} at most.")
+    max_completion_tokens: int | None = Field(None, ge=1, description="The same; takes precedence over max_tokens.")
     n: _Number = None
     tools: _Tools = None
     functions: _Tools = None
@@ -121,25 +122,26 @@ class ChatRequest(_Given):
             )
         return question
 
-    def manner(self) -> Manner:
+    def options(self) -> AskOptions:
         """How it is to be answered.
 
         Raises:
-            ConfigError: a value means nothing, or two of them contradict each other.
+            ConfigError: a value is not valid, or two of them contradict each other.
         """
         own = self.mbc
         if own.read is not None and (parse_read_mode(own.read).number or 0) > _MOST_READ:
             raise Refusal(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", param="mbc.read")
         return replace(
-            own.manner(),
-            read=own.read,
-            max_tokens=min(self.max_completion_tokens or self.max_tokens or Manner.max_tokens, _MOST_TOKENS),
-            least=own.min_confidence,
+            own.options(),
+            read_mode=own.read,
+            max_new_tokens=min(
+                self.max_completion_tokens or self.max_tokens or AskOptions.max_new_tokens, _MOST_TOKENS
+            ),
         )
 
 
 class SourceShape(BaseModel):
-    """A document an answer came from."""
+    """A document an answer came from. The first is the one the answer was read in, where it was read."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -149,6 +151,9 @@ class SourceShape(BaseModel):
     ties: int
     state: str
     sentence: str | None
+    text_from: Literal["file", "bank"] | None = Field(
+        description="Where the text is: in the unchanged file, or only in the bank; null if it is not kept."
+    )
     date: str | None
 
 
@@ -169,7 +174,7 @@ class Choice(BaseModel):
 
 
 class Usage(BaseModel):
-    """Tokens of question and answer, as the base LM has them."""
+    """Tokens of the question and the answer, counted by the model's tokenizer."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -177,7 +182,7 @@ class Usage(BaseModel):
 
 
 class Completion(BaseModel):
-    """An answer, the documents it came from, and under `mbc` everything that `mbc ask --json` tells."""
+    """An answer, the documents it came from, and under `mbc` everything that `mbc ask --json` prints."""
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
@@ -202,7 +207,7 @@ class Writing:
         self._model, self._banks, self._loading = model, banks, loading
         self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
 
-    def whole(self, answered: Answered, least: float | None) -> Completion:
+    def whole(self, answered: Answered) -> Completion:
         """An answer in one piece."""
         return Completion(
             id=self._id,
@@ -210,18 +215,18 @@ class Writing:
             model=self._model,
             choices=[Choice(message=Spoken(content=answered.content))],
             usage=usage(answered),
-            **self._extra(answered, least),
+            **self._extra(answered),
         )
 
     def piece(self, **delta: str) -> dict[str, Any]:
         """A chunk of a stream that says more of the answer."""
         return self._chunk([{"index": 0, "delta": delta, "finish_reason": None, "logprobs": None}])
 
-    def last(self, answered: Answered, least: float | None) -> dict[str, Any]:
+    def last(self, answered: Answered) -> dict[str, Any]:
         """The chunk that ends the answer."""
         return {
             **self._chunk([{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": None}]),
-            **self._extra(answered, least),
+            **self._extra(answered),
         }
 
     def usage(self, answered: Answered) -> dict[str, Any]:
@@ -237,8 +242,8 @@ class Writing:
             "choices": choices,
         }
 
-    def _extra(self, answered: Answered, least: float | None) -> dict[str, Any]:
-        told = reply_json(answered.reply, self._banks, self._loading, least)
+    def _extra(self, answered: Answered) -> dict[str, Any]:
+        told = reply_json(answered.reply, self._banks, self._loading)
         sources = told.pop("sources")
         return {"sources": sources, "mbc": {**told, "together": answered.together}}
 

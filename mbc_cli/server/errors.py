@@ -11,7 +11,7 @@ from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCEr
 
 INVALID, SERVER = "invalid_request_error", "server_error"
 # Options of `mbc ask` that a request has as fields, under names with underscores.
-_OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|answer|min-confidence)\b")
+_OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence)\b")
 _RETRY: Final = {"Retry-After": "1"}
 
 
@@ -70,7 +70,7 @@ class Refusal(Exception):
 def refusal(error: MBCError) -> Refusal:
     """An error of the engine, with its way out."""
     message = " ".join([error.message, *([error.hint] if error.hint else [])])
-    message = _OPTION.sub(lambda found: f"mbc.{_field(found[1])}", message)
+    message = _OPTION.sub(lambda found: f"mbc.{found[1].replace('-', '_')}", message)
     if isinstance(error, NothingToRead):
         return Refusal(400, message, "nothing_to_read")
     if isinstance(error, ConfigError | DataError):
@@ -93,7 +93,3 @@ def ended() -> Refusal:
 def unexpected() -> Refusal:
     """Of what nobody expected; more of it is told on the server's own terminal."""
     return Refusal(500, "Unexpected error; the server's terminal tells more.", "unexpected")
-
-
-def _field(option: str) -> str:
-    return "answers" if option == "answer" else option.replace("-", "_")

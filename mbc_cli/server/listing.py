@@ -19,11 +19,12 @@ ELSEWHERE: Final = "bank-"
 
 
 class Sizes(BaseModel):
-    """Bytes: the packed codes, the codebooks beside them, the files."""
+    """Bytes."""
 
-    codes: int
-    codebook: int
-    file: int
+    codes: int = Field(description="The packed codes of all chunks.")
+    texts: int = Field(description="The compressed texts of all chunks; 0 in a bank without text.")
+    codebook: int = Field(description="The model's codebook, which is not part of the bank file.")
+    file: int = Field(description="The bank files.")
 
 
 class BankShape(BaseModel):
@@ -48,8 +49,8 @@ class DocumentShape(BaseModel):
     date: str | None
     chunks: int | None = Field(description="How many chunks the bank has of it; null while it is not memorised.")
     state: Literal["memorised", "waiting"]
-    kept: bool = Field(description="Whether the server keeps its text, so that clients may replace and remove it.")
-    sources: list[str] = Field(description="The files it was read from, if no client sent it.")
+    kept: bool = Field(description="Whether a client sent it, so that clients may replace and remove it.")
+    sources: list[str] = Field(description="The files it was read from, unless a client sent it.")
 
 
 class WholeDocument(DocumentShape):

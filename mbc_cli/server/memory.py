@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.asking.asker import Asker
-from mbc_cli.asking.manner import Manner
-from mbc_cli.render.answer import first_answer, is_withheld, unknown, unread
+from mbc_cli.render.answer import NOT_IN_MEMORY
 from mbc_cli.server.document_folder import DocumentFolder, Text
 from mbc_cli.server.listing import DocumentShape, kept, shape
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError, ConfigError, MBCError
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from mbc_cli.server.turns import Doing
@@ -25,17 +25,17 @@ _DOCUMENTS: Final = "documents"
 
 @dataclass(frozen=True)
 class Asking:
-    """A question; `said` gets its answer piece by piece where it is the only one and that can be."""
+    """A question; `on_token` gets a generated answer in pieces where the question is answered alone."""
 
     question: str
-    manner: Manner
-    said: Callable[[str], None] | None = field(default=None, compare=False)
+    options: AskOptions
+    on_token: Callable[[str], None] | None = field(default=None, compare=False)
     weight: float = field(default=0.0, init=False)
 
     @property
     def kind(self) -> Hashable:
-        """Questions of one manner are answered together."""
-        return self.manner
+        """Questions with the same options are answered together."""
+        return self.options
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Answered:
     """What came of a question.
 
     Attributes:
-        reply: the answers.
-        content: the one to take, or why there is none.
-        question_tokens, content_tokens: as the base LM has them.
+        reply: the answer and its sources.
+        content: the answer as a message, or that there is none.
+        question_tokens, content_tokens: as the model's tokenizer counts them.
         together: how many questions were answered in one batch with it.
     """
 
@@ -125,10 +125,10 @@ class Memory:
         return self._change(works) if works[0].kind == _DOCUMENTS else self._answer(works)
 
     def _answer(self, askings: Sequence[Asking]) -> list[Answered]:
-        self.asker.manner = askings[0].manner
-        said = askings[0].said if len(askings) == 1 and self.asker.can_be_said else None
-        replies = self.asker.ask([asking.question for asking in askings], said)
-        contents = [content(reply, asking.manner.least) for reply, asking in zip(replies, askings, strict=True)]
+        self.asker.options = askings[0].options
+        on_token = askings[0].on_token if len(askings) == 1 and self.asker.can_be_streamed else None
+        replies = self.asker.ask([asking.question for asking in askings], on_token)
+        contents = [content(reply) for reply in replies]
         asked = self._count([asking.question for asking in askings])
         return [
             Answered(*one, together=len(askings))
@@ -136,8 +136,15 @@ class Memory:
         ]
 
     def _count(self, texts: list[str]) -> list[int]:
-        """Tokens of each text as the base LM has them."""
-        return list(map(len, self._model.base.texts.tokens(texts)))
+        """Tokens of each text, of the base LM or of the reader's encoder."""
+        from mbc_engine.mini.model import RetrieverReader
+
+        model = self._model
+        if isinstance(model, RetrieverReader):
+            # Not verbose: it would warn of texts that do not fit the encoder, which are only counted here.
+            encoded = model.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+            return list(map(len, encoded))
+        return list(map(len, model.base.texts.tokens(texts)))
 
     def _change(self, changes: "Sequence[Adding | Removing]") -> list[Any]:
         """Files first, in order and for good, and then the bank: it can be made from them, not they from it."""
@@ -197,9 +204,7 @@ class Memory:
         ids = {str(self.folder.file(id)): id for id in sorted(self._behind)}
         there = [Path(source) for source, id in ids.items() if self.folder.holds(id)]
         unread: dict[str, str] = {}
-        for event in Run(self._model, bank, BATCH_CHUNKS, None).memorise(
-            read_all(there, bank, self._model.chunker)
-        ):
+        for event in Run(self._model, bank, BATCH_CHUNKS, None).memorise(read_all(there, bank, self._model.chunker)):
             if isinstance(event, FileSkipped):
                 id = next(id for source, id in ids.items() if event.source.startswith(source))
                 unread[id] = event.reason
@@ -232,15 +237,9 @@ class Memory:
         self._bank = None
 
 
-def content(reply: "Reply", least: float | None) -> str:
-    """The answer to take, or in a few words why there is none."""
-    answer = first_answer(reply, least)
-    if answer is not None:
-        return answer or "(no answer)"
-    if least is not None and is_withheld(reply, least):
-        return unknown(reply, least)
-    reason = unread(reply) or "no answer"
-    return f"{reason[0].upper()}{reason[1:]}."
+def content(reply: "Reply") -> str:
+    """The answer as a message; a model may also generate nothing."""
+    return NOT_IN_MEMORY if reply.answer is None else reply.answer or "(no answer)"
 
 
 def _added(changes: "Sequence[Adding | Removing]") -> set[str]:

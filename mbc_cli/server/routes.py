@@ -41,21 +41,21 @@ router = APIRouter()
 async def complete(asked: ChatRequest, request: Request, served: ServedHere) -> Response:
     """Answer the last question of a conversation from the memory."""
     _require_model(asked.model, served)
-    question, manner = asked.question(), asked.manner()
+    question, options = asked.question(), asked.options()
     writing = Writing(served.name, served.banks, served.loading)
     if asked.stream:
         pieces = Pieces()
-        answer = begun(served.turns, Asking(question, manner, pieces.said))
+        answer = begun(served.turns, Asking(question, options, pieces.add))
         answer.add_done_callback(pieces.end)
         first = await while_there(request, asyncio.ensure_future(pieces.next()), answer)
         if answer.done():
             answer.result()  # what went wrong before anything was said is told with a status
         with_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
-        stream = events(first, pieces, answer, writing, manner.least, with_usage=with_usage)
+        stream = events(first, pieces, answer, writing, with_usage=with_usage)
         return StreamingResponse(stream, media_type=EVENTS, headers={"Cache-Control": "no-cache"})
-    answer = begun(served.turns, Asking(question, manner))
+    answer = begun(served.turns, Asking(question, options))
     answered: Answered = await while_there(request, answer, answer)
-    return JSONResponse(writing.whole(answered, manner.least).model_dump())
+    return JSONResponse(writing.whole(answered).model_dump())
 
 
 @router.get("/v1/models", tags=["Look"])

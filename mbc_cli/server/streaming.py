@@ -24,7 +24,7 @@ class Pieces:
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
 
-    def said(self, piece: str) -> None:
+    def add(self, piece: str) -> None:
         """Hand on a piece, in any thread."""
         with suppress(RuntimeError):  # the loop is closed: nobody listens
             self._loop.call_soon_threadsafe(self._queue.put_nowait, piece)
@@ -43,7 +43,6 @@ async def events(
     pieces: Pieces,
     answer: "asyncio.Future[Answered]",
     writing: Writing,
-    least: float | None,
     *,
     with_usage: bool,
 ) -> AsyncIterator[str]:
@@ -54,7 +53,6 @@ async def events(
         pieces: the others.
         answer: what they come to.
         writing: gives events their shape.
-        least: the confidence below which the answer is withheld.
         with_usage: whether to tell in the end what it took.
     """
     try:
@@ -78,7 +76,7 @@ async def events(
             return
         if not said:
             yield _event(writing.piece(content=answered.content))
-        yield _event(writing.last(answered, least))
+        yield _event(writing.last(answered))
         if with_usage:
             yield _event(writing.usage(answered))
         yield "data: [DONE]\n\n"

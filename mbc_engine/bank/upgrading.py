@@ -28,12 +28,12 @@ TextsOf = Callable[[StoredDocument], Sequence[Chunk] | None]
 _BATCH = 10_000
 
 
-def upgrade(path: Path, signature: ModelSignature, texts_of: TextsOf | None = None) -> bool:
+def upgrade(path: Path, signature: ModelSignature | None, texts_of: TextsOf | None = None) -> bool:
     """Bring a bank to the present format in its place; False if it has that already.
 
     Args:
         path: the bank.
-        signature: its model.
+        signature: its model; None for whichever that is.
         texts_of: gives the chunks of a document as they were when it was encoded, or None. The bank keeps text from
             now on if there are as many as it has codes, for every document; otherwise it keeps none.
 
@@ -51,12 +51,12 @@ def upgrade(path: Path, signature: ModelSignature, texts_of: TextsOf | None = No
         with transaction(connection, "DEFERRED"):
             with decoded(str(path)):
                 header = _header(connection, version)
-            if header.signature != signature:
+            if signature is not None and header.signature != signature:
                 stored = header.signature
                 raise ModelMismatch(
                     f"{path} was written by model {stored.name} ({stored.fingerprint}), "
                     f"not {signature.name} ({signature.fingerprint}).",
-                    hint="Name its model with --model.",
+                    hint="Name the model that wrote it with --model, or run `mbc bank reencode` to move it to this one.",
                 )
             old = _Old(connection, version, header, str(path))
             if texts_of is None or not _rebuild(old, new, texts_of):

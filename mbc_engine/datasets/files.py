@@ -45,7 +45,7 @@ def read_examples(path: Path) -> list[QAExample]:
         raise DataError(f"There is no file {path}.", hint=_WANTED)
     kind, compression = split_suffixes(path.name)
     if kind not in READERS:
-        raise DataError(f"{path} is no {' or '.join(READERS)} file.", hint="Packed ones end in .gz or .xz.")
+        raise DataError(f"{path} is not a {' or '.join(READERS)} file.", hint="Packed ones end in .gz or .xz.")
     try:
         with path.open("rb") as file, OPENERS[compression](file) as unpacked:
             # A byte order mark, which spreadsheets write, is no part of the first column's name.

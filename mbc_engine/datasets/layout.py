@@ -56,7 +56,7 @@ class Layout:
 
     def _example(self, row: Row, number: str, texts: dict[str, str]) -> QAExample:
         if not isinstance(row, Mapping):
-            raise ValueError("is no object with columns")  # noqa: TRY004 - as all else that is wrong with a row
+            raise ValueError("is not an object with columns")  # noqa: TRY004 - as all else that is wrong with a row
         given, title = row.get("id"), row.get("title")
         text = _text(row, self.text)
         return QAExample(

@@ -3,10 +3,11 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from mbc_engine.documents.byte_stream import ByteStream, open_bytes
 from mbc_engine.documents.dates import day_of_timestamp
@@ -14,17 +15,59 @@ from mbc_engine.documents.document import Document, Skipped
 from mbc_engine.documents.encoding import storable
 from mbc_engine.documents.formats import SUFFIXES, TEXT, Format, kind_of
 from mbc_engine.documents.formats.content import BadRow, Content
+from mbc_engine.documents.formats.rows import read_candidates, read_contents
 from mbc_engine.documents.pieces import piece_name, text_pieces
 from mbc_engine.documents.unreadable import EmptyFile, UnreadableFile, reason, shown
 from mbc_engine.errors import DataError
 
+_Item = TypeVar("_Item")
 
-def read_file(path: Path) -> Iterator[Document | Skipped]:
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a file that is read once more.
+
+    Attributes:
+        name: as of `Document.part`.
+        documents: what may have been read from it, what is read without a `text_column` first. Can be iterated once.
+    """
+
+    name: str
+    documents: Iterator[Document]
+
+    def find(self, digest: str) -> Document | None:
+        """The document whose digest begins so, or else the one that is read by default; None if nothing is."""
+        default = None
+        for document in self.documents:
+            if document.digest.startswith(digest):
+                return document
+            default = default or document
+        return default
+
+
+def read_file(path: Path, text_column: str | None = None) -> Iterator[Document | Skipped]:
     """The documents of one file, in order, read as they are asked for.
 
     A bad row comes as `Skipped` in its place. If the file could not be read, or not to its end, the last item is a
     `Skipped` whose source is that of the file's documents; what came before it stays good.
+
+    Args:
+        path: the file.
+        text_column: the column or field that holds the text of a row; None for the one named text, content or body, or
+            for all columns of a table without such a one. In a file without rows it means nothing.
     """
+    return _read(path, partial(_documents, text_column=text_column))
+
+
+def reread_file(path: Path) -> Iterator[Part | Skipped]:
+    """The parts of one file, in order, for whoever knows a digest but not which `text_column` it was read with."""
+    return _read(path, _parts)
+
+
+def _read(
+    path: Path, read: Callable[[ByteStream, Format, str, str | None], Iterator[_Item | Skipped]]
+) -> Iterator[_Item | Skipped]:
+    """What `read` gives, called with a stream, its format, the source and the day; `Skipped` last where that fails."""
     source = os.path.realpath(path)
     try:
         # The kind of file is looked at before it is opened: opening a pipe would wait for ever.
@@ -35,7 +78,7 @@ def read_file(path: Path) -> Iterator[Document | Skipped]:
         if source != shown(source):
             raise UnreadableFile("has a name that is not UTF-8")
         with open_bytes(path, kind.compression) as stream:
-            yield from _documents(stream, kind.format, source, day_of_timestamp(status.st_mtime))
+            yield from read(stream, kind.format, source, day_of_timestamp(status.st_mtime))
     except EmptyFile as error:
         yield Skipped(source, reason(error), is_whole=True)
     except (OSError, UnreadableFile) as error:
@@ -57,14 +100,15 @@ def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Sk
         yield Skipped(source, reason(error))
 
 
-def read_document(source: str, part: str = "") -> Document:
-    """One document again, as its file has it now; whether it has changed tells the digest.
+def read_document(source: str, part: str = "", digest: str = "") -> Document:
+    """One document again, as its file has it now; whether it has changed tells its digest.
 
     Takes as long as reading the file up to the document.
 
     Args:
         source: the document's, and thereby an absolute path.
         part: the document's.
+        digest: the document's, or its first digits: of what a row can be read as, the document that has it is taken.
 
     Raises:
         DataError: it cannot be had any more.
@@ -73,31 +117,51 @@ def read_document(source: str, part: str = "") -> Document:
     if not path.is_absolute():
         raise DataError(f"{source} did not come from a file.", hint="It cannot be read a second time.")
     why = f"has no part {part!r} any more" if part else "holds more than one document now"
-    for item in read_file(path):
-        if isinstance(item, Document) and item.part == part:
-            return item
+    for item in reread_file(path):
+        if isinstance(item, Part) and item.name == part and (document := item.find(digest)):
+            return document
         if isinstance(item, Skipped) and item.source == shown(os.path.realpath(path)):
             why = item.reason
     raise DataError(f"{shown(source)} {why}.", hint=f"Files that can be read: {', '.join(sorted(SUFFIXES))}.")
 
 
-def _documents(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[Document | Skipped]:
+def _documents(
+    stream: ByteStream, format: Format, source: str, date: str | None, text_column: str | None = None
+) -> Iterator[Document | Skipped]:
     is_empty, position = True, 0
-    for content in format.read(stream):
+    for content in read_contents(format.read(stream), text_column):
         if isinstance(content, BadRow):
             is_empty = False
             yield Skipped(f"{source}#{content.number}", content.reason)
         elif content.text.strip():
             is_empty = False
             end = stream.position()
-            yield from _parts(content, format, source, date, (position, end))
+            yield from _pieces(content, format, source, date, (position, end))
             position = end
     stream.require_whole()
     if is_empty:
         raise EmptyFile
 
 
-def _parts(
+def _parts(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[Part | Skipped]:
+    is_empty = True
+    for item in read_candidates(format.read(stream)):
+        is_empty = False
+        if isinstance(item, BadRow):
+            yield Skipped(f"{source}#{item.number}", item.reason)
+            continue
+        span = (stream.position(), stream.position())
+        named: dict[str, list[Document]] = {}
+        for content in item[1]:
+            for document in _pieces(content, format, source, date, span):
+                named.setdefault(document.part, []).append(document)
+        yield from (Part(name, iter(documents)) for name, documents in named.items())
+    stream.require_whole()
+    if is_empty:
+        raise EmptyFile
+
+
+def _pieces(
     content: Content, format: Format, source: str, date: str | None, span: tuple[int, int]
 ) -> Iterator[Document]:
     """A content as a document, or in pieces if it is long; `span` is where in the file it begins and ends."""

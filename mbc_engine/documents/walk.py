@@ -3,7 +3,7 @@
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +56,26 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threa
         DataError: one of `paths` does not exist or cannot be looked at, or one of `ignore` is no pattern.
     """
     require_paths(paths)
+    met = list(_walk(paths, ignore, stop))
+    return Found(
+        tuple(item for item in met if isinstance(item, Path)), tuple(item for item in met if isinstance(item, Skipped))
+    )
+
+
+def is_empty(paths: Sequence[Path], ignore: Sequence[str] = ()) -> bool:
+    """Whether `find_files` would give nothing at all, not even a file that is left out with a reason.
+
+    Raises:
+        DataError: as `find_files`.
+    """
+    require_paths(paths)
+    return next(_walk(paths, ignore), None) is None
+
+
+def _walk(
+    paths: Sequence[Path], ignore: Sequence[str], stop: threading.Event | None = None
+) -> Iterator[Path | Skipped]:
     waiting = [_named(path, ignore) for path in reversed(paths)]
-    files: list[Path] = []
-    skipped: list[Skipped] = []
     seen: set[str] = set()
     while waiting and not (stop is not None and stop.is_set()):
         place = waiting.pop()
@@ -68,16 +85,16 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threa
         try:
             mode = os.stat(place.path).st_mode
             if stat.S_ISDIR(mode):
-                written = _written(place, skipped)
+                written, trouble = _written(place)
+                yield from trouble
                 waiting += reversed(_children(place, written))
                 continue
             if not stat.S_ISREG(mode):
                 raise UnreadableFile("is not a regular file")
             kind_of(place.path)
-            files.append(Path(place.path))
+            yield Path(place.path)
         except (OSError, UnreadableFile) as error:
-            skipped.append(Skipped(shown(place.path), reason(error)))
-    return Found(tuple(files), tuple(skipped))
+            yield Skipped(shown(place.path), reason(error))
 
 
 def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
@@ -108,14 +125,13 @@ def _named(path: Path, ignore: Sequence[str]) -> _Place:
     return _Place(os.fspath(path), os.path.realpath(path), given, ())
 
 
-def _written(folder: _Place, skipped: list[Skipped]) -> tuple[Ignore, ...]:
-    """The ignore files that count in a folder; its own is reported if it cannot be used."""
+def _written(folder: _Place) -> tuple[tuple[Ignore, ...], list[Skipped]]:
+    """The ignore files that count in a folder, and its own if it cannot be used."""
     try:
         own = Ignore.read(folder.path)
     except (OSError, UnreadableFile) as error:
-        skipped.append(Skipped(shown(os.path.join(folder.path, IGNORE_FILE)), reason(error)))
-        own = None
-    return (own, *folder.written) if own else folder.written
+        return folder.written, [Skipped(shown(os.path.join(folder.path, IGNORE_FILE)), reason(error))]
+    return (own, *folder.written) if own else folder.written, []
 
 
 def _children(folder: _Place, written: tuple[Ignore, ...]) -> list[_Place]:

@@ -93,7 +93,7 @@ def read_predictions(path: Path) -> list[Prediction]:
         try:
             predictions.append(_LINE.validate_json(line, strict=True))
         except ValidationError as error:
-            raise DataError(f"{path}, line {number:,} is no prediction: {fault(error)}.") from error
+            raise DataError(f"{path}, line {number:,} is not a prediction: {fault(error)}.") from error
     return predictions
 
 

@@ -14,7 +14,8 @@ from mbc_engine.bank import MemoryBank, ModelSignature, Record
 from mbc_engine.bank.merging import merge
 from mbc_engine.methods.method import Footprint, Reply
 from mbc_engine.mini.model import RetrieverReader
-from mbc_engine.mini.retrieval import Hit, Scope, by_document
+from mbc_engine.mini.retrieval import Scope, by_document
+from mbc_engine.model.ranking import Ranked
 
 _SOURCES: Final = 5
 
@@ -67,17 +68,17 @@ class RetrieveAndRead:
             scope, whitening = self._scope()
             hits = model.find(questions, scope, top=model.settings.candidates, whitening=whitening)
             read = [own[: model.settings.passages] for own in hits]
-            texts = [bank.texts_at([hit.chunk for hit in own]) for own in read]
-        passages = [
-            [(chunk.text, hit) for chunk, hit in zip(chunks, own, strict=True)]
-            for chunks, own in zip(texts, read, strict=True)
-        ]
-        replies = []
-        for found, answered in zip(hits, model.read(questions, passages), strict=True):
-            span = answered.answer
-            text = " ".join(span.text.split()) if span else ""
-            replies.append(Reply(text, self._sources(found, span.passage if span else 0)))
-        return replies
+            passages = [
+                [(chunk.text, hit) for chunk, hit in zip(bank.texts_at([hit.chunk for hit in own]), own, strict=True)]
+                for own in read
+            ]
+            answers = [own.answer for own in model.read(questions, passages)]
+            ranked = [
+                by_document(found, _SOURCES, own[span.passage] if span else None)
+                for found, own, span in zip(hits, read, answers, strict=True)
+            ]
+            texts = [" ".join(span.text.split()) if span else "" for span in answers]
+            return [Reply(text, self._sources(own)) for text, own in zip(texts, ranked, strict=True)]
 
     def footprint(self) -> Footprint:
         """The bank file, as `mbc ingest --no-sources` makes it. The paper counts no text."""
@@ -97,8 +98,7 @@ class RetrieveAndRead:
             self._searched = scope, self._model.whitening(scope)
         return self._searched
 
-    def _sources(self, hits: Sequence[Hit], first: int) -> tuple[int, ...]:
-        """The places of the best documents in the stream, that of hit number `first` before the others."""
-        chunks = {hit.chunk: hit.stored.document.digest for hit in hits}
-        ranked = [hits[first].stored.document.digest, *(chunks[own.chunk] for own in by_document(hits, _SOURCES))]
-        return tuple(self._places[digest] for digest in dict.fromkeys(ranked))[:_SOURCES]
+    def _sources(self, ranked: Sequence[Ranked]) -> tuple[int, ...]:
+        """The places of documents in the stream."""
+        found = self._bank.chunks_at([own.chunk for own in ranked])
+        return tuple(self._places[chunk.document.digest] for chunk in found)

@@ -17,7 +17,7 @@ from mbc_engine.mini.span_reader import Span
 
 # What the logarithm of a passage's share counts beside the margins of its spans; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.75
-FEATURES: Final = ("votes", "votes with no answer", "gap", "question length")
+FEATURES: Final = ("votes", "votes with no answer", "gap", "question length", "answer length")
 _HIGH, _MEDIUM = 0.8, 0.5
 # Answers that share less of their words are different ones.
 _SAME: Final = 0.5
@@ -74,7 +74,8 @@ def features(question: str, spans: Sequence[Span | None], shares: Sequence[float
     - the log-odds of the votes for it among all spans,
     - the same where "no answer" votes in each passage as well,
     - how far the best different answer is behind, at most 8,
-    - the logarithm of the question's words.
+    - the logarithm of the question's words,
+    - that of the answer's.
     """
     answer = spans[best]
     assert answer is not None
@@ -99,6 +100,7 @@ def features(question: str, spans: Sequence[Span | None], shares: Sequence[float
         _log_odds(behind / (total + against)) if total + against else _log_odds(0),
         gap if scores else _LARGEST_GAP,
         math.log(1 + len(question.split())),
+        math.log(1 + len(answer.text.split())),
     )
 
 

@@ -175,7 +175,7 @@ class RetrieverReader(nn.Module):
         tables = self.address.tables(self.address.of_questions(vectors), whitening)
         found = scope.best(tables, max(top, self.settings.candidates))
         chunks = sorted({own.chunk for ranked in found for own in ranked})
-        stored = dict(zip(chunks, scope.bank.chunks_at(chunks), strict=True))
+        documents = dict(zip(chunks, scope.documents_of(chunks), strict=True))
         texts: dict[int, str] = {}
         if scope.bank.keeps_text:
             texts = {chunk: own.text for chunk, own in zip(chunks, scope.bank.texts_at(chunks), strict=True)}
@@ -185,7 +185,7 @@ class RetrieverReader(nn.Module):
             if texts:
                 bonus = self._word_bonus(question, [texts[own.chunk] for own in ranked])
             ordered = rerank(ranked, bonus)[:top]
-            hits.append([Hit(own.chunk, stored[own.chunk], own.share, words) for own, words in ordered])
+            hits.append([Hit(own.chunk, documents[own.chunk], own.share, words) for own, words in ordered])
         return hits
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[tuple[str, Hit]]]) -> list[Answered]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mbc_engine.bank import ReadableBank, Selection, StoredChunk
+from mbc_engine.bank import ReadableBank, Selection
 from mbc_engine.model.code_memory import chunk_weights
 from mbc_engine.model.memory import log_of
 from mbc_engine.model.ranking import Ranked, Ranking
@@ -28,13 +28,13 @@ class Hit:
 
     Attributes:
         chunk: its index in stored order.
-        stored: its document, and which chunk of it this is.
+        document: which document it is of, in stored order.
         share: its probability under the softmax over all chunks' scores.
         words: what the words it shares with the question are worth, from 0 on; 0 in a bank without text.
     """
 
     chunk: int
-    stored: StoredChunk
+    document: int
     share: float
     words: float
 
@@ -99,11 +99,19 @@ class Scope:
     def best(self, tables: Tensor, top: int) -> list[list[Ranked]]:
         """The best chunks of each question by what their codes are worth, [B, tokens, num_codes]: the one scan."""
         ranking, start = Ranking(len(tables), top), 0
-        for sums, _ in self.bank.sums(tables.unsqueeze(2).float().cpu().numpy()):
+        lengths: list[NDArray[np.int64]] = []
+        for sums, own in self.bank.sums(tables.unsqueeze(2).float().cpu().numpy()):
             end = start + sums.shape[1]
             ranking.add(sums if self.log_weights is None else sums + self.log_weights[start:end])
             start = end
+            lengths.append(own)
+        self._document_ends = np.cumsum(np.concatenate(lengths)) if lengths else np.empty(0, np.int64)
         return ranking.result()
+
+    def documents_of(self, chunks: Sequence[int]) -> list[int]:
+        """Which documents the chunks are of, in stored order; after `best`, whose scan tells how long each is."""
+        found: list[int] = np.searchsorted(self._document_ends, chunks, side="right").tolist()
+        return found
 
 
 def rerank(found: Sequence[Ranked], bonus: NDArray[np.float32]) -> list[tuple[Ranked, float]]:
@@ -124,14 +132,22 @@ def rerank(found: Sequence[Ranked], bonus: NDArray[np.float32]) -> list[tuple[Ra
     return [(Ranked(found[at].chunk, float(raised[at] / total), 0), float(bonus[at])) for at in order]
 
 
-def by_document(hits: Sequence[Hit], top: int) -> list[Ranked]:
-    """The best documents among chunks, each with its best chunk and the share of all its chunks here."""
-    best: dict[tuple[str, str], tuple[int, float]] = {}
+def by_document(hits: Sequence[Hit], top: int, first: Hit | None = None) -> list[Ranked]:
+    """The best documents among chunks, each with its best chunk and the share of all its chunks here.
+
+    Args:
+        hits: the chunks.
+        top: the most documents.
+        first: the chunk whose document goes before the others, with this chunk instead of its best one.
+    """
+    best: dict[int, tuple[int, float]] = {}
     for hit in hits:
-        key = hit.stored.bank, hit.stored.document.digest
-        chunk, share = best.get(key, (hit.chunk, 0.0))
-        best[key] = chunk, share + hit.share
-    order = sorted(best.values(), key=lambda own: -own[1])
+        chunk, share = best.get(hit.document, (hit.chunk, 0.0))
+        best[hit.document] = chunk, share + hit.share
+    if first is not None:
+        best[first.document] = first.chunk, best[first.document][1]
+    order = sorted(best, key=lambda document: (first is None or document != first.document, -best[document][1]))
+    shares = [share for _, share in best.values()]
     return [
-        Ranked(chunk, min(1.0, share), sum(other == share for _, other in order) - 1) for chunk, share in order[:top]
+        Ranked(chunk, min(1.0, share), shares.count(share) - 1) for chunk, share in (best[own] for own in order[:top])
     ]

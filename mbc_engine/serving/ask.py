@@ -19,12 +19,13 @@ from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.confidence import judge
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.ranking import Ranked
+from mbc_engine.serving.ask_options import AskOptions
 from mbc_engine.serving.sources import Passage, Source, best_sentences, passages_of, sentence_around
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Confidence", "Recall", "Reply", "Source", "Timings"]
+__all__ = ["AskOptions", "Confidence", "Recall", "Reply", "Source", "Timings", "require_askable"]
 
 _Searched = TypeVar("_Searched", Scope, BankMemory)
 Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
@@ -67,8 +68,8 @@ class Reply:
     Attributes:
         question: what was asked.
         answer: the answer; None where it is not in this memory, as far as the model can tell.
-        confidence: in the answer, or in the one that was withheld; None if the model is not calibrated, or was asked by
-            another read than its own, which it is calibrated for.
+        confidence: in the answer, or in the one that was withheld; None if the model is not calibrated, its calibration
+            tells no answers apart, or it was asked by another read than its own, which it is calibrated for.
         sources: the documents the question leads to: the one that the answer was read in, then the others, best first.
         timings: of the whole batch.
         totals, sizes: of the whole bank; of several, the sums.
@@ -86,20 +87,6 @@ class Reply:
     sizes: BankSizes
     gain: float | None = None
     codes: CodeMap | None = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True)
-class AskOptions:
-    """How questions are answered, see `Recall.ask`."""
-
-    read_mode: str | None = None
-    selection: Selection | None = None
-    sources: int = 3
-    min_confidence: float | None = None
-    with_codes: bool = False
-    max_new_tokens: int = 16
-    beams: int = 1
-    on_token: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -272,11 +259,15 @@ class _ReadingAnswerer:
         passages = passages_of(self._bank, model.chunker, [hit.chunk for own in read for hit in own])
         readable = [[hit for hit in own if passages[hit.chunk].text] for own in read]
         answers = model.read(questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable])
-        least = model.settings.confidence.threshold if options.min_confidence is None else options.min_confidence
+        min_confidence = options.min_confidence
+        if min_confidence is None:
+            min_confidence = model.settings.confidence.threshold
         drafts = []
         for found, own, answered in zip(hits, readable, answers, strict=True):
-            ranked = by_document(found, options.sources + 1)  # the one that is read first may come on top
-            drafts.append(self._draft(answered, own, ranked, passages, least, options.with_codes))
+            is_given = answered.answer is not None and answered.probability >= min_confidence
+            first = own[answered.answer.passage] if is_given and answered.answer else None
+            ranked = by_document(found, options.sources, first)
+            drafts.append(self._draft(answered, own, ranked, passages, is_given=is_given, options=options))
         clock.answer_ends()
         return drafts
 
@@ -285,11 +276,7 @@ class _ReadingAnswerer:
         return [[Ranked(hit.chunk, hit.share, 0) for hit in own[:top]] for own in hits]
 
     def _find(self, questions: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
-        if options.read_mode is not None:
-            raise ConfigError(
-                f"{self._model.name} searches its bank in one way, and --read does not apply to it.",
-                hint="Leave out --read; it chooses how a model of the paper's method reads its bank.",
-            )
+        require_askable(self._model, options)
         scope, whitening = self._scope(options.selection)
         return self._model.find(questions, scope, top=top, whitening=whitening)
 
@@ -310,32 +297,19 @@ class _ReadingAnswerer:
         hits: Sequence[Hit],
         ranked: list[Ranked],
         passages: dict[int, Passage],
-        least: float,
-        with_codes: bool,
+        *,
+        is_given: bool,
+        options: AskOptions,
     ) -> _Draft:
-        """The answer, and the document it was read in before the others."""
+        """The answer, if it is given, and the sentences that were read."""
         sentences = {
             hit.chunk: sentence_around(passages[hit.chunk].text or "", span.start, span.end)
             for hit, span in zip(hits, answered.spans, strict=True)
             if span is not None
         }
         confidence = Confidence(answered.probability, label_of(answered.probability))
-        codes = self._codes(hits) if with_codes else None
-        if answered.answer is None or answered.probability < least:
-            return _Draft(None, confidence, ranked, sentences, codes=codes)
-        hit, text = hits[answered.answer.passage], " ".join(answered.answer.text.split())
-        return _Draft(text, confidence, self._first(hit, hits, ranked), sentences, codes=codes)
-
-    @staticmethod
-    def _first(hit: Hit, hits: Sequence[Hit], ranked: Sequence[Ranked]) -> list[Ranked]:
-        """The documents with that of a chunk first, by this chunk."""
-        own = {
-            other.chunk
-            for other in hits
-            if (other.stored.bank, other.stored.document.digest) == (hit.stored.bank, hit.stored.document.digest)
-        }
-        its = next((other for other in ranked if other.chunk in own), Ranked(hit.chunk, hit.share, 0))
-        return [Ranked(hit.chunk, its.share, its.ties), *(other for other in ranked if other.chunk not in own)]
+        text = " ".join(answered.answer.text.split()) if is_given and answered.answer else None
+        return _Draft(text, confidence, ranked, sentences, codes=self._codes(hits) if options.with_codes else None)
 
     def _codes(self, hits: Sequence[Hit]) -> CodeMap | None:
         """The shares of the chunks read, spread over their codes."""
@@ -356,9 +330,10 @@ class _PrefixAnswerer:
 
     def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock") -> list[_Draft]:
         model, settings = self._model, self._model.settings
+        require_askable(model, options)
         calibration = settings.confidence if options.read_mode in (None, settings.read) else None
-        if options.min_confidence is not None:
-            _require_calibration(model, options.read_mode)
+        if calibration is not None and not calibration.slope:
+            calibration = None  # it tells no two answers apart
         reading = model.read(
             questions,
             self._memory(options.selection),
@@ -417,9 +392,22 @@ class _Clock:
         return Timings(self._found - self._began, self._answered - self._found, time.perf_counter() - self._answered)
 
 
-def _require_calibration(model: MBC, read_mode: str | None) -> None:
-    """Make sure that the confidence of a model can tell answers apart. Raises ConfigError if it cannot."""
-    settings = model.settings
+def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
+    """Make sure, before there is a question, that a model can be asked with these options.
+
+    Raises:
+        ConfigError: it reads its bank in another way, or cannot tell what `min_confidence` asks for.
+    """
+    if isinstance(model, RetrieverReader):
+        if options.read_mode is not None:
+            raise ConfigError(
+                f"--read does not apply to {model.name}, which has only one way to search its bank.",
+                hint="Leave out --read; it is for models of the paper's method.",
+            )
+        return
+    settings, read_mode = model.settings, options.read_mode
+    if options.min_confidence is None:
+        return
     if settings.confidence is None:
         raise ConfigError(
             f"The model {model.name} is not calibrated: it does not know how sure its answers are.",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mbc_engine.bank import Origin
-from mbc_engine.documents import Document, Skipped, read_document, read_file
+from mbc_engine.documents import Document, Part, Skipped, read_document, reread_file
 from mbc_engine.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Files:
 
     def __init__(self) -> None:
         self._seen: dict[str, set[str]] = {}
-        self._unread: dict[str, Iterator[Document | Skipped]] = {}
+        self._unread: dict[str, Iterator[Part | Skipped]] = {}
         self._unreadable: set[str] = set()
 
     def look(self, origin: Origin, digest: str) -> Look:
@@ -38,7 +38,7 @@ class Files:
         """
         if not Path(origin.source).is_absolute():
             return Look("unknown")
-        found = self._find(origin.source, origin.part)
+        found = self._find(origin.source, origin.part, digest)
         if found is not None:
             return Look("unchanged", found) if found.digest.startswith(digest) else Look("changed")
         if not Path(origin.source).exists():
@@ -47,20 +47,20 @@ class Files:
             return Look("unreadable")
         return Look("gone" if origin.part else "changed")
 
-    def _find(self, source: str, part: str) -> Document | None:
-        """A part of a source as it is now."""
+    def _find(self, source: str, part: str, digest: str) -> Document | None:
+        """A part of a source as it is now: the document of this digest, where it can be read as that."""
         if part in self._seen.get(source, ()):  # passed by already
             with suppress(DataError):
-                return read_document(source, part)
+                return read_document(source, part, digest)
             return None
-        items = self._unread.setdefault(source, read_file(Path(source)))
+        items = self._unread.setdefault(source, reread_file(Path(source)))
         seen = self._seen.setdefault(source, set())
         for item in items:
             if isinstance(item, Skipped):
                 if item.source == source:
                     self._unreadable.add(source)
                 continue
-            seen.add(item.part)
-            if item.part == part:
-                return item
+            seen.add(item.name)
+            if item.name == part:
+                return item.find(digest)
         return None

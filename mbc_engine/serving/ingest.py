@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from mbc_engine.bank import MemoryBank
 from mbc_engine.documents import Found, Skipped, find_files, read_stream
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.model.bank_binding import signature
 from mbc_engine.load import Model
+from mbc_engine.model.bank_binding import signature
 from mbc_engine.serving.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked
 from mbc_engine.serving.reading_ahead import read_all
 
@@ -38,6 +38,7 @@ def ingest(
     ignore: Sequence[str] = (),
     prune: bool = False,
     workers: int = 0,
+    text_column: str | None = None,
     batch_chunks: int = BATCH_CHUNKS,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
@@ -51,6 +52,8 @@ def ingest(
         prune: forget in the end what the bank has from below the named folders and the walk did not meet.
         workers: processes that read and chunk files while the model is at work; 0 does it in between. As with all of
             `multiprocessing`, a script that asks for them needs `if __name__ == "__main__":`.
+        text_column: the column or field that holds the text of a row in CSV and JSON Lines; see `read_file`. Rows that
+            were read with another one are replaced.
         batch_chunks: a commit follows when so many chunks are encoded, or a few seconds after the last one; documents
             are not divided between commits.
         stop: set it to end within a step of the model. Documents that are whole by then are committed, and another
@@ -63,7 +66,9 @@ def ingest(
     """
     found = find_files(paths, ignore, stop=stop)
     gone = partial(vanished, bank, paths, found) if prune else None
-    yield from ingest_found(model, bank, found, gone=gone, workers=workers, batch_chunks=batch_chunks, stop=stop)
+    yield from ingest_found(
+        model, bank, found, gone=gone, workers=workers, text_column=text_column, batch_chunks=batch_chunks, stop=stop
+    )
 
 
 def ingest_found(
@@ -73,13 +78,15 @@ def ingest_found(
     *,
     gone: Callable[[], Collection[tuple[str, str]]] | None = None,
     workers: int = 0,
+    text_column: str | None = None,
     batch_chunks: int = BATCH_CHUNKS,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
     """`ingest` after the walk. What `gone` gives when all is read, origins by source and part, is forgotten."""
     bank.require(signature(model))
     run = Run(model, bank, batch_chunks, stop)
-    yield from run.over(found, read_all(found.files, bank, model.chunker, workers=workers), gone)
+    items = read_all(found.files, bank, model.chunker, workers=workers, text_column=text_column)
+    yield from run.over(found, items, gone)
 
 
 def ingest_stream(

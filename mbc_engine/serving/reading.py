@@ -76,10 +76,10 @@ def chunked(document: Document, known: Known, chunker: Chunker, size: int = 0) -
     return Chunked(record, chunks, size) if chunks else Skipped(document.source, "is empty")
 
 
-def read_chunks(path: Path, known: Known, chunker: Chunker) -> Iterator[Item]:
-    """What becomes of one file; `FileRead` comes last."""
+def read_chunks(path: Path, known: Known, chunker: Chunker, text_column: str | None = None) -> Iterator[Item]:
+    """What becomes of one file, read as by `read_file`; `FileRead` comes last."""
     source, parts, is_whole, position = shown(os.path.realpath(path)), set[str](), True, 0
-    for document in read_file(path):
+    for document in read_file(path, text_column):
         if isinstance(document, Skipped):
             is_whole = is_whole and (document.is_whole or document.source != source)
             yield document

@@ -25,7 +25,7 @@ _PATIENCE: Final = 0.1
 
 
 def read_all(
-    paths: Sequence[Path], bank: MemoryBank, chunker: Chunker, *, workers: int = 0
+    paths: Sequence[Path], bank: MemoryBank, chunker: Chunker, *, workers: int = 0, text_column: str | None = None
 ) -> Generator[Item | None, None, None]:
     """What becomes of many files, and None as often as nothing has come for a moment.
 
@@ -33,9 +33,9 @@ def read_all(
     """
     if not workers or bank.path is None:
         for path in paths:
-            yield from read_chunks(path, bank, chunker)
+            yield from read_chunks(path, bank, chunker, text_column)
         return
-    with Workers(paths, bank.path, chunker, min(workers, len(paths))) as items:
+    with Workers(paths, bank.path, chunker, min(workers, len(paths)), text_column) as items:
         yield from items
 
 
@@ -50,15 +50,18 @@ class Workers:
         bank: the bank file, which the processes look into for what is unchanged.
         chunker: cuts the texts.
         number: how many processes, at least 1.
+        text_column: as of `read_file`.
 
     Raises:
         MBCError: from the iteration, if the processes cannot start or the bank cannot be read.
     """
 
-    def __init__(self, paths: Sequence[Path], bank: Path, chunker: Chunker, number: int) -> None:
+    def __init__(
+        self, paths: Sequence[Path], bank: Path, chunker: Chunker, number: int, text_column: str | None = None
+    ) -> None:
         self._waiting = iter(paths)
         self._taking = threading.Lock()
-        self._task = bank, chunker
+        self._task = bank, chunker, text_column
         self._items = _Ahead()
         self._is_closed = threading.Event()
         self._processes: list[multiprocessing.process.BaseProcess] = []
@@ -206,11 +209,11 @@ def _work(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError):
         try:
-            path, chunker = connection.recv()
+            path, chunker, text_column = connection.recv()
             with MemoryBank.open(path, read_only=True) as bank:
                 connection.send(None)  # ready
                 while True:
-                    for item in read_chunks(connection.recv(), bank, chunker):
+                    for item in read_chunks(connection.recv(), bank, chunker, text_column):
                         connection.send(item)
                     connection.send(None)
         except (EOFError, ConnectionError):

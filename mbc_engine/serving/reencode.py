@@ -6,16 +6,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.bank import MemoryBank, Record, delete, replace_content
+from mbc_engine.bank import MemoryBank, Record, delete, replace_content, upgrade
 from mbc_engine.documents import Chunk, Skipped
 from mbc_engine.documents.byte_stream import split_suffixes
 from mbc_engine.documents.formats import SUFFIXES
 from mbc_engine.documents.pieces import named_whole
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
+from mbc_engine.load import Model
 from mbc_engine.model.bank_binding import open_bank
 from mbc_engine.model.chunker import Chunker
-from mbc_engine.load import Model
 from mbc_engine.serving.ingest import BATCH_CHUNKS, Run
 from mbc_engine.serving.reading import Chunked, Item, bytes_at
 from mbc_engine.serving.reading_ahead import read_all
@@ -44,6 +44,7 @@ def reencode(
     Raises:
         BankError: the bank keeps no origins, or some of its documents cannot be read any more.
     """
+    upgrade(path, None)  # of an older format it could not be read at all
     wanted, keeps_text = _contents(path)
     sources = sorted({source for source, _ in wanted})
     files = [Path(source) for source in sources if Path(source).is_file()]

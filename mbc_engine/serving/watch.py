@@ -28,6 +28,7 @@ def watch(
     ignore: Sequence[str] = (),
     prune: bool = False,
     workers: int = 0,
+    text_column: str | None = None,
     stop: threading.Event,
 ) -> Iterator[Event]:
     """Ingest files and folders, and again what changes in them, until `stop` is set.
@@ -42,6 +43,7 @@ def watch(
         ignore: as in `ingest`.
         prune: as in `ingest`, each time that something has gone.
         workers: as in `ingest`.
+        text_column: as in `ingest`.
         stop: set it to end.
 
     Raises:
@@ -63,13 +65,17 @@ def watch(
     )
     try:
         next(coming, None)  # the watch begins before the first walk, so that nothing falls between the two
-        yield from ingest(model, bank, paths, ignore=ignore, prune=prune, workers=workers, stop=stop)
+        yield from ingest(
+            model, bank, paths, ignore=ignore, prune=prune, workers=workers, text_column=text_column, stop=stop
+        )
         waiting: set[tuple[Change, str]] = set()
         for changed in coming:
             waiting |= changed
             try:
                 if waiting:
-                    yield from _again(model, bank, paths, waiting, ignore=ignore, prune=prune, stop=stop)
+                    yield from _again(
+                        model, bank, paths, waiting, ignore=ignore, prune=prune, text_column=text_column, stop=stop
+                    )
             except BankBusy:
                 continue
             waiting = set()
@@ -85,6 +91,7 @@ def _again(
     *,
     ignore: Sequence[str],
     prune: bool,
+    text_column: str | None,
     stop: threading.Event,
 ) -> Iterator[Event]:
     """Ingest what has changed."""
@@ -94,7 +101,7 @@ def _again(
     has_lost = prune and any(change == Change.deleted or _is_rule(path) for change, path in changed)
     if touched.files or touched.skipped or has_lost:
         gone = partial(vanished, bank, there, found) if has_lost else None
-        yield from ingest_found(model, bank, touched, gone=gone, stop=stop)
+        yield from ingest_found(model, bank, touched, gone=gone, text_column=text_column, stop=stop)
 
 
 def _is_rule(path: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from safetensors import SafetensorError, safe_open
 
 from mbc_engine.bank import CodeShape
-from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, parse_model_config
+from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings, parse_model_config
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.model_folder import CONFIG, EMBEDDED, WEIGHTS, packaged_model
 from mbc_engine.sharing.contents import ADAPTER_CONFIG, ADAPTER_WEIGHTS, MODEL_FILES, is_hub_id
@@ -64,7 +64,7 @@ class SharedModel:
         return code_shape(self.config.model)
 
 
-def code_shape(settings: ModelSettings) -> CodeShape:
+def code_shape(settings: ModelSettings | RetrieverReaderSettings) -> CodeShape:
     """What the codes of a chunk look like, or would, in a model that makes none.
 
     Raises:

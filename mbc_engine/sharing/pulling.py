@@ -115,7 +115,7 @@ def _place(models: Path, name: str) -> Path:
     """Where a model of a name lies."""
     if not is_hub_id(name):
         raise ConfigError(
-            f"{name!r} is no name for a model.",
+            f"{name!r} is not a valid model name.",
             hint="A name is NAME or OWNER/NAME, of letters, digits, dots, dashes and underscores.",
         )
     if is_model(packaged_model(name)):

@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from mbc_cli.app import app
+from mbc_cli.command_tree import commands_below
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
 
@@ -83,7 +84,7 @@ def test_an_interruption_tells_what_is_left(mbc, make_bank, record, monkeypatch)
     _raise(monkeypatch, KeyboardInterrupt())
     result = mbc("bank", "export", "e.jsonl", "--bank", path)
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "Interrupted. The export is not complete; the same command begins anew.\n"
+    assert result.stderr == "Interrupted. The export is incomplete; run the same command to start over.\n"
 
 
 def test_an_unexpected_error_points_to_debug(mbc, monkeypatch):
@@ -123,9 +124,7 @@ def test_what_is_typed_wrongly_is_an_error_in_two_lines(mbc, command, said):
 
 
 def test_a_missing_argument_is_told_with_an_example(mbc):
-    assert mbc("ingest").stderr.splitlines()[1] == (
-        "  `mbc ingest --help` shows how it goes, for example: mbc ingest ~/notes"
-    )
+    assert mbc("ingest").stderr.splitlines()[1] == ("  See `mbc ingest --help`, for example: mbc ingest ~/notes")
 
 
 @pytest.mark.parametrize("command", ["ask why?", "bank info", "bank verify", "bank list"])
@@ -210,3 +209,11 @@ def _raise(monkeypatch, error):
         raise error
 
     monkeypatch.setattr("mbc_engine.bank.MemoryBank.open", fail)
+
+
+def test_whoever_opens_a_file_tells_what_is_wrong_with_it():
+    """Typer would call a file that cannot be read a wrong option, exit code 2, where documents have 3 and banks 5."""
+    root = typer.main.get_command(app)
+    options = [param for _, command in commands_below(root) for param in command.params]
+    assert options
+    assert not any(param.type_descriptor.parameter_info.readable for param in options)

@@ -20,9 +20,13 @@ def test_info_tells_sizes_and_model(mbc, made):
     shown = mbc("bank", "info", "--bank", made).stdout
     assert "2 documents from 3 origins, 8 chunks" in shown
     assert "6 bits: 2 tokens of 8 codes" in shown
-    assert "one book for all, 3 wide" in shown
+    assert "3 wide, one book for all" in shown
     assert "6 B, 0.75 bytes a chunk" in shown
-    assert "as float32  the vectors would take 192 B, 0.00" in shown  # of a file with 8 chunks
+    assert "as float32    the vectors would take 192 B, 32 times the codes" in shown
+    assert "text          not kept\n" in shown
+    assert "codebook      96 B, in the model\n" in shown
+    lines = {line.split("  ")[0]: line.split()[-2:] for line in shown.splitlines()}
+    assert lines["index"] == ["24.6", "kB"]  # all but the codes of a file of six pages
 
 
 def test_info_as_json(mbc, made):
@@ -35,7 +39,8 @@ def test_info_as_json(mbc, made):
 
 def test_origins_are_told_only_where_they_say_more(mbc, make_bank, record):
     assert (
-        "holds       1 document, 3 chunks\n" in mbc("bank", "info", "--bank", make_bank("b", record(ADA, "Ada"))).stdout
+        "holds         1 document, 3 chunks\n"
+        in mbc("bank", "info", "--bank", make_bank("b", record(ADA, "Ada"))).stdout
     )
 
 

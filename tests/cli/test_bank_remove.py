@@ -101,3 +101,71 @@ def test_a_proof_that_fails_is_an_error(mbc, rows, monkeypatch):
     assert "1 of 1 removed digest found" in result.stdout
     assert "FAILS" in result.stdout
     assert "not proved" in result.stderr
+
+
+def test_a_note_says_that_an_ingest_brings_a_file_back(mbc, bank, notes, ingest):
+    removed = mbc("bank", "remove", "notes/ada.txt", "--bank", bank)
+    assert removed.stderr == (
+        "notes/ada.txt still exists: the next ingest of the folder will bring it back. Use --ignore to keep it out.\n"
+    )
+    assert ingest(notes, "--bank", bank).exit_code == 0
+    both = mbc("bank", "remove", "notes/ada.txt", "notes/bruno.md", "--bank", bank)
+    assert both.stderr.startswith("2 files still exist: the next ingest of the folder will bring them back.")
+    assert not (notes / ".mbcignore").exists()
+
+
+def test_nothing_is_said_of_files_that_are_gone(mbc, rows, bank, notes):
+    assert mbc("bank", "remove", "/ada.txt", "--bank", rows).stderr == ""
+    (notes / "ada.txt").unlink()
+    assert mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore").stdout == (
+        "Removed 1 document; the bank holds 1 document, 1 chunk.\n"
+    )
+    assert not (notes / ".mbcignore").exists()
+
+
+def test_a_removed_file_can_be_kept_out(mbc, ingest, bank, notes):
+    (notes / ".mbcignore").write_text("*.tmp")
+    removed = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
+    assert removed.stdout.splitlines()[1:] == ["Added /ada.txt to notes/.mbcignore."]
+    assert (removed.stderr, (notes / ".mbcignore").read_text()) == ("", "*.tmp\n/ada.txt\n")
+    assert ingest(notes, "--bank", bank).exit_code == 0
+    assert _names(mbc, bank) == ["notes/bruno.md"]
+
+
+def test_a_file_can_be_ignored_after_its_removal_and_once(mbc, bank, notes):
+    assert mbc("bank", "remove", "notes/ada.txt", "--bank", bank).exit_code == 0
+    for added in ("/ada.txt", None):
+        told = json.loads(mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore", "--json").stdout)
+        rule = {"path": str(notes / "ada.txt"), "file": str(notes / ".mbcignore"), "added": added}
+        assert (told["removed"]["documents"], told["ignored"]) == (0, [rule])
+    shown = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
+    assert shown.stdout.splitlines()[1:] == ["notes/.mbcignore already leaves out ada.txt."]
+    assert (notes / ".mbcignore").read_text() == "/ada.txt\n"
+
+
+def test_a_digest_ignores_all_files_of_a_document(mbc, ingest, bank, notes):
+    (notes / "copy.txt").write_bytes((notes / "ada.txt").read_bytes())
+    assert ingest(notes, "--bank", bank).exit_code == 0
+    shown = [json.loads(line) for line in mbc("bank", "list", "--bank", bank, "--json").stdout.splitlines()]
+    (digest,) = [own["digest"] for own in shown if "ada.txt" in json.dumps(own)]
+    assert mbc("bank", "remove", digest, "--bank", bank, "--ignore").exit_code == 0
+    assert (notes / ".mbcignore").read_text() == "/ada.txt\n/copy.txt\n"
+
+
+def test_a_row_alone_cannot_be_ignored(mbc, ingest, home):
+    (home / "a.csv").write_text("id,text\n1,Ada\n2,Bruno\n")
+    assert ingest("a.csv", "--bank", "b.mbc").exit_code == 0
+    refused = mbc("bank", "remove", "a.csv#1", "--bank", "b.mbc", "--ignore")
+    assert refused.exit_code == 2
+    assert "--ignore works on whole files" in refused.stderr
+    assert len(_names(mbc, "b.mbc")) == 2
+    assert mbc("bank", "remove", "a.csv", "--bank", "b.mbc", "--ignore").exit_code == 0
+    assert (home / ".mbcignore").read_text() == "/a.csv\n"
+
+
+def test_a_rule_that_cannot_be_written_is_an_error(mbc, bank, notes):
+    (notes / ".mbcignore").mkdir()
+    result = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
+    assert result.exit_code == 3
+    assert ".mbcignore cannot be changed: " in result.stderr
+    assert _names(mbc, bank) == ["notes/bruno.md"]

@@ -93,7 +93,7 @@ def test_a_stop_leaves_the_old_bank_and_the_work_done(reencode, bank, monkeypatc
         patch.setattr(engine, "reencode", interrupted)
         result = reencode()
     assert (result.exit_code, result.stdout) == (130, "")
-    assert "is as it was" in result.stderr
+    assert "The bank is unchanged" in result.stderr
     assert _shape(bank) == (8, 2)
     told = json.loads(reencode("--json").stdout)
     assert (told["documents"], told["unchanged"]) == (1, 1)
@@ -111,7 +111,7 @@ def test_a_stop_during_the_replacement_comes_too_late(reencode, bank, monkeypatc
     result = reencode()
     assert result.exit_code == 0
     assert result.stdout.startswith("Memorised anew 2 documents")
-    assert "is as it was" not in result.stderr
+    assert "The bank is unchanged" not in result.stderr
     assert _shape(bank) == (16, 2)
 
 
@@ -126,12 +126,22 @@ def test_an_old_bank_is_brought_up_to_date(mbc, old, model):
     told = mbc("bank", "info", "--bank", old)
     assert told.exit_code == 5
     assert f"mbc bank upgrade --bank {old}" in told.stderr
-    assert "is up to date now" in mbc("bank", "upgrade", "--bank", old, "--model", model).stdout
+    assert "is now up to date" in mbc("bank", "upgrade", "--bank", old, "--model", model).stdout
     assert mbc("bank", "info", "--bank", old).exit_code == 0
     again = mbc("bank", "upgrade", "--bank", old, "--model", model, "--json").stdout
     assert json.loads(again) == {"path": str(old), "upgraded": False}
 
 
-def test_an_old_bank_of_another_model_stays(mbc, old, other):
-    assert mbc("bank", "upgrade", "--bank", old, "--model", other).exit_code == 4
+def test_an_old_bank_of_another_model_stays_and_can_be_reencoded(mbc, old, other, notes):
+    with sqlite3.connect(old) as connection:
+        connection.execute(
+            "INSERT INTO documents (source, digest, size, chunks, codes) VALUES (?, ?, 9, 1, ?)",
+            (str(notes / "ada.txt"), "ab" * 32, bytes(2)),
+        )
+    connection.close()
+    result = mbc("bank", "upgrade", "--bank", old, "--model", other)
+    assert result.exit_code == 4
+    assert "mbc bank reencode" in result.stderr
     assert "older mbc" in mbc("bank", "info", "--bank", old).stderr
+    assert mbc("bank", "reencode", "--bank", old, "--model", other, "--workers", 0).exit_code == 0
+    assert _shape(old) == (16, 1)

@@ -21,7 +21,7 @@ def damaged(made):
 def test_a_whole_bank_is_said_to_be(mbc, made):
     result = mbc("bank", "verify", "--bank", made)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == f"{made} is as it was written: 40 documents, 820 chunks.\n"
+    assert result.stdout == f"{made} is intact: 40 documents, 820 chunks.\n"
 
 
 def test_a_whole_bank_as_json(mbc, made):
@@ -37,7 +37,7 @@ def test_a_whole_bank_as_json(mbc, made):
 def test_damage_is_named_and_an_error(mbc, damaged):
     result = mbc("bank", "verify", "--bank", damaged)
     assert result.exit_code == 5
-    assert "block 1: the checksum of its codes does not fit\n" in result.stdout
+    assert "block 1: the checksum of its codes does not match\n" in result.stdout
     assert f"{damaged} is damaged in 2 places." in result.stderr
 
 
@@ -57,4 +57,4 @@ def test_compacting_gives_room_back(mbc, made):
 
 
 def test_compacting_tells_both_sizes(mbc, made):
-    assert f"{made} takes " in mbc("bank", "compact", "--bank", made).stdout
+    assert f"{made} now takes " in mbc("bank", "compact", "--bank", made).stdout

@@ -76,7 +76,7 @@ def test_a_dry_run_changes_nothing(mbc, own, model, questions, found):
 def test_a_memory_that_does_not_help_is_called_that(mbc, own, questions, found):
     found(Calibrated(100, 50, 16, 0.0, 0.0, 1.0, 0.0, 0.5, 0.0, 100.0, 0.0, 0.0, 100.0, 0.0))
     result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
-    assert "every answer will be called unsure" in result.stderr
+    assert "answers will carry no confidence" in result.stderr
     assert config(own)["model"]["confidence"]["slope"] == 0
 
 
@@ -88,7 +88,7 @@ def test_ctrl_c_leaves_the_model_as_it_was(mbc, own, model, questions, monkeypat
     monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", interrupted)
     result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20)
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "Interrupted. The model is as it was; --questions asks fewer.\n"
+    assert result.stderr == "Interrupted. The model was not changed; --questions asks fewer.\n"
     assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 
@@ -101,6 +101,16 @@ def test_a_model_that_cannot_be_written_is_an_error_before_the_work(mbc, own, qu
     assert mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--dry-run").exit_code == 0
 
 
+@pytest.fixture
+def unloadable(monkeypatch):
+    """No model can be loaded."""
+
+    def load(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("mbc_cli.engine.load_model", load)
+
+
 @pytest.mark.parametrize(
     ("options", "said", "hint"),
     [
@@ -108,12 +118,21 @@ def test_a_model_that_cannot_be_written_is_an_error_before_the_work(mbc, own, qu
         (("--bank-size", 20, "--questions", 5), "5 questions are too few", "--questions"),
     ],
 )
-def test_too_little_data_is_an_error_before_any_model_is_loaded(mbc, questions, options, said, hint):
-    result = mbc("calibrate", "--model", "no-such-model", "--data", questions, *options)
+def test_too_little_data_is_an_error_before_any_model_is_loaded(mbc, model, unloadable, questions, options, said, hint):
+    result = mbc("calibrate", "--model", model, "--data", questions, *options)
     assert result.exit_code == 3
     assert said in result.stderr
     assert hint in result.stderr
 
 
-def test_missing_data_is_an_error_before_any_model_is_loaded(mbc):
-    assert mbc("calibrate", "--model", "no-such-model", "--data", "none.csv").exit_code == 3
+def test_missing_data_is_an_error_before_any_model_is_loaded(mbc, model, unloadable):
+    assert mbc("calibrate", "--model", model, "--data", "none.csv").exit_code == 3
+
+
+def test_a_model_that_reads_text_comes_calibrated(mbc):
+    result = mbc("calibrate", "--model", "mini", "--data", "none.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        "Error: The model mini comes calibrated; `mbc calibrate` is for models of the paper's method.",
+        "  Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
+    ]

@@ -175,7 +175,7 @@ def test_a_switch_that_says_no_is_turned_off_without_it(mbc, config, ingest, not
         (("ask.sources", "5"), {"ask": {"sources": 5}}),
         (("ask.min-confidence", "0.5"), {"ask": {"min-confidence": 0.5}}),
         (("ask.half-life", "30"), {"ask": {"half-life": "30"}}),
-        (("ask.answer", "memory"), {"ask": {"answer": "memory"}}),
+        (("ingest.engine", "ray"), {"ingest": {"engine": "ray"}}),
         (("ask.only", "a/**", "b"), {"ask": {"only": ["a/**", "b"]}}),
         (("read", "routed:2"), {"read": "routed:2"}),
         (("bank-list.json", "true"), {"bank-list": {"json": True}}),

@@ -1,32 +1,17 @@
 import json
 import re
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from mbc_cli.commands.demo import Question, pick_questions
+from mbc_cli.commands.demo import STORIES, Question, pick_questions
 from mbc_cli.render import consoles, reply
 from mbc_cli.render import demo as rendering
 from mbc_engine.datasets.newswire import Story, stories
-from mbc_engine.mini.span_reader import Span
 from mbc_engine.model.base import BaseLM
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """Makes every model have a reader that finds a text, or nothing, in whatever it reads."""
-
-    def read(text):
-        span = text and Span(text, 0, 0, len(text), 1.0)
-        reader = SimpleNamespace(
-            spans=lambda questions, passages: [[span for _ in own] for own in passages],
-            prior_weight=0.0,
-            threshold=0.0,
-        )
-        monkeypatch.setattr("mbc_engine.serving.ask.own_reader", lambda model: reader)
-
-    return read
+from mbc_engine.serving.ask import Recall
+from tests.needs import embedded_encoder
 
 
 @pytest.fixture
@@ -40,10 +25,10 @@ def says(monkeypatch):
 
 
 def test_two_questions_of_each_kind_about_ten_stories():
-    chosen = pick_questions(list(stories("test", 16, seed=0)))
+    chosen = pick_questions(list(stories("test", STORIES, seed=0)))
     openings = [question.text.split()[0] for question in chosen]
-    assert openings == ["Who", "Where", "How", "What", "When"] * 2
-    assert len({question.story for question in chosen}) == 10
+    assert openings == ["Who", "Where", "How", "What", "When", "Who", "Where", "How", "What", "On"]
+    assert len({question.story for question in chosen}) == STORIES - 1  # one more tells no day
 
 
 def test_kinds_that_no_story_has_are_left_out_and_no_question_comes_twice():
@@ -52,53 +37,60 @@ def test_kinds_that_no_story_has_are_left_out_and_no_question_comes_twice():
         Story("b", "", "", "", "", (("Who sang?", "Di"), ("On which day was it?", "Monday"))),
     ]
     assert pick_questions(told) == [
-        Question("a", "Who rang?", "Ada"),
-        Question("b", "On which day was it?", "Monday"),
-        Question("a", "Who ran?", "Bo"),
+        Question("a", "Who rang?", ("Ada",)),
+        Question("b", "On which day was it?", ("Monday",)),
+        Question("a", "Who ran?", ("Bo",)),
     ]
 
 
-def test_it_shows_what_was_expected_and_leaves_nothing(mbc, model, home, monkeypatch):
+def test_it_shows_what_was_expected_and_leaves_nothing(mbc, model, home, says, monkeypatch):
+    says("Lynn Jorgensen")
     monkeypatch.setenv("TMPDIR", str(home / "tmp"))
     (home / "tmp").mkdir()
     result = mbc("demo", "--model", model)
     assert result.exit_code == 0
     assert not list((home / "tmp").iterdir())
     assert result.stdout.count("\n? ") == 10
-    assert result.stdout.count("\n  answer    ") == 10
-    assert result.stdout.count("\n  expected  ") == 10
-    assert "0 of 10 answers right" in result.stdout
-    assert "from memory" not in result.stdout
+    assert result.stdout.count("\n  expected    ") == 10
+    assert result.stdout.count("\n  answer      Lynn Jorgensen  wrong\n") == 9
+    assert "\n  answer      Lynn Jorgensen  right\n  expected    Lynn Jorgensen\n" in result.stdout
+    assert "Answers: 1 right, 9 wrong, 0 not answered.\n" in result.stdout
+    assert re.search(r"^Sources: \d+ of 10 right\.$", result.stdout, re.MULTILINE)
+    assert "With the files deleted, the same answers from the bank alone: 10 of 10.\n" in result.stdout
     assert "mbc ingest ./your-notes" in result.stdout
     assert "ingest" in result.stderr
 
 
-def test_what_is_read_stands_above_what_is_remembered(mbc, model, says, reads):
-    says("Rene Munro")
-    reads("Lynn Jorgensen")
-    lines = mbc("demo", "--model", model).stdout.splitlines()
-    at = lines.index("? Who is the transport minister at the opening in Pennbridge?")
-    place, read = re.fullmatch(r"  (read in \d\d-[-a-z0-9]{,20}\.txt  )(.*)", lines[at + 1]).groups()
-    assert read == "Lynn Jorgensen  right"
-    assert lines[at + 2] == f"  {'from memory':<{len(place)}}Rene Munro  wrong"
-    assert lines[at + 3] == f"  {'expected':<{len(place)}}Lynn Jorgensen"
-    assert lines[at + 4].startswith("  source    ")
-    assert re.search(
-        r"^Right: 1 of 10 answers read, 0 of 10 from memory, \d+ of 10 sources\.$", "\n".join(lines), re.MULTILINE
-    )
+def test_every_answer_to_a_question_counts():
+    told = [Story("a", "", "", "", "", (("Who rang?", "Ada"), ("Who rang?", "Ada Aalen")))]
+    (question,) = pick_questions(told)
+    assert question.answers == ("Ada", "Ada Aalen")
 
 
-def test_nothing_read_is_wrong(mbc, model, says, reads):
-    says("Rene Munro")
-    reads(None)
+def test_what_is_not_answered_is_neither_right_nor_wrong(mbc, model, says, monkeypatch):
+    says("Lynn Jorgensen")
+    answered = Recall.ask
+
+    def ask(self, questions, **options):
+        return [replace(reply, answer=None) for reply in answered(self, questions, **options)]
+
+    monkeypatch.setattr(Recall, "ask", ask)
     shown = mbc("demo", "--model", model).stdout
-    assert shown.count("\n  read         no answer in the files  wrong\n  from memory  Rene Munro  ") == 10
-    assert "Right: 0 of 10 answers read, 0 of 10 from memory, " in shown
+    assert shown.count("\n  answer      Not in this memory.  not answered\n") == 10
+    assert "Answers: 0 right, 0 wrong, 10 not answered.\n" in shown
+    told = json.loads(mbc("demo", "--model", model, "--json").stdout)
+    assert told["counts"] == {
+        "right": 0,
+        "wrong": 0,
+        "not_answered": 10,
+        "right_sources": told["counts"]["right_sources"],
+        "same_without_files": 10,
+    }
+    assert {answer["answer"] for answer in told["answers"]} == {None}
 
 
-def test_it_fits_a_terminal_of_80_columns(mbc, model, says, reads, monkeypatch):
+def test_it_fits_a_terminal_of_80_columns(mbc, model, says, monkeypatch):
     says("an answer of many words " * 8)
-    reads("Summercombe Wanderers United")
     for module in (consoles, rendering, reply):
         console = Console(force_terminal=True, width=80, color_system=None, markup=False, soft_wrap=True)
         monkeypatch.setattr(module, "out", console)
@@ -107,31 +99,29 @@ def test_it_fits_a_terminal_of_80_columns(mbc, model, says, reads, monkeypatch):
     assert [line for line in result.output.splitlines() if len(line.rstrip()) > 80] == []
 
 
-def test_json_marks_right_and_wrong(mbc, model):
+def test_json_marks_right_and_wrong(mbc, model, says):
+    says("Lynn Jorgensen")
     told = json.loads(mbc("demo", "--model", model, "--json").stdout)
-    assert len(told["answers"]) == 10
-    assert told["bank"]["documents"] == 16
+    assert len(told["answers"]) == told["bank"]["documents"] == 10
+    assert [answer["right"] for answer in told["answers"]] == [True] + 9 * [False]
     for answer in told["answers"]:
         assert answer["right_source"] == (answer["sources"][0]["path"] == answer["file"])
-        assert answer["right"] == {"read": None, "memory": False}
-        assert answer["answers"]["read"] is None
+        assert answer["answer"] == answer["without_files"] == "Lynn Jorgensen"
         assert "passage" not in answer["sources"][0]
+    assert (told["counts"]["right"], told["counts"]["wrong"]) == (1, 9)
 
 
-def test_json_has_what_was_read(mbc, model, says, reads):
-    says("Rene Munro")
-    reads("Lynn Jorgensen")
-    first, second, *_ = json.loads(mbc("demo", "--model", model, "--json").stdout)["answers"]
-    assert set(first["answers"]["read"]) == {"text", "path", "part", "sentence"}
-    assert first["answers"]["read"]["text"] == second["answers"]["read"]["text"] == "Lynn Jorgensen"
-    assert first["answers"]["memory"] == "Rene Munro"
-    assert first["right"] == {"read": True, "memory": False}
-    assert second["right"] == {"read": False, "memory": False}
+@embedded_encoder
+def test_the_embedded_model_answers_from_the_bank_alone(mbc):
+    counts = json.loads(mbc("demo", "--json").stdout)["counts"]
+    assert counts["same_without_files"] == 10
+    assert counts["right_sources"] >= 9
 
 
-def test_what_is_kept_can_be_asked_again(mbc, model):
+def test_what_is_kept_can_be_asked_again(mbc, model, home):
     assert mbc("demo", "--model", model, "--keep", "kept").exit_code == 0
-    assert len(mbc("bank", "list", "--bank", "kept/demo.mbc").stdout.splitlines()) == 16
+    assert len(mbc("bank", "list", "--bank", "kept/demo.mbc").stdout.splitlines()) == 10
+    assert len(list((home / "kept" / "stories").iterdir())) == 10
 
 
 def test_a_folder_in_use_is_refused(mbc, notes):

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from mbc_cli.engine import prepare_torch
+from mbc_cli.engine import prepare_torch, require_device
 from mbc_cli.tui.places import Places
 from mbc_engine.errors import ConfigError
 
@@ -56,11 +56,28 @@ def test_a_gpu_is_taken_where_there_is_one_and_nobody_says_otherwise(monkeypatch
         assert prepare_torch("cpu") == "cpu"
 
 
-@pytest.mark.parametrize("device", ["abacus", "meta", "cuda:99", "cpu:x", ""])
+@pytest.mark.parametrize("device", ["meta", "cuda:99", "mps:7"])
 def test_a_device_that_is_not_there_is_told_with_those_that_are(device):
     with pytest.raises(ConfigError, match="cannot be used here") as caught:
         prepare_torch(device)
     assert "cpu" in (caught.value.hint or "")
+
+
+def test_without_a_gpu_only_the_cpu_is_offered(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ConfigError) as caught:
+        prepare_torch("cuda:99")
+    assert caught.value.hint == "Only cpu is available here; see `mbc doctor`."
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ConfigError) as caught:
+        prepare_torch("cuda:99")
+    assert caught.value.hint == "Only cpu, cuda:0, cuda:1 are available here; see `mbc doctor`."
+
+
+@pytest.mark.parametrize("device", ["abacus", "meta", "cpu:x", "cuda:", ""])
+def test_what_is_no_device_is_told_as_such(device):
+    with pytest.raises(ConfigError, match="is not a device"):
+        require_device(device)
 
 
 def test_a_run_notes_where_it_ran_and_goes_on_there(mbc, preset, questions, home, monkeypatch):

@@ -28,12 +28,12 @@ def test_all_is_told_and_fits_a_terminal(mbc, home):
     result = mbc("doctor", "--offline")
     assert result.exit_code == 0
     assert result.stderr == ""
-    titles = ["Installed", "To compute on", "Pretrained models", "Places", "What works here"]
+    titles = ["Installed", "Hardware", "Pretrained models", "Files", "What works here"]
     assert [line for line in result.stdout.splitlines() if line[0] != " "] == titles
-    before, _, rest = result.stdout.partition("Places\n")
+    before, _, rest = result.stdout.partition("\nFiles\n")
     after = rest[rest.index("What works here") :]  # paths between them are as long as they are
     assert all(len(line) <= 80 for line in (before + after).splitlines())
-    assert "encoder bundle  installed, SHA-256 right" in result.stdout
+    assert "encoder bundle  installed, checksums match" in result.stdout
 
 
 def test_json_has_the_same(mbc, home):

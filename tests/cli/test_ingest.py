@@ -77,7 +77,7 @@ def test_pruning_forgets_what_is_gone(ingest, bank, notes):
     assert json.loads(ingest(notes, "--bank", bank, "--json").stdout)["removed"] == 0
     shown = ingest(notes, "--bank", bank, "--prune").stdout
     assert "1 unchanged, 1 removed, 0 skipped." in shown
-    assert "holds       1 document, 1 chunk\n" in shown
+    assert "holds         1 document, 1 chunk\n" in shown
 
 
 def test_stdin_is_a_document(ingest):
@@ -95,6 +95,18 @@ def test_a_bank_without_sources_stays_so(ingest, notes):
     assert (told["unchanged"], told["bank"]["documents"]) == (2, 2)
 
 
+def test_a_bank_keeps_text_where_that_is_asked_for(mbc, ingest, notes):
+    assert "\ntext  " in ingest(notes, "--bank", "b.mbc", "--text").stdout
+    told = json.loads(mbc("bank", "info", "--bank", "b.mbc", "--json").stdout)
+    assert told["keeps_text"]
+    assert told["sizes"]["texts"] > 0
+    assert ingest(notes, "--bank", "b.mbc", "--text").exit_code == 0
+    result = ingest(notes, "--bank", "b.mbc", "--no-text")
+    assert result.exit_code == 2
+    assert "b.mbc keeps the text of its documents." in result.stderr
+    assert len(result.stderr.splitlines()) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -103,6 +115,7 @@ def test_a_bank_without_sources_stays_so(ingest, notes):
         (["-", "--watch"], "not stdin"),
         (["notes", "--prune", "--no-sources"], "--prune needs sources"),
         (["notes", "--no-sources", "--bank", "memory.mbc"], "memory.mbc keeps sources"),
+        (["notes", "--text", "--bank", "memory.mbc"], "memory.mbc does not keep the text of its documents"),
         (["notes", "--workers", "-1"], "--workers"),
     ],
     ids=lambda options: " ".join(options) if isinstance(options, list) else "",
@@ -135,7 +148,7 @@ def test_a_missing_path_is_an_error_before_any_model_is_loaded(mbc):
 def test_nothing_readable_is_an_error(ingest, photo):
     result = ingest("photo.png", "--bank", "b.mbc")
     assert result.exit_code == 3
-    assert "Nothing that can be read" in result.stderr
+    assert "No readable files were found" in result.stderr
     assert "photo.png is a .png file" in result.output
 
 
@@ -143,7 +156,7 @@ def test_nothing_readable_is_an_error(ingest, photo):
 def test_a_new_bank_that_stays_empty_is_deleted(ingest, photo, home, options):
     result = ingest(photo, "--bank", "b.mbc", *options)
     assert result.exit_code == 3
-    assert "file takes" not in result.stdout
+    assert "file on disk" not in result.stdout
     assert not list(home.glob("b.mbc*"))
 
 
@@ -304,3 +317,19 @@ def test_of_a_bank_without_sources_nothing_is_logged(ingest, notes, home):
 def test_a_log_that_cannot_be_written_stops_no_ingest(ingest, notes, home):
     Path(home / "XDG_STATE_HOME").touch()
     assert ingest(notes, "--bank", "b.mbc").exit_code == 0
+
+
+def test_any_table_is_memorised_and_its_column_of_texts_can_be_named(ingest, mbc, home):
+    table = home / "reviews.csv"
+    table.write_text("Name,Review\nTent,It leaks in the rain.\nStove,It burns well.\n")
+    assert ingest(table, "--bank", "b.mbc").stdout.startswith("Memorised 2 documents, 2 chunks in ")
+    assert ingest(table, "--bank", "b.mbc", "--text-column", "review").stdout.startswith("Memorised 2 documents")
+    assert "2 documents, 2 chunks" in mbc("bank", "info", "--bank", "b.mbc").stdout
+    unknown = ingest(table, "--bank", "b.mbc", "--text-column", "price")
+    assert unknown.stdout.count("skipped") == 2, "the count and one reason"
+    assert "reviews.csv has no column named 'price'; its columns are name, review" in unknown.stdout
+
+
+def test_a_stream_has_no_columns(ingest):
+    result = ingest("-", "--bank", "b.mbc", "--text-column", "review", stdin=b"text")
+    assert (result.exit_code, "--text-column" in result.stderr) == (2, True)

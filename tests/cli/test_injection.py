@@ -79,10 +79,10 @@ def evil_model(model, home):
 
 @pytest.fixture(autouse=True)
 def evil_answers(monkeypatch):
-    def generate(self, prefix, questions, *, passages=None, said=None, **options):
-        if said:
+    def generate(self, prefix, questions, *, on_token=None, **options):
+        if on_token:
             for sign in EVIL:
-                said(sign)
+                on_token(sign)
         return [EVIL] * len(questions)
 
     monkeypatch.setattr(BaseLM, "generate", generate)
@@ -119,7 +119,7 @@ def test_documents_and_answers(mbc, folder, evil_model, json, home):
     assert ingested.exit_code == 0
     assert "[red]" in ingested.stdout
     assert mbc("ask", f"Who moved? {EVIL}", *at, *json).exit_code == 0
-    assert mbc("ask", "Who moved?", *at, "--answer", "both", "--verbose", *json).exit_code == 0
+    assert mbc("ask", "Who moved?", *at, "--verbose", *json).exit_code == 0
     assert mbc("ask", "--questions", "-", *at, *json, stdin=f"Who? {EVIL}\nWhere?\n".encode()).exit_code == 0
     assert mbc("bank", "reencode", *at, "--workers", 0, *json).exit_code in (0, 5)
     assert mbc("bank", "upgrade", *at, *json).exit_code == 0

@@ -77,14 +77,14 @@ def test_a_calibration(interrupt, model, questions):
     before = (model / "config.toml").read_bytes()
     command = ("calibrate", "--model", model, "--data", questions, "--bank-size", 20)
     said = interrupt("mbc_engine.evaluation.calibrate", "calibrate", *command)
-    assert said == "Interrupted. The model is as it was; --questions asks fewer.\n"
+    assert said == "Interrupted. The model was not changed; --questions asks fewer.\n"
     assert (model / "config.toml").read_bytes() == before
 
 
 def test_an_ingest_that_is_ended_at_once(interrupt, model, notes):
     command = ("ingest", notes, "--bank", "b.mbc", "--model", model, "--workers", 0, "--quiet")
     said = interrupt("mbc_engine.serving.ingest", "ingest", *command, twice=True)
-    assert said == "Interrupted. What was committed before is saved; the same command goes on from there.\n"
+    assert said == "Interrupted. What was committed before is saved; run the same command again to continue.\n"
 
 
 def test_a_training_that_is_ended_at_once(interrupt, preset, questions):
@@ -95,20 +95,20 @@ def test_a_training_that_is_ended_at_once(interrupt, preset, questions):
 
 def test_a_merge(interrupt, made, home):
     said = interrupt("mbc_engine.bank", "merge", "bank", "merge", made, "--bank", "all.mbc")
-    assert said == "Interrupted. All banks are as they were; the same command begins anew.\n"
+    assert said == "Interrupted. No bank was changed; run the same command to start over.\n"
     assert not list(home.glob("all.mbc*"))
 
 
 def test_an_export(interrupt, made, home):
     said = interrupt("mbc_engine.bank", "export", "bank", "export", "e.jsonl", "--bank", made)
-    assert said == "Interrupted. The export is not complete; the same command begins anew.\n"
+    assert said == "Interrupted. The export is incomplete; run the same command to start over.\n"
     assert not list(home.glob("e.jsonl*"))
 
 
 def test_an_import(interrupt, mbc, made, home):
     assert mbc("bank", "export", "e.jsonl", "--bank", made).exit_code == 0
     said = interrupt("mbc_engine.bank", "import_lines", "bank", "import", "e.jsonl", "--bank", "new.mbc")
-    assert said == "Interrupted. Nothing was put into the bank; the same command begins anew.\n"
+    assert said == "Interrupted. Nothing was imported; run the same command to start over.\n"
     assert not list(home.glob("new.mbc*"))
 
 

@@ -54,7 +54,7 @@ def test_models_of_the_package_the_user_and_of_runs_are_listed(mbc, own, run, ti
     mine, pulled = own("mine"), own("ada/notes")
     rows = [line.split("\t") for line in mbc("models", "list").stdout.splitlines()]
     assert [row[0] for row in rows] == ["mini", "mine", "ada/notes", "first"]
-    assert rows[0][1:4] == ["embedded:mini/steered", "180 x 512", "202.5 B"]
+    assert rows[0][1:4] == ["reads text", "24 x 512", "27 B"]
     assert [row[1:4] for row in rows[1:]] == [[str(tiny.bases["gpt2"]), "4 x 8", "1.5 B"]] * 3
     assert [row[5:7] for row in rows] == [["", ""]] * 3 + [["51.2", "62.0"]]
     assert [row[7] for row in rows[1:]] == [str(mine), str(pulled), str(run / "model")]
@@ -66,7 +66,7 @@ def test_a_line_fits_a_terminal(mbc, own, run, on_terminal):
     assert " ".join(lines[0].split()) == "model base LM codes a chunk on disk EM % F1 % where"
     assert len(lines) == 4
     assert [line.split()[-1] for line in lines[1:]] == ["package", "yours", "run"]
-    assert lines[1].split()[:2] == ["mini", "embedded"]
+    assert lines[1].split()[:3] == ["mini", "reads", "text"]
     assert all(len(line) <= 80 for line in lines)
 
 
@@ -91,7 +91,7 @@ def test_models_as_json_are_lines(mbc, run, tiny):
         "base": str(tiny.bases["gpt2"]),
         "encoders": {"documents": encoder, "questions": encoder},
         "codes": {"tokens": 4, "levels": 1, "num_codes": 8, "per_position": False, "bits_per_chunk": 12},
-        "reader": False,
+        "reads_text": False,
         "problem": None,
         "size": size_of(run / "model"),
     }
@@ -172,17 +172,22 @@ def test_a_model_is_shown_for_people(mbc, run):
     assert any(line.startswith("router") for line in lines)
 
 
-def test_a_model_tells_that_it_has_a_reader(mbc, run):
-    (run / "model" / "reader").mkdir()
-    (run / "model" / "reader" / "reader.toml").touch()
-    assert "reader     finds answers in the files, see `mbc ask`" in mbc("models", "show", "first").stdout.splitlines()
-    assert json.loads(mbc("models", "show", "first", "--json").stdout)["reader"] is True
+def test_a_model_that_reads_text_says_how(mbc):
+    lines = mbc("models", "show", "mini").stdout.splitlines()
+    assert "finds    passages by 24 codes of 512 and by shared words" in lines
+    assert "reads    answers in the text of the 4 best passages" in lines
+    assert "a chunk  27 B of codes, and its compressed text" in lines
+    assert all(len(line) <= 80 for line in lines if not line.startswith("folder"))
+    told = json.loads(mbc("models", "show", "mini", "--json").stdout)
+    assert (told["base"], told["reads_text"], told["parameters"]) == (None, True, None)
+    assert told["encoders"]["documents"] == told["encoders"]["questions"] == "sentence-transformers/all-MiniLM-L6-v2"
+    assert told["settings"]["retriever_reader"]["window"] == 256
 
 
 def test_of_a_model_and_a_preset_it_is_the_model(mbc, own):
     shown = mbc("models", "show", "mini")
     assert shown.stdout.splitlines()[0].split() == ["model", "mini"]
-    assert "mini is the name of a preset, too; this is the model." in shown.stderr
+    assert "There is also a preset named mini; this is the model." in shown.stderr
     own("distilgpt2")
     told = mbc("models", "show", "distilgpt2", "--json")
     assert json.loads(told.stdout)["is_preset_too"]
@@ -204,19 +209,6 @@ def test_a_run_without_a_model_is_told(mbc, run):
     shown = mbc("models", "show", "first")
     assert (shown.exit_code, shown.stdout) == (4, "")
     assert shown.stderr == "Error: The run first has no model yet.\n  `mbc runs show first` shows how far it is.\n"
-
-
-def test_the_words_of_a_chunk_are_told(mbc, home, tiny):
-    words = "model.words={ words = 5, role_dim = 6, heads = 2, address = 3, address_dim = 4 }"
-    settings = ("model.routing=true", "model.read=routed", "model.codebook.codes=64", words)
-    (home / "words.toml").write_text(tiny.config("gpt2", "bert", *settings).to_toml())
-    lines = mbc("models", "show", "words.toml").stdout.splitlines()
-    assert "a chunk    13.5 B: 5 words of 3 codes and an address of 3 codes, below 64" in lines
-    assert not any(line.startswith("train") for line in lines)
-    told = json.loads(mbc("models", "show", "words.toml", "--json").stdout)
-    shape = {"tokens": 18, "levels": 1, "num_codes": 64, "per_position": True, "bits_per_chunk": 108}
-    assert told["codes"] == shape
-    assert "codebook" in [part["part"] for part in told["parameters"]["parts"]]
 
 
 def test_where_sizes_are_not_known_all_else_is_shown(mbc, home, preset):

@@ -143,7 +143,7 @@ def test_what_was_written_is_read_from_either_kind_of_file(load, rows):
         ("a.jsonl", "[]\n", "has no text, question, answers; its columns are none."),
         ("a.jsonl", as_lines(ROW, {**ROW, "question": "\n"}), "a.jsonl, row 2 has no question."),
         ("a.jsonl", as_lines(ROW, {"text": "t"}), "row 2 has no question."),
-        ("a.jsonl", as_lines(ROW, [1]), "row 2 is no object with columns."),
+        ("a.jsonl", as_lines(ROW, [1]), "row 2 is not an object with columns."),
         ("a.jsonl", as_lines({**ROW, "text": 3}), "row 1 has a value for text that is not text."),
         ("a.jsonl", as_lines({**ROW, "text": float("nan")}), "row 1 has a value for text that is not text."),
         ("a.jsonl", as_lines({**ROW, "answers": 3}), "row 1 has a value for answers that is neither text nor a list."),

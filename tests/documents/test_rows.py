@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.documents import Document, Skipped, encoding
+from mbc_engine.documents import Document, Part, Skipped, encoding, read_document, read_file, reread_file
 from mbc_engine.documents.formats import csv as csv_format
 
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
@@ -123,9 +123,8 @@ def test_bad_cells_are_skipped_by_their_number(read: Read, monkeypatch: pytest.M
     ]
 
 
-def test_a_table_without_text_or_rows(reason: Callable[[str, str], str]) -> None:
-    assert reason("a.csv", "a,b\n1,2\n") == "has no column named text, content or body"
-    assert reason("a.csv", '"a\n') == "has no column named text, content or body"
+def test_a_table_without_rows(reason: Callable[[str, str], str]) -> None:
+    assert reason("a.csv", '"a\n') == "is empty"
     assert reason("a.csv", "\n") == reason("a.tsv", "text\n") == "is empty"
 
 
@@ -147,3 +146,84 @@ def test_a_line_that_is_too_long_costs_no_other(read: Read, monkeypatch: pytest.
 def test_numbered_row_is_found_in_the_editor(write: Callable[[str, str], Path], read: Read) -> None:
     (skipped,) = read("a.jsonl", "\n\n{}\n")
     assert skipped == Skipped(f"{write('a.jsonl', '').resolve()}#3", "has no text")
+
+
+def test_a_table_without_a_column_of_texts_is_read_row_by_row(read: Read) -> None:
+    table = 'Id,Product,Note,\n7,"Tent, red",  ,x\n8,,"two\nlines",\n,,,\n9,Stove\n'
+    assert rows(read("a.csv", table)) == [
+        ("7", "Id: 7\nProduct: Tent, red\nx"),
+        ("8", "Id: 8\nNote: two\nlines"),
+        ("9", "Id: 9\nProduct: Stove"),
+    ]
+
+
+def test_such_a_table_is_separated_by_what_yields_most_columns_and_keeps_its_dates(read: Read) -> None:
+    (item,) = read("a.tsv", "Name, full\tDate\nAda, L.\t2024-05-01\n")
+    assert isinstance(item, Document)
+    assert (item.text, item.date, item.part) == ("Name, full: Ada, L.\nDate: 2024-05-01", "2024-05-01", "row 1")
+
+
+def test_a_header_may_have_line_breaks(read: Read) -> None:
+    assert rows(read("a.csv", 'Name,"Price\n(net)"\nTent,5\n')) == [("row 1", "Name: Tent\nPrice\n(net): 5")]
+
+
+def test_a_table_of_one_column_has_rows_too(read: Read) -> None:
+    assert rows(read("a.csv", "Remark\nGood\nBad\n")) == [("row 1", "Remark: Good"), ("row 2", "Remark: Bad")]
+
+
+TABLE = "id,text,Review,title\na,short,It leaks.,Tent\nb,only,,Stove\nb,,It burns.,\n"
+
+
+def test_the_column_of_the_text_can_be_named(write: Callable[[str, str], Path]) -> None:
+    assert rows(list(read_file(write("a.csv", TABLE), "Review"))) == [
+        ("a", "Tent\n\nIt leaks."),
+        ("2", "has no text"),
+        ("row 3", "It burns."),
+    ]
+    lines = '{"text": "a"}\n{"review": "b"}\n{"review": 5}\n{"Review": "c", "review": "d"}'
+    path = write("a.jsonl", lines)
+    assert rows(list(read_file(path, "review"))) == [
+        ("1", "has no text"),
+        ("row 2", "b"),
+        ("3", "has no text"),
+        ("row 4", "d"),
+    ]
+    assert rows(list(read_file(path, "Review")))[1:] == [("row 2", "b"), ("3", "has no text"), ("row 4", "c")]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "columns"),
+    [
+        ("a.csv", "Id,Name\n1,Ada\n2,Bruno\n", "id, name"),
+        ("a.jsonl", '{"q": 1, "a\\u0007": 2}\n{"c": "d"}', "q, a?"),
+        ("b.csv", f"{'x' * 300},y\n1,2\n", f"{'x' * 200}…"),
+    ],
+)
+def test_an_unknown_column_is_one_reason_for_the_file(
+    write: Callable[[str, str], Path], name: str, data: str, columns: str
+) -> None:
+    path = write(name, data)
+    reason = f"has no column named 'review'; its columns are {columns}"
+    assert list(read_file(path, "review")) == [Skipped(str(path.resolve()), reason)]
+
+
+def test_a_named_column_means_nothing_to_a_file_without_rows(write: Callable[[str, str], Path]) -> None:
+    assert rows(list(read_file(write("a.txt", "Ada"), "review"))) == [("", "Ada")]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+@pytest.mark.parametrize("column", [None, "review", "title"])
+def test_a_row_is_found_again_as_it_was_read(write: Callable[[str, str], Path], name: str, column: str | None) -> None:
+    objects = '{"id": "a", "text": "t", "review": "r", "title": "T", "x": 1}\n{"id": "b", "review": "s", "title": "U"}'
+    path = write(name, TABLE if name == "a.csv" else objects)
+    read = [item for item in read_file(path, column) if isinstance(item, Document)]
+    assert read
+    for item in read:
+        assert read_document(item.source, item.part, item.digest[:16]) == item
+    names = [part.name for part in reread_file(path) if isinstance(part, Part)]
+    assert set(names) >= {item.part for item in read}
+
+
+def test_what_has_changed_is_found_as_it_is_read_by_default(write: Callable[[str, str], Path]) -> None:
+    path = write("a.csv", TABLE)
+    assert read_document(str(path), "a", "0" * 64).text == "Tent\n\nshort"

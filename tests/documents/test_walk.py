@@ -1,13 +1,17 @@
 """Walking folders: what is found, what is left out, what is skipped."""
 
 import os
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mbc_engine.documents import find_files
+from mbc_engine.documents import Rule, find_files, ignore_path
+from mbc_engine.documents.ignore import Ignore
 from mbc_engine.errors import DataError
 
 
@@ -32,8 +36,8 @@ def test_walk_is_sorted_leaves_out_hidden_files_and_says_what_it_skips(folder: P
         ["a/z.md", "b.txt", "c.TXT.GZ"],
         [
             ("README", "has no suffix"),
-            ("p.pdf.gz", "is a .pdf.gz file, which cannot be read yet"),
-            ("picture.png", "is a .png file, which cannot be read yet"),
+            ("p.pdf.gz", "is a .pdf.gz file, a format that is not supported"),
+            ("picture.png", "is a .png file, a format that is not supported"),
         ],
     )
 
@@ -161,3 +165,44 @@ def test_a_walk_that_is_stopped_ends(folder: Path) -> None:
     assert find_files([folder], stop=stop) == find_files([folder])
     stop.set()
     assert find_files([folder], stop=stop).files == ()
+
+
+@given(
+    st.text(st.sampled_from("a .!#*?[]{}\\\\/-\n\r\t\x0b\x85\u2028\u00e9\udc80^$"), min_size=1).filter(
+        lambda name: "/" not in name
+    )
+)
+def test_a_rule_leaves_out_its_file_and_no_other(name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        if name in (".", ".."):
+            return
+        rule = ignore_path(path)
+        assert rule.pattern is not None
+        ignore = Ignore.read(folder)
+        assert ignore is not None
+        assert ignore.verdict(f"{folder}/{name}", is_folder=False)
+        assert not ignore.verdict(f"{folder}/{name}x", is_folder=False)
+        assert not ignore.verdict(f"{folder}/below/{name}", is_folder=False)
+        assert ignore_path(path) == Rule(path, Path(folder, ".mbcignore"), None)
+
+
+def test_a_rule_is_added_to_what_is_there(tmp_path: Path) -> None:
+    rules, other = tmp_path / ".mbcignore", tmp_path / "rules"
+    other.write_bytes(b"\xef\xbb\xbf*.txt\r\n!a.txt")
+    other.chmod(0o600)
+    rules.symlink_to(other)
+    assert ignore_path(tmp_path / "b.txt").pattern is None
+    assert ignore_path(tmp_path / "a.txt").pattern == "/a.txt"
+    assert rules.is_symlink()
+    assert other.read_bytes() == b"\xef\xbb\xbf*.txt\r\n!a.txt\n/a.txt\n"
+    assert other.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_rule_that_would_not_be_read_is_refused(tmp_path: Path) -> None:
+    rules = tmp_path / ".mbcignore"
+    for written, reason in ((b"#" * (1 << 20), "is too large"), (b"[z-a]\n", "cannot be used")):
+        rules.write_bytes(written)
+        with pytest.raises(DataError, match=reason):
+            ignore_path(tmp_path / "a.txt")
+        assert rules.read_bytes() == written

@@ -88,10 +88,10 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("old", "new", "told"),
         [
-            (b'"f1":1.0', b'"f1":"1.0"', "line 1 is no prediction: f1: Input should be a valid number."),
-            (b'"rank":null', b'"rang":null', "line 1 is no prediction: rank: Field required."),
-            (b'{"id"', b'"id"', "line 1 is no prediction: Invalid JSON"),
-            (b"Bergen", b"\xff", "line 1 is no prediction: Invalid JSON"),
+            (b'"f1":1.0', b'"f1":"1.0"', "line 1 is not a prediction: f1: Input should be a valid number."),
+            (b'"rank":null', b'"rang":null', "line 1 is not a prediction: rank: Field required."),
+            (b'{"id"', b'"id"', "line 1 is not a prediction: Invalid JSON"),
+            (b"Bergen", b"\xff", "line 1 is not a prediction: Invalid JSON"),
         ],
     )
     def test_a_line_that_is_none_is_named(self, kept, old, new, told):
@@ -102,7 +102,7 @@ class TestDamage:
 
     def test_an_empty_line_is_none(self, kept):
         kept.write_bytes(kept.read_bytes().replace(b"\n", b"\n\n", 1))
-        with pytest.raises(DataError, match="line 2 is no prediction"):
+        with pytest.raises(DataError, match="line 2 is not a prediction"):
             read_predictions(kept)
 
     def test_a_line_that_is_cut_off_is_named(self, kept):

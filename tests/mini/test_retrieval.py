@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine import Selection, ingest, open_bank
-from mbc_engine.bank import StoredChunk, StoredDocument
 from mbc_engine.mini.retrieval import Hit, Scope, WordScore, by_document, rerank
 from mbc_engine.model.ranking import Ranked
 
 
-def hit(chunk: int, share: float, document: str = "a", bank: str = "b") -> Hit:
-    return Hit(chunk, StoredChunk(StoredDocument(document, 1, None, ()), 0, bank), share, 0.0)
+def hit(chunk: int, share: float, document: int) -> Hit:
+    return Hit(chunk, document, share, 0.0)
 
 
 def test_a_word_counts_once_by_how_rare_it_is() -> None:
@@ -63,7 +62,7 @@ def test_shares_after_a_bonus_are_those_of_a_softmax_over_everything(
 
 
 def test_a_document_has_the_shares_of_its_chunks_and_its_best_one() -> None:
-    hits = [hit(4, 0.4, "a"), hit(2, 0.3, "b"), hit(9, 0.2, "b"), hit(5, 0.05, "c"), hit(6, 0.05, "a", bank="other")]
+    hits = [hit(4, 0.4, 0), hit(2, 0.3, 1), hit(9, 0.2, 1), hit(5, 0.05, 2), hit(6, 0.05, 3)]
     found = by_document(hits, 3)
     assert [own.chunk for own in found] == [2, 4, 5]
     assert [own.share for own in found] == pytest.approx([0.5, 0.4, 0.05])
@@ -88,6 +87,9 @@ def test_the_scan_finds_what_a_slow_sum_over_codes_does(tiny: Any, story: Path, 
         found = Scope(bank, None).best(tables, 3)
         part = Scope(bank, Selection(exclude=("2.txt",))).best(tables, 3)
         names = [chunk.document.origins[0].source for chunk in bank.chunks_at(range(4))]
+        scope = Scope(bank, None)
+        scope.best(tables, 1)
+        assert scope.documents_of([3, 0]) == [3, 0]
     for question, (own, chosen) in enumerate(zip(found, part, strict=True)):
         scores = tables[question].numpy()[np.arange(3), codes].sum(1).astype(np.float64)
         shares = np.exp(scores) / np.exp(scores).sum()
@@ -123,3 +125,11 @@ def test_a_sample_of_a_large_bank_is_runs_of_neighbours() -> None:
     assert sample[0] == 0
     assert sample[-1] == 999
     assert (np.diff(sample.reshape(8, 10)) == 1).all()
+
+
+def test_the_document_that_was_read_goes_first_by_the_chunk_it_was_read_in() -> None:
+    hits = [hit(4, 0.4, 0), hit(2, 0.3, 1), hit(9, 0.2, 1), hit(5, 0.1, 2)]
+    found = by_document(hits, 2, first=hits[2])
+    assert [own.chunk for own in found] == [9, 4]
+    assert [own.share for own in found] == pytest.approx([0.5, 0.4])
+    assert [own.chunk for own in by_document(hits, 9, first=hits[3])] == [5, 2, 4]

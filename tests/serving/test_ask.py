@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mbc_engine.serving.answers import Answers
 
 from mbc_engine import Recall, ingest, open_bank
 from mbc_engine.bank import MemoryBank, Selection
@@ -23,11 +22,7 @@ from mbc_engine.model.code_memory import BankMemory
 from mbc_engine.model.mbc import MBC
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reading
-<<<<<<< HEAD
-from mbc_engine.serving.ask import ReadAnswer, Timings
-=======
 from mbc_engine.serving.ask import Timings
->>>>>>> main
 from mbc_engine.serving.ingest import ingest_stream
 from mbc_engine.serving.sources import best_sentences, passages_of
 

@@ -26,6 +26,7 @@ from mbc_engine.errors import DataError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.model.checkpoint import save_model
 from mbc_engine.model.mbc import MBC
+from mbc_engine.serving.file_state import Files
 from mbc_engine.serving.ingest import Run, ingest_stream
 from mbc_engine.serving.reading import Item, chunked
 
@@ -527,3 +528,35 @@ def test_a_path_that_does_not_exist_is_told_before_anything(tiny: Any, tmp_path:
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(DataError, match="does not exist"):
         next(iter(ingest(model, bank, [tmp_path / "nowhere"])))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_rows_are_read_with_the_column_that_is_named_and_found_again(tiny: Any, tmp_path: Path, workers: int) -> None:
+    model, table = tiny.model(), tmp_path / "reviews.csv"
+    table.write_text("id,text,review\n1,Tent,It leaks in the rain.\n2,Stove,It burns well.\n")
+    source = str(table.resolve())
+
+    def states(bank: MemoryBank) -> list[tuple[str, str]]:
+        """The text of every row and the state of its file."""
+        files = Files()
+        looks = [files.look(origin, own.digest) for own in bank.documents() for origin in own.origins]
+        return sorted((look.document.text, look.state) for look in looks if look.document)
+
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        assert last_of(ingest(model, bank, [table], workers=workers)).documents == 2
+        assert states(bank) == [("Stove", "unchanged"), ("Tent", "unchanged")]
+        again = last_of(ingest(model, bank, [table], workers=workers, text_column="review"))
+        assert (again.documents, again.bank_documents) == (2, 2)
+        assert states(bank) == [("It burns well.", "unchanged"), ("It leaks in the rain.", "unchanged")]
+        assert last_of(ingest(model, bank, [table], workers=workers, text_column="review")).unchanged == 2
+        *events, last = ingest(model, bank, [table], workers=workers, text_column="nothing")
+        skipped = [event for event in events if isinstance(event, FileSkipped)]
+        reason = "has no column named 'nothing'; its columns are id, text, review"
+        assert skipped == [FileSkipped(source, reason)]
+        assert last_of([last]).bank_documents == 2, "what was read before stays"
+        table.write_text("id,text,review\n1,Tent,It leaks no more.\n")
+        files = Files()
+        found = {
+            origin.part: files.look(origin, own.digest).state for own in bank.documents() for origin in own.origins
+        }
+        assert found == {"1": "changed", "2": "gone"}

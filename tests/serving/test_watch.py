@@ -85,3 +85,17 @@ def test_a_watch_that_is_stopped_at_once_ends(tiny: Any, folder: Path, tmp_path:
         last = list(watch(model, bank, [folder], stop=stop))[-1]
     assert isinstance(last, IngestFinished)
     assert not last.is_complete
+
+
+@pytest.mark.timeout(60)
+def test_a_table_that_changes_is_read_with_the_same_column(tiny: Any, tmp_path: Path) -> None:
+    model, stop, path = tiny.model(), threading.Event(), tmp_path / "a.csv"
+    path.write_text("review,price\nIt leaks.,5\n")
+    steps = [lambda: path.write_text("review,price\nIt leaks.,7\nIt burns.,9\n"), stop.set]
+    seen: list[tuple[int, int]] = []
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        for event in watch(model, bank, [path], text_column="review", stop=stop):
+            if isinstance(event, IngestFinished):
+                seen.append((event.documents, event.unchanged))
+                steps.pop(0)()
+    assert seen == [(1, 0), (1, 1)]

@@ -5,7 +5,6 @@ import shutil
 import pytest
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.mini.span_reader_folder import load_span_reader
 from mbc_engine.model.checkpoint import load_model
 from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model_folder import find_model

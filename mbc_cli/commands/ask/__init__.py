@@ -5,9 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mbc_cli.asking.manner import Manner
 from mbc_cli.commands.ask.options import (
-    AnswerOption,
     AsOfOption,
     BeamsOption,
     ExcludeOption,
@@ -21,6 +19,7 @@ from mbc_cli.commands.ask.options import (
     SourcesOption,
 )
 from mbc_cli.options import BanksOption, DeviceOption, JsonOption, ModelOption, ReadOption, WeightsOption
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,20 +42,19 @@ def ask(
     only: OnlyOption = None,
     exclude: ExcludeOption = None,
     read: ReadOption = None,
-    sources: SourcesOption = Manner.sources,
-    answer: AnswerOption = None,
+    sources: SourcesOption = AskOptions.sources,
     min_confidence: MinConfidenceOption = None,
-    beams: BeamsOption = Manner.beams,
-    max_tokens: MaxTokensOption = Manner.max_tokens,
+    beams: BeamsOption = AskOptions.beams,
+    max_tokens: MaxTokensOption = AskOptions.max_new_tokens,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Answer questions from banks and name the documents the answers came from.
+    """Answer questions from banks, with the document each answer was read in and the next best sources.
 
-    The answer read in a file comes first, with its place, then the one from
-    memory alone. The first line of stdout is an answer, empty where none can be
-    told. Without a question this is a conversation; what is piped in is taken as
-    questions, one a line. Several with --json give a line of JSON each, in order.
+    The first line of stdout is the answer, or "Not in this memory."; with --json,
+    "answer" is then null. Without a question this is a conversation; questions may
+    also be piped in, one per line. Several with --json give one line of JSON each,
+    in their order.
 
     \b
     Examples:
@@ -64,29 +62,28 @@ def ask(
       mbc ask "When was it built?" --bank work.mbc --sources 5 --json
       mbc ask "Who leads?" --bank team.mbc --bank mine.mbc --weight 1 --weight 2
       mbc ask "Who leads?" --since 2024 --half-life 30d --only 'sport/**'
-      mbc ask "Who leads?" --answer memory
+      mbc ask "Who leads?" --min-confidence 0.9
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
     from mbc_cli.asking.asker import opened
     from mbc_cli.asking.selecting import selection
 
-    manner = Manner(
-        answers=answer,
-        read=read,
+    options = AskOptions(
+        read_mode=read,
         selection=selection(since, as_of, half_life, only or [], exclude or []),
         sources=sources,
-        max_tokens=max_tokens,
+        min_confidence=min_confidence,
+        max_new_tokens=max_tokens,
         beams=beams,
-        least=min_confidence,
     )
     work = _work(question, questions, as_json=json)
-    with opened(bank, model, manner, device, weights=weight) as asker:
+    with opened(bank, model, options, device, weights=weight) as asker:
         work(asker)
 
 
 def _work(question: str | None, file: Path | None, *, as_json: bool) -> "Callable[[Asker], None]":
-    """What is to be done. Whatever is wrong with the questions is found here, before a model is loaded.
+    """What to do. Whatever is wrong with the questions is found here, before a model is loaded.
 
     Raises:
         ConfigError: there are two kinds of questions, or an empty one.
@@ -96,7 +93,7 @@ def _work(question: str | None, file: Path | None, *, as_json: bool) -> "Callabl
 
     if question is not None:
         if file is not None:
-            raise ConfigError("There is a question, and a file of questions.", hint="Ask one or the other.")
+            raise ConfigError("A question and --questions cannot be combined.", hint="Ask one or the other.")
         question = question.encode(errors="replace").decode()
         if not question.strip():
             raise ConfigError("The question is empty.", hint='Ask like this: mbc ask "Who won the race?"')

@@ -52,7 +52,7 @@ def of_stdin() -> Questions:
     """
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     if is_typed:
-        notes.print("Type your questions, one a line; Ctrl-D ends them.")
+        notes.print("Type one question per line; finish with Ctrl-D.")
     groups = arriving_questions(sys.stdin.buffer if sys.stdin is not None else io.BytesIO(), "stdin")
     first = next(groups, None)
     if first is None:
@@ -66,7 +66,6 @@ def ask_all(asker: "Asker", *, questions: Questions, as_json: bool) -> None:
     view = BatchView(
         asker.paths,
         asker.loading,
-        asker.showing,
         total=questions.total,
         as_json=as_json,
         is_shown=not questions.is_typed,
@@ -74,7 +73,7 @@ def ask_all(asker: "Asker", *, questions: Questions, as_json: bool) -> None:
     with view:
         for batch in _batches(questions.groups):
             view.show(batch, asker.ask([question.text for question in batch]))
-    view.finish(time.perf_counter() - began, asker.name)
+    view.finish(time.perf_counter() - began)
 
 
 def _batches(groups: Iterable[Sequence[Question]]) -> Iterator[list[Question]]:

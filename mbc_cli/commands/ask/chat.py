@@ -9,10 +9,9 @@ from mbc_cli.commands.ask.editor import LineEditor
 from mbc_cli.commands.ask.one import answer
 from mbc_cli.commands.bank.info import info
 from mbc_cli.paths import question_history
-from mbc_cli.render.answer import first_answer
 from mbc_cli.render.chat import COMMANDS, show_error, show_help, show_history, show_passages, show_welcome
 from mbc_cli.render.consoles import notes, out
-from mbc_cli.render.reply import show_times, warn_of_mini
+from mbc_cli.render.reply import show_times
 from mbc_cli.text import plain
 from mbc_engine.bank import Banks
 from mbc_engine.documents.encoding import storable
@@ -30,7 +29,6 @@ def chat(asker: "Asker") -> None:
     """What `mbc ask` does on a terminal."""
     with Banks.open(asker.paths) as banks:
         show_welcome(asker.paths, banks.totals())
-    warn_of_mini(asker.name)
     converse(asker, LineEditor(QuestionHistory(question_history()), tuple(COMMANDS)))
 
 
@@ -54,7 +52,7 @@ def converse(asker: "Asker", read_line: Callable[[], str]) -> None:
             if was_interrupted:
                 return
             was_interrupted = True
-            notes.print("Ctrl-C again, or Ctrl-D, ends this.", style="dim")
+            notes.print("Press Ctrl-C again, or Ctrl-D, to quit.", style="dim")
             continue
         was_interrupted = False
         try:
@@ -88,19 +86,19 @@ class _Conversation:
         elif word in COMMANDS:
             self._obey(word)
         else:
-            notes.print(f"There is no {plain(word)}; /help lists what there is.", style="yellow")
+            notes.print(f"There is no command {plain(word)}; /help lists them.", style="yellow")
 
     def _ask(self, question: str) -> None:
         self._last = None  # what is not answered leaves no sources
         reply = self._last = answer(self._asker, question)
-        self._turns.append((question, first_answer(reply, self._asker.manner.least)))
+        self._turns.append((question, reply.answer))
         show_times(reply)
         out.print()
 
     def _obey(self, command: str) -> None:
         match command:
             case "/sources":
-                show_passages(self._last, with_bank=self._asker.showing.tells_bank)
+                show_passages(self._last, with_bank=len(self._asker.paths) > 1)
             case "/bank":
                 for number, path in enumerate(self._asker.paths):
                     if number:

@@ -4,7 +4,7 @@ from mbc_cli.options import BankOption, JsonOption
 
 
 def compact(*, bank: BankOption, json: JsonOption = False) -> None:
-    """Give back the room that removed documents have left in a bank. Nothing it holds changes.
+    """Free the disk space that removed documents left behind. What the bank holds does not change.
 
     \b
     Examples:
@@ -20,7 +20,7 @@ def compact(*, bank: BankOption, json: JsonOption = False) -> None:
 
     with MemoryBank.open(bank) as memory:
         before = memory.sizes()
-        with ending_with("The bank holds what it held."), working("Compacting"):
+        with ending_with("The bank is intact."), working("Compacting"):
             memory.compact()
         after = memory.sizes()
     if json:

@@ -8,10 +8,10 @@ from mbc_cli.options import BankOption, JsonOption
 
 
 def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
-    """List what a bank holds: chunks, bytes, date and source; tab-separated in a pipe.
+    """List a bank's documents: chunks, bytes, date and source; tab-separated in a pipe.
 
-    A document that was read in several places has a line for each. Where a bank
-    keeps no sources, digests stand in their place. With --json each document is
+    A document found in several files has a line for each. A bank without sources
+    lists digests instead. With --json each document is
     one line of JSON, with its digest and all its origins.
 
     \b
@@ -34,10 +34,10 @@ def show(
     codes: Annotated[bool, typer.Option("--codes", help="Show the codes of every chunk.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show all that a bank knows of a document, and whether its file is still what was memorised.
+    """Show everything a bank stores about a document, and whether its file has changed.
 
     A path stands for all documents of its file, path#part for one of them. Six or
-    more digits of a digest stand for the documents that it fits. With --json each
+    more digits of a digest stand for all documents whose digest starts with them. With --json each
     document is one line of JSON, codes included.
 
     \b

@@ -10,17 +10,20 @@ from mbc_cli.options import BankOption, JsonOption
 
 def export(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Where to; - is stdout. Compressed if named .gz or .xz.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The file to write; - is stdout. Compressed if its name ends in .gz or .xz."
+        ),
     ] = Path("-"),
     *,
     bank: BankOption,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if there is one.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Write all that a bank holds as lines of JSON, from which `mbc bank import` makes it anew.
+    """Export a bank as JSON Lines, from which `mbc bank import` rebuilds it.
 
-    Two banks that hold the same give the same lines, whatever happened to them
-    before. On stdout the export stands alone, with --json or without.
+    Two banks with the same content export the same lines, whatever their history. On
+    stdout there is nothing but the export, with or without --json.
 
     \b
     Examples:
@@ -36,7 +39,7 @@ def export(
 
     is_stdout = file == STANDARD
     with (
-        ending_with("The export is not complete; the same command begins anew."),
+        ending_with("The export is incomplete; run the same command to start over."),
         MemoryBank.open(bank, read_only=True) as memory,
         memory.snapshot(),
         written(file, force=force) as target,
@@ -52,14 +55,14 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `mbc bank export` gave; - is stdin.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `mbc bank export` wrote; - is stdin.")],
     *,
     bank: BankOption,
     json: JsonOption = False,
 ) -> None:
-    """Put an export into a bank, made if there is none: all of it or, on any error, nothing.
+    """Import an export into a bank, creating it if needed: all of it or, on any error, nothing.
 
-    Compressed exports (gzip, xz) are read as they are.
+    The export may be compressed (gzip, xz).
 
     \b
     Examples:
@@ -74,7 +77,7 @@ def import_(
     from mbc_engine.bank import MemoryBank, import_lines
 
     with (
-        ending_with("Nothing was put into the bank; the same command begins anew."),
+        ending_with("Nothing was imported; run the same command to start over."),
         opened(file) as source,
         ImportView(source.size, source.position) as view,
     ):

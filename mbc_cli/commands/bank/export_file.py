@@ -71,11 +71,11 @@ def written(path: Path, *, force: bool) -> Iterator[io.BufferedIOBase | BinaryIO
         sys.stdout.buffer.flush()
         return
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise ConfigError(f"{path} is not a file.", hint="Name a file, or - for stdout.")
-    if target.exists() and not force:
-        raise ConfigError(f"There is already a file at {path}.", hint="Name another, or replace it with --force.")
     try:
+        if target.exists() and not target.is_file():
+            raise ConfigError(f"{path} is not a file.", hint="Name a file, or - for stdout.")
+        if target.exists() and not force:
+            raise ConfigError(f"There is already a file at {path}.", hint="Name another, or replace it with --force.")
         with whole_file(target) as file, _compressing(file, target.suffix) as stream:
             yield stream
     except OSError as error:

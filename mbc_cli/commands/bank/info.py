@@ -4,7 +4,7 @@ from mbc_cli.options import BankOption, JsonOption
 
 
 def info(*, bank: BankOption, json: JsonOption = False) -> None:
-    """Show what a bank holds, what it weighs and which model wrote it.
+    """Show what a bank holds, its size and the model that wrote it.
 
     \b
     Examples:

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from mbc_engine.bank import Codes, MemoryBank, StoredDocument
@@ -36,6 +37,25 @@ def find(bank: MemoryBank, typed: Sequence[str]) -> Meant:
         else:
             raise _unknown(bank, text)
     return Meant(frozenset(names), frozenset(_whole(bank, digests)))
+
+
+def holds(bank: MemoryBank, typed: str) -> bool:
+    """Whether a path, or `path#part`, names something in the bank."""
+    return bool(_names(bank, typed))
+
+
+def files_of(bank: MemoryBank, meant: Meant) -> dict[Path, bool]:
+    """The files, still there, of what is meant: the next ingest of their folders would read them again.
+
+    Returns:
+        Each with whether all that the bank has of it is meant.
+    """
+    parts: dict[str, set[str]] = {}
+    found = (origin for document, _ in bank.lookup((), meant.digests) for origin in document.origins)
+    for source, part in (*meant.names, *((origin.source, origin.part) for origin in found)):
+        parts.setdefault(source, set()).add(part)
+    there = (path for path in map(Path, sorted(parts)) if path.is_absolute() and path.is_file())
+    return {path: parts[str(path)] >= bank.parts_of(str(path)) for path in there}
 
 
 def documents(bank: MemoryBank, typed: str) -> Iterator[tuple[StoredDocument, Codes]]:

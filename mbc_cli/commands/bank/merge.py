@@ -1,4 +1,4 @@
-"""`mbc bank merge`: many banks become one."""
+"""`mbc bank merge`: several banks into one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def merge(
-    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to take documents from.")],
+    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to copy from.")],
     *,
     bank: BankOption,
     json: JsonOption = False,
 ) -> None:
-    """Put the documents of banks into the one of --bank, made if there is none: all of them or, on any error, none.
+    """Copy the documents of other banks into --bank, creating it if needed: all of them or, on any error, none.
 
-    All must be of one model. What several hold is kept once; where two have read
-    the same source, what the later one read counts. The others stay as they are.
+    All must belong to one model, and keep text if --bank does. Duplicate documents are stored once; where two banks
+    have read the same source, the later one wins. The other banks do not change.
 
     \b
     Examples:
@@ -37,7 +37,7 @@ def merge(
 
     total = _documents(banks)  # one that cannot be opened is told before anything is made
     with (
-        ending_with("All banks are as they were; the same command begins anew."),
+        ending_with("No bank was changed; run the same command to start over."),
         _target(bank, banks) as memory,
         MergeView(total) as view,
     ):

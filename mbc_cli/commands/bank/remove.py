@@ -1,42 +1,53 @@
 """`mbc bank remove`: documents out of a bank."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mbc_cli.options import BankOption, JsonOption
+
+if TYPE_CHECKING:
+    from mbc_cli.commands.bank.lookup import Meant
+    from mbc_engine.bank import MemoryBank
 
 
 def remove(
     sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Paths, path#part, or digests.")],
     *,
     bank: BankOption,
-    prove: Annotated[bool, typer.Option("--prove", help="Prove that nothing is left of them.")] = False,
+    ignore: Annotated[
+        bool, typer.Option("--ignore", help="Also add the files to the .mbcignore of their folder.")
+    ] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Prove that nothing of them is left.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Take documents out of a bank: all of them or, if one is not there, none. The files themselves stay.
+    """Remove documents from a bank: all of them or, if one is not there, none. The files themselves stay.
 
-    A path stands for all documents of its file; what was read elsewhere too stays
-    for that. A digest, of which six digits are enough, takes a document out
-    wherever it was read. --prove compares the bank with one made anew from all
-    else, and searches the file for what was removed.
+    A path stands for all documents of its file; a document that other files hold
+    too stays for those. A digest, of which six digits are enough, removes a document
+    wherever it was read. The next ingest of a folder brings its files back, unless
+    --ignore keeps them out. --prove compares the bank with one built from everything
+    else, and searches the file for traces of what was removed.
 
     \b
     Examples:
       mbc bank remove notes/old.txt
+      mbc bank remove notes/draft.md --ignore
       mbc bank remove articles.jsonl#17 --prove
       mbc bank remove 3f9a02c1d5e8 --bank small.mbc
     """
-    from mbc_cli.commands.bank.lookup import find
     from mbc_cli.interrupt import ending_with
-    from mbc_cli.render.bank.removal import removal_json, show_proof, show_removal
+    from mbc_cli.render.bank.removal import removal_json, show_proof, show_removal, show_return, show_rules
     from mbc_cli.render.consoles import print_json
     from mbc_engine.bank import MemoryBank, remove_with_proof
+    from mbc_engine.documents import ignore_path
     from mbc_engine.errors import BankError
 
     proof = None
     with ending_with("Either all of them are gone or none; `mbc bank list` tells."), MemoryBank.open(bank) as memory:
-        meant, before = find(memory, sources), memory.totals()
+        meant, files = _meant(memory, sources, ignore=ignore)
+        before = memory.totals()
         if prove:
             proof = remove_with_proof(memory, meant.names, meant.digests)
         else:
@@ -45,14 +56,39 @@ def remove(
                 memory.remove_documents(meant.digests)
             memory.settle()
         after = memory.totals()
+    rules = [ignore_path(path) for path in files] if ignore else []
     if json:
-        print_json(removal_json(memory.name, before, after, proof))
+        print_json(removal_json(memory.name, before, after, proof, rules))
     else:
         show_removal(before, after)
+        show_rules(rules)
         if proof:
             show_proof(proof)
+    if files and not ignore:
+        show_return(files)
     if proof and not proof.holds:
         raise BankError(
             f"It is not proved that nothing is left in {memory.name}.",
             hint="Close what else has the bank open or writes to it, and run `mbc bank compact`.",
         )
+
+
+def _meant(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> "tuple[Meant, list[Path]]":
+    """What is to be removed, and its files that are still there.
+
+    Raises:
+        BankError: something is not in the bank. With `ignore`, a file need not be: its removal may have come before.
+        ConfigError: only a part of a file is to be removed, which no rule can leave out.
+    """
+    from mbc_cli.commands.bank.lookup import files_of, find, holds
+    from mbc_engine.errors import ConfigError
+
+    absent = [typed for typed in sources if ignore and Path(typed).is_file() and not holds(bank, typed)]
+    meant = find(bank, [typed for typed in sources if typed not in absent])
+    files = files_of(bank, meant)
+    if ignore and (partial := next((path for path, is_whole in files.items() if not is_whole), None)):
+        raise ConfigError(
+            f"--ignore works on whole files, and the bank holds more of {partial}.",
+            hint="Name the file without a part, or leave out --ignore.",
+        )
+    return meant, sorted({*files, *(Path(typed).resolve() for typed in absent)})

@@ -1,4 +1,4 @@
-"""`mbc bank reencode` and `mbc bank upgrade`: an old bank for a new model, or for this mbc."""
+"""`mbc bank reencode` and `mbc bank upgrade`: a bank for another model, or for this version of mbc."""
 
 from typing import Annotated
 
@@ -12,16 +12,17 @@ def reencode(
     bank: BankOption,
     model: ModelOption,
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Let documents go that cannot be read any more.")
+        bool, typer.Option("--drop-missing", help="Drop documents that can no longer be read.")
     ] = False,
     workers: WorkersOption = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Bring a bank to another model: its documents are read again from where they came, and memorised anew.
+    """Switch a bank to another model: its documents are read again and encoded with that model.
 
-    The old bank stays in use until all is done. Stopped with Ctrl-C, the same
-    command goes on from there.
+    They are read from their files or, where these are gone, from the text the bank
+    keeps. The old bank stays in use until everything is done. After Ctrl-C, run the
+    same command again to continue.
 
     \b
     Examples:
@@ -32,14 +33,15 @@ def reencode(
     from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
     from mbc_cli.render.consoles import print_json
     from mbc_cli.render.ingest import ReencodeView
-    from mbc_engine.bank import MemoryBank
+    from mbc_engine.bank.schema import opened
     from mbc_engine.errors import BankError
 
-    MemoryBank.open(bank, read_only=True).close()  # a mistyped path is told at once, not after the model was loaded
+    with opened(bank, read_only=True):  # a mistyped path is told at once, not after the model was loaded
+        pass
     loaded = load_model(model, device)
     from mbc_engine.serving.reencode import reencode as memorise
 
-    told = "The bank is whole, as it was or renewed; the same command goes on from there."
+    told = "The bank is intact, either as before or renewed; run the same command again to continue."
     with ending_with(told), ReencodeView(keeps_reasons=json) as view, stop_on_interrupt(view.stopping) as stop:
         try:
             for event in memorise(
@@ -59,7 +61,10 @@ def reencode(
 
 
 def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -> None:
-    """Bring a bank that an older mbc wrote up to date. Needs the model that wrote it.
+    """Bring a bank written by an older mbc up to date. Needs the model that wrote it.
+
+    Codes are kept. If the model keeps text, it is read again from unchanged files.
+    A bank of an older mini belongs to another model: run `mbc bank reencode`.
 
     \b
     Examples:
@@ -76,9 +81,10 @@ def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -
         pass
     loaded = load_model(model, "cpu")
     from mbc_engine.model.bank_binding import upgrade_bank
+    from mbc_engine.serving.sources import text_reader
 
-    with ending_with("The bank is as it was."), working("Upgrading"):
-        is_upgraded = upgrade_bank(loaded, bank)
+    with ending_with("The bank was not changed."), working("Upgrading"):
+        is_upgraded = upgrade_bank(loaded, bank, text_reader(loaded.chunker) if loaded.keeps_text else None)
     if json:
         print_json({"path": str(bank), "upgraded": is_upgraded})
     else:

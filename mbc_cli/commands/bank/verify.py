@@ -1,10 +1,10 @@
-"""`mbc bank verify`: is a bank still what was written?"""
+"""`mbc bank verify`: is a bank intact?"""
 
 from mbc_cli.options import BankOption, JsonOption
 
 
 def verify(*, bank: BankOption, json: JsonOption = False) -> None:
-    """Check every byte of a bank that means something. Exit code 5 if one of them is wrong.
+    """Check a bank for corruption. The exit code is 5 if there is any.
 
     \b
     Examples:

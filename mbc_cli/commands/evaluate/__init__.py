@@ -50,12 +50,12 @@ def evaluate(
     report: ReportOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Measure how well methods answer: exact match, F1, sources, seconds, bytes.
+    """Evaluate how well methods answer: exact match, F1, sources, seconds, bytes.
 
     A method takes in documents, then is asked about them. Without --[b]train[/b] a trained model is asked, and controls
     whose bank is empty, shuffled or of other documents: a model that answers no better than they do makes no use of
-    its memory. Everything is kept in one folder, with a page for the browser, report.html. Ctrl-C stops it; --run goes
-    on.
+    its memory. Everything is kept in one folder, with an HTML report, report.html.
+    Ctrl-C stops the evaluation; --run continues it.
 
     \b
     Examples:
@@ -70,7 +70,9 @@ def evaluate(
     from mbc_cli.commands.evaluate.choice import choose
     from mbc_cli.commands.evaluate.one import Amounts, Learning, One
     from mbc_cli.commands.evaluate.work import Means, show_plan, work
+    from mbc_cli.engine import require_device
 
+    require_device(device)
     amounts = Amounts(documents=documents, bank_documents=bank_size, questions=limit)
     learning = Learning(train=train or [], validation=validation, preset=preset, changes=settings or [])
     one = One(model, method or [], protocol or [], golds, read, amounts, learning)

@@ -10,7 +10,7 @@ from mbc_cli.options import JsonOption
 
 
 def show(run: EvaluationArgument, *, report: ReportOption = False, json: JsonOption = False) -> None:
-    """Show the report of an evaluation again, as far as it is.
+    """Show the report of an evaluation, finished or not.
 
     \b
     Examples:
@@ -29,9 +29,9 @@ def compare(
     *,
     json: JsonOption = False,
 ) -> None:
-    """Compare two evaluations, method by method, on the questions that both asked.
+    """Compare two evaluations, method by method, on the questions they share.
 
-    Differences are B's figures less A's, with a test that pairs the answers to each question.
+    Differences are B minus A, with a paired test over the questions.
 
     \b
     Examples:

@@ -51,16 +51,19 @@ ProtocolOption = Annotated[
     typer.Option(
         metavar="NAME",
         show_default="online",
-        help=f"{', '.join(get_args(Protocol))}; may be given again.",
+        help=f"{', '.join(get_args(Protocol))}; can be repeated.",
         autocompletion=protocols,
         rich_help_panel=_WHAT,
     ),
 ]
-DocumentsOption = Annotated[int, typer.Option(min=1, help="Most documents that are taken in.", rich_help_panel=_HOW)]
+DocumentsOption = Annotated[int, typer.Option(min=1, help="Most documents to memorise.", rich_help_panel=_HOW)]
 BankSizeOption = Annotated[
     int | None,
     typer.Option(
-        min=1, show_default="all", help="Documents in a memory; more memories than one.", rich_help_panel=_HOW
+        min=1,
+        show_default="all",
+        help="Documents in each memory; the rest go into further memories.",
+        rich_help_panel=_HOW,
     ),
 ]
 LimitOption = Annotated[
@@ -71,7 +74,7 @@ GoldsOption = Annotated[
     str,
     typer.Option(
         metavar="|".join(get_args(Golds)),
-        help="Hold answers against the shortest gold answer, as the paper does, or the best of any.",
+        help="Score answers against the shortest gold answer, as the paper does, or the best match of any.",
         autocompletion=golds,
         rich_help_panel=_HOW,
     ),
@@ -80,7 +83,7 @@ TrainOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="SPEC",
-        help="Questions that methods may learn from, as squad:[b]train[/b]; may be given again.",
+        help="Questions that methods may learn from, as squad:[b]train[/b]; can be repeated.",
         rich_help_panel=_TRAINED,
     ),
 ]
@@ -89,7 +92,7 @@ ValidationOption = Annotated[
     typer.Option(
         metavar="SPEC",
         show_default="squad:validation for squad:train, else a tenth of the documents",
-        help="Questions that learning rates are chosen by.",
+        help="Questions used to choose learning rates.",
         rich_help_panel=_TRAINED,
     ),
 ]
@@ -97,7 +100,7 @@ PresetOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|FILE",
-        help="Train MBC by this preset, in place of --model.",
+        help="Train MBC with this preset instead of using --model.",
         autocompletion=presets,
         rich_help_panel=_TRAINED,
     ),
@@ -107,7 +110,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a setting of the preset: training.epochs=3; may be given again.",
+        help="Change a setting of the preset: training.epochs=3; can be repeated.",
         rich_help_panel=_TRAINED,
     ),
 ]
@@ -116,7 +119,7 @@ RunOption = Annotated[
     typer.Option(
         metavar="NAME|PATH",
         show_default="the date and the data's name",
-        help="The folder that keeps everything; alone, it goes on where it ended.",
+        help="The folder that keeps everything; given alone, it continues where it stopped.",
         autocompletion=evaluations,
         rich_help_panel=_WHERE,
     ),
@@ -127,10 +130,12 @@ DataFolderOption = Annotated[
         metavar="FOLDER",
         envvar="MBC_DATA",
         show_default="the working folder",
-        help="Where the files lie that a suite names.",
+        help="The folder of the files that a suite names.",
         rich_help_panel=_WHERE,
     ),
 ]
-PlanOption = Annotated[bool, typer.Option("--plan", help="Only tell what it needs, and what of it can be done here.")]
-HoursOption = Annotated[float, typer.Option(min=0, help="Pass over what of a suite is estimated to take longer here.")]
-ReportOption = Annotated[bool, typer.Option("--report", help="Open the report's page in the browser.")]
+PlanOption = Annotated[bool, typer.Option("--plan", help="Only show what it needs and which parts can run here.")]
+HoursOption = Annotated[
+    float, typer.Option(min=0, help="Skip parts of a suite estimated to take longer than this here.")
+]
+ReportOption = Annotated[bool, typer.Option("--report", help="Open the report in the browser.")]

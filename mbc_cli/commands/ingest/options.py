@@ -11,12 +11,32 @@ ON_RAY: Final = "With --engine ray"
 PathsArgument = Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders; - alone is stdin.")]
 IgnoreOption = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="PATTERN", help="Leave this out, as in .gitignore; may be given again."),
+    typer.Option("--ignore", metavar="PATTERN", help="Skip files that match, as in .gitignore; can be repeated."),
 ]
-PruneOption = Annotated[bool, typer.Option("--prune", help="Forget what is no longer in the named folders.")]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Go on, and memorise what changes, until Ctrl-C.")]
+PruneOption = Annotated[
+    bool, typer.Option("--prune", help="Remove documents whose files are no longer in the folders.")
+]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Keep running and memorise changes, until Ctrl-C.")]
 NoSourcesOption = Annotated[
-    bool, typer.Option("--no-sources", help="Make a bank of a third of the size that knows no file names.")
+    bool, typer.Option("--no-sources", help="Create a bank without file names, a third of the size.")
+]
+TextOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--text/--no-text",
+        show_default="as the model needs",
+        help="Whether a new bank keeps the exact text of its documents, compressed. mini reads its answers in it and "
+        "keeps it by default; models of the paper's method do not need it.",
+    ),
+]
+TextColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--text-column",
+        metavar="NAME",
+        show_default="text, content or body; in a CSV without one, all columns",
+        help="The column or field that holds the text of a row, in CSV and JSON Lines.",
+    ),
 ]
 
 
@@ -28,14 +48,14 @@ class Engine(StrEnum):
 
 
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="Read and encode here, or on Ray, on one machine or several.")
+    Engine, typer.Option("--engine", help="Work in this process, or on Ray on one or more machines.")
 ]
 AddressOption = Annotated[
     str | None,
     typer.Option(
         "--address",
         metavar="ADDR",
-        show_default="one is started here for the while",
+        show_default="start a temporary local cluster",
         help="The Ray cluster: HOST:PORT, ray://HOST:PORT, or auto.",
         rich_help_panel=ON_RAY,
     ),
@@ -46,22 +66,30 @@ ActorsOption = Annotated[
         "--actors",
         metavar="N",
         min=1,
-        show_default="as many as there is room for",
-        help="Processes that encode.",
+        show_default="as many as fit",
+        help="Encoder processes.",
         rich_help_panel=ON_RAY,
     ),
 ]
 ActorBatchOption = Annotated[
     int,
-    typer.Option("--actor-batch", metavar="N", min=1, help="Chunks that one takes at a time.", rich_help_panel=ON_RAY),
+    typer.Option(
+        "--actor-batch", metavar="N", min=1, help="Chunks per batch of an encoder process.", rich_help_panel=ON_RAY
+    ),
 ]
 ActorCpusOption = Annotated[
     float,
     typer.Option(
-        "--actor-cpus", metavar="X", min=0.0, help="CPUs of each, and threads of torch.", rich_help_panel=ON_RAY
+        "--actor-cpus",
+        metavar="X",
+        min=0.0,
+        help="CPUs of each, which are also its torch threads.",
+        rich_help_panel=ON_RAY,
     ),
 ]
 ActorGpusOption = Annotated[
     float,
-    typer.Option("--actor-gpus", metavar="X", min=0.0, help="GPUs of each, or a part of one.", rich_help_panel=ON_RAY),
+    typer.Option(
+        "--actor-gpus", metavar="X", min=0.0, help="GPUs of each; fractions are allowed.", rich_help_panel=ON_RAY
+    ),
 ]

@@ -44,8 +44,8 @@ def memorise(
         loaded = load_model(model, "cpu" if on_ray else device)
     with (
         on_ray.connected() if on_ray else nullcontext(),
-        ending_with("What was committed before is saved; the same command goes on from there."),
-        opened(loaded, wanted.bank, keeps_origins=not wanted.no_sources) as bank,
+        ending_with("What was committed before is saved; run the same command again to continue."),
+        opened(loaded, wanted.bank, keeps_origins=not wanted.no_sources, keeps_text=wanted.text) as bank,
         WatchView(bank.name, as_json=as_json) if wanted.watch else IngestView(keeps_reasons=as_json) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
@@ -75,13 +75,28 @@ def _events(
     from mbc_engine.serving.ingest import ingest, ingest_stream
     from mbc_engine.serving.watch import watch
 
-    paths, ignore, prune = wanted.paths, wanted.ignore, wanted.prune
     if wanted.is_stream:
         return ingest_stream(model, bank, sys.stdin.buffer, stop=stop)
     if on_ray:
         from mbc_engine.serving.distributed.ingest import ingest_on_ray
 
-        return ingest_on_ray(model, bank, paths, ignore=ignore, prune=prune, actors=on_ray.actors, stop=stop)
+        return ingest_on_ray(
+            model,
+            bank,
+            wanted.paths,
+            ignore=wanted.ignore,
+            prune=wanted.prune,
+            text_column=wanted.text_column,
+            actors=on_ray.actors,
+            stop=stop,
+        )
     return (watch if wanted.watch else ingest)(
-        model, bank, paths, ignore=ignore, prune=prune, workers=workers, stop=stop
+        model,
+        bank,
+        wanted.paths,
+        ignore=wanted.ignore,
+        prune=wanted.prune,
+        workers=workers,
+        text_column=wanted.text_column,
+        stop=stop,
     )

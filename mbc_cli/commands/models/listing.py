@@ -4,12 +4,12 @@ from mbc_cli.options import JsonOption, RunsOption
 
 
 def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
-    """List the models that can be used: this package's, those in your data folder, and those of training runs.
+    """List the models you can use: this package's, those in your data folder, and those of training runs.
 
-    Each with its base LM, its codes as tokens x levels x codes, the bytes that a chunk
-    takes in a bank, its size on disk and its best validation. In a pipe it is
-    tab-separated, with the folder in the last column. With --json each model is one
-    line of JSON.
+    Each line has the base LM that answers, or "reads text" for a model such as
+    mini; the codes as tokens x levels x codes, and their bytes per chunk; the size on
+    disk and the best validation. In a pipe it is tab-separated, with the folder in
+    the last column. With --json, each model is one line of JSON.
 
     \b
     Examples:

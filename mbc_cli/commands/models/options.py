@@ -15,7 +15,7 @@ HubOption = Annotated[
         envvar="MBC_HUB",
         show_default="the hub itself",
         metavar="FOLDER",
-        help="A folder that acts as the hub: models lie in it as OWNER/NAME.",
+        help="A folder to use as the hub; models in it are named OWNER/NAME.",
     ),
 ]
 RepositoryArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The model's name on the hub.")]

@@ -17,17 +17,17 @@ def pull(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", show_default="OWNER/NAME", help="What to call it here."),
+        typer.Option("--name", metavar="NAME", show_default="OWNER/NAME", help="The name to save it under."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the model of that name.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing model of that name.")] = False,
     hub: HubOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Get a model that others share; --model OWNER/NAME then takes it in every command.
+    """Download a shared model; every command then takes it as --model OWNER/NAME.
 
-    Its weights and settings come, and nothing that could run: they are checked,
-    and only then put into your data folder. Its base LM and encoders come by
-    their names when it is first used. Ctrl-C leaves all models as they were.
+    Only weights and settings are downloaded, never code; they are checked before they
+    are put into your data folder. Its base LM and encoders are downloaded when it is
+    first used. Ctrl-C leaves all models unchanged.
 
     \b
     Examples:

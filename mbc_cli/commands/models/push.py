@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 _ModelArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model's name or folder, or a training run.", autocompletion=models)
 ]
-_PrivateOption = Annotated[bool, typer.Option("--private", help="A new repository is for you alone.")]
+_PrivateOption = Annotated[bool, typer.Option("--private", help="Make a new repository private.")]
 _LicenceOption = Annotated[
     str | None, typer.Option("--license", metavar="NAME", show_default="none", help="For the model card: apache-2.0.")
 ]
 _RenewCardOption = Annotated[
-    bool, typer.Option("--renew-card", help="Write a new model card where somebody wrote one by hand.")
+    bool, typer.Option("--renew-card", help="Overwrite a model card that was written by hand.")
 ]
-_ForceOption = Annotated[bool, typer.Option("--force", help="Put it in the place of a model that is there.")]
+_ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite an existing model.")]
 
 
 def push(
@@ -41,11 +41,11 @@ def push(
     runs: RunsOption,
     json: JsonOption = False,
 ) -> None:
-    """Share a model: its settings, its trained weights and a model card, in one commit.
+    """Share a model on the hub: its settings, trained weights and a model card, in one commit.
 
-    The card tells what the model is made of and, for that of a training run, how
-    it was trained and how good it was; a README.md beside the model goes instead.
-    Neither the base LM nor any document is shared. Ctrl-C shares nothing.
+    The card describes the model and, if it comes from a training run, how it was
+    trained and its results; a README.md in the model's folder replaces it. Neither
+    the base LM nor any document is shared. After Ctrl-C nothing is shared.
 
     \b
     Examples:

@@ -7,9 +7,10 @@ from mbc_cli.options import JsonOption, RunsOption
 
 
 def pause(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
-    """Let a training wait, with a snapshot, after the step in progress.
+    """Pause a training run after the current step and save a snapshot.
 
-    It keeps its memory and goes on with `mbc runs resume`, to the same bits.
+    The process keeps its memory. Resuming with `mbc runs resume` gives bit-identical
+    results.
 
     \b
     Examples:
@@ -19,9 +20,9 @@ def pause(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> N
 
 
 def stop(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
-    """End a training, with a snapshot, after the step in progress, as Ctrl-C does.
+    """Stop a training run after the current step and save a snapshot, as Ctrl-C does.
 
-    It goes on with `mbc train --resume`.
+    To continue it, use `mbc train --resume`.
 
     \b
     Examples:
@@ -31,9 +32,9 @@ def stop(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
 
 
 def resume(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
-    """End the pause of a training.
+    """Resume a paused training run.
 
-    One that was stopped or killed goes on with `mbc train --resume`.
+    To continue one that was stopped or killed, use `mbc train --resume`.
 
     \b
     Examples:

@@ -5,9 +5,9 @@ from mbc_cli.options import JsonOption, RunsOption
 
 
 def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
-    """List training runs, the one that changed last first; tab-separated in a pipe.
+    """List training runs, latest first; tab-separated in a pipe.
 
-    What each is at, its steps, its best F1 in percent and when it changed. With
+    Shows each run's state, steps, best F1 in percent and when it last changed. With
     --json each run is one line of JSON.
 
     \b
@@ -23,9 +23,9 @@ def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
 
 
 def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
-    """Show what a training run is made of, how far it is, how good, and how long it will take.
+    """Show a training run's settings, progress, best result and remaining time.
 
-    With --json also its last step and every validation.
+    With --json also the last step and every validation.
 
     \b
     Examples:

@@ -31,11 +31,11 @@ def serve(
     queue: QueueOption = 64,
     max_body: MaxBodyOption = 1 << 20,
 ) -> None:
-    """Let other programs ask a memory and put documents into it, over HTTP.
+    """Serve a memory over HTTP: other programs ask questions and add documents.
 
-    Whatever talks to OpenAI's chat completions can ask: give it the address that is
-    printed as its base URL. Where several banks are read, documents go into the
-    first. Ctrl-C finishes what was accepted; a second one ends at once.
+    Any client of OpenAI's chat completions API works: use the printed address as its
+    base URL. With several banks, documents go into the first. Ctrl-C finishes the
+    requests already accepted; a second Ctrl-C stops at once.
 
     \b
     Examples:

@@ -12,26 +12,26 @@ DocumentsOption = Annotated[
     typer.Option(
         metavar="FOLDER",
         show_default="beside the first bank, as NAME.documents",
-        help="Where the texts of documents are kept that clients send; a folder of its own.",
+        help="Where to keep the text of documents that clients add; a folder used for nothing else.",
     ),
 ]
 HostOption = Annotated[
     str,
     typer.Option(
         metavar="ADDRESS",
-        help="Where to listen. Any other than this machine's own demands a token.",
+        help="The address to listen on; one that other machines can reach requires a token.",
         rich_help_panel=_ACCESS,
     ),
 ]
 PortOption = Annotated[
-    int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free one.", rich_help_panel=_ACCESS)
+    int, typer.Option(min=0, max=65535, help="The port to listen on; 0 picks a free one.", rich_help_panel=_ACCESS)
 ]
 TokenFileOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
         show_default="what MBC_TOKEN holds, if it is set",
-        help="Answer those alone who know the token in this file.",
+        help="Only answer clients that send the token in this file.",
         rich_help_panel=_ACCESS,
     ),
 ]
@@ -46,9 +46,10 @@ TlsKeyOption = Annotated[
     ),
 ]
 BatchOption = Annotated[
-    int, typer.Option(min=1, help="Questions, or documents, taken together.", rich_help_panel=_LIMITS)
+    int, typer.Option(min=1, help="Questions or documents processed as one batch.", rich_help_panel=_LIMITS)
 ]
-QueueOption = Annotated[int, typer.Option(min=1, help="Requests that may wait for the model.", rich_help_panel=_LIMITS)]
+QueueOption = Annotated[int, typer.Option(min=1, help="Most requests waiting for the model.", rich_help_panel=_LIMITS)]
 MaxBodyOption = Annotated[
-    int, typer.Option(min=1, metavar="BYTES", show_default="1 MiB", help="Longest request.", rich_help_panel=_LIMITS)
+    int,
+    typer.Option(min=1, metavar="BYTES", show_default="1 MiB", help="Largest request body.", rich_help_panel=_LIMITS),
 ]

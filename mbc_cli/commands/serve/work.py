@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from mbc_cli.asking.asker import Asker
-from mbc_cli.asking.manner import Manner
 from mbc_cli.render.consoles import detail, errors, notes, out, working
-from mbc_cli.render.reply import warn_of_mini
 from mbc_cli.server.application import application
 from mbc_cli.server.body import WholeBody
 from mbc_cli.server.gate import Gate
@@ -23,6 +21,7 @@ from mbc_cli.text import plain
 from mbc_cli.verbosity import verbosity
 from mbc_engine.bank import Banks
 from mbc_engine.bank.database import bytes_at
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     import socket
@@ -59,7 +58,7 @@ def ready_memory(
         ConfigError: the banks or their weights do not fit each other.
     """
     _require_banks(banks, weights)
-    asker = Asker.load(banks, model, Manner(), device, weights=weights)
+    asker = Asker.load(banks, model, AskOptions(), device, weights=weights)
     memory = Memory(asker, folder)
     with working("Bringing the bank in line with the documents"):
         memory.catch_up()
@@ -81,7 +80,6 @@ def serve_at(
     def opened() -> None:
         out.print(address(listener, certificate))
         notes.print("Programs can ask the memory at this address. Ctrl-C ends it.")
-        warn_of_mini(asker.name)
 
     def ending() -> None:
         notes.print("Ending: what was accepted is finished; Ctrl-C again ends at once.")

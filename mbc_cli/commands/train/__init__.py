@@ -37,7 +37,7 @@ def train(
     list_presets: ListPresetsOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Train a model. Ctrl-C stops after the step in progress; --resume goes on from there.
+    """Train a model. Ctrl-C stops after the current step; --resume continues from there.
 
     With --json each event is one line of JSON on stdout.
 

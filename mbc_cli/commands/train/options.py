@@ -16,7 +16,7 @@ DataOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="SPEC",
-        help="A .jsonl, .csv or .json file, squad:train, or newswire:[b]train[/b]:5000; may be given again.",
+        help="A .jsonl, .csv or .json file, squad:train, or newswire:[b]train[/b]:5000; can be repeated.",
     ),
 ]
 ValidationOption = Annotated[
@@ -36,14 +36,14 @@ RunOption = Annotated[
         help="The run's folder.",
     ),
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with --run where it was stopped.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue --run where it stopped.")]
 BaseOption = Annotated[
     str | None,
     typer.Option(metavar="MODEL", show_default="the preset's", help="The base LM: a hub id, or the folder of a model."),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: training.epochs=3; may be given again."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: training.epochs=3; can be repeated."),
 ]
 FromOption = Annotated[
     str | None,
@@ -52,6 +52,6 @@ FromOption = Annotated[
 CompileOption = Annotated[bool, typer.Option("--compile", help="Compile encoders and aggregator with torch.compile.")]
 TrackOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="TRACKER", help="Hand figures on to tensorboard, wandb, ...; may be given again."),
+    typer.Option(metavar="TRACKER", help="Log metrics to tensorboard, wandb, ...; can be repeated."),
 ]
 ListPresetsOption = Annotated[bool, typer.Option("--list-presets", help="List the built-in presets.")]

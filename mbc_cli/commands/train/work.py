@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from mbc_cli.data import read_data
-from mbc_cli.engine import loading, prepare_torch
+from mbc_cli.engine import loading, prepare_torch, require_device
 from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
 from mbc_cli.paths import states_cache
 from mbc_cli.render.consoles import notes
 from mbc_cli.render.training import JsonTrainView, TrainView
 from mbc_cli.runs import name_of
 from mbc_engine.datasets.split import HeldOut, hold_out
+from mbc_engine.model_folder import find_model
 from mbc_engine.training.launch import is_main_process
 
 if TYPE_CHECKING:
@@ -37,15 +38,15 @@ def work(job: "Job", threads: int | None, *, as_json: bool) -> None:
     """
     is_main = is_main_process()
     notes.quiet = notes.quiet or not is_main
+    require_device(job.command.device)
+    start = find_model(job.command.start) if job.command.start else None
     examples = _examples(job.command)
     with loading("torch"):
-        from mbc_engine.model_folder import find_model
         from mbc_engine.training.requirements import require_start
         from mbc_engine.training.tracking import require_trackers
         from mbc_engine.training.trainer import train
 
         require_trackers(job.command.track)
-        start = find_model(job.command.start) if job.command.start else None
         if start is not None:
             require_start(start)
         device = prepare_torch(job.command.device, threads)

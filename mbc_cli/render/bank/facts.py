@@ -19,10 +19,11 @@ def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSize
             ("model", f"{header.signature.name} ({header.signature.fingerprint})"),
             ("holds", holdings(totals)),
             *([] if header.keeps_origins else [("sources", "not kept")]),
+            *([] if header.keeps_text else [("text", "not kept")]),
             ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
-            ("codebook", f"{books}, {header.dim} wide"),
+            ("vectors", f"{header.dim} wide, {books}"),
             *size_facts(sizes, totals.chunks),
-            *_comparison(header.float_bytes(totals.chunks), sizes.file),
+            *_comparison(header.float_bytes(totals.chunks), sizes.codes),
         ]
     )
 
@@ -55,24 +56,26 @@ def holdings(totals: BankTotals) -> str:
 
 
 def size_facts(sizes: BankSizes, chunks: int) -> list[tuple[str, str]]:
-    """The sizes of a bank, in words."""
+    """What the file of a bank is made of, and the codebook, which is the model's."""
 
     def each(count: int) -> str:
         return f", {per_chunk(count, chunks)}" if chunks else ""
 
     return [
-        ("codes take", f"{size(sizes.codes)}{each(sizes.codes)}"),
-        *([("texts take", f"{size(sizes.texts)}{each(sizes.texts)}")] if sizes.texts else []),
-        ("file takes", f"{size(sizes.file)}{each(sizes.file)}"),
+        ("codes", f"{size(sizes.codes)}{each(sizes.codes)}"),
+        *([("text", f"{size(sizes.texts)}{each(sizes.texts)}")] if sizes.texts else []),
+        ("index", size(sizes.file - sizes.codes - sizes.texts)),
+        ("file on disk", f"{size(sizes.file)}{each(sizes.file)}"),
+        ("codebook", f"{size(sizes.codebook)}, in the model"),
     ]
 
 
-def _comparison(floats: int, file: int) -> list[tuple[str, str]]:
+def _comparison(floats: int, codes: int) -> list[tuple[str, str]]:
     """What the same vectors would take without codes; nothing to say of an empty bank."""
     if not floats:
         return []
-    times = f"{floats / file:,.0f}" if floats > 10 * file else f"{floats / file:.2g}"
-    return [("as float32", f"the vectors would take {size(floats)}, {times} times the file")]
+    times = f"{floats / codes:,.0f}" if floats > 10 * codes else f"{floats / codes:.2g}"
+    return [("as float32", f"the vectors would take {size(floats)}, {times} times the codes")]
 
 
 def holdings_json(name: str, totals: BankTotals, sizes: BankSizes) -> dict[str, Any]:
@@ -87,12 +90,12 @@ def show_holdings(name: str, totals: BankTotals, sizes: BankSizes) -> None:
 
 def show_compacted(name: str, before: BankSizes, after: BankSizes) -> None:
     """What `mbc bank compact` prints."""
-    out.print(f"{plain(name)} takes {size(after.file)}; before, it took {size(before.file)}.")
+    out.print(f"{plain(name)} now takes {size(after.file)}, {size(before.file)} before.")
 
 
 def show_upgraded(name: str, is_upgraded: bool) -> None:
     """What `mbc bank upgrade` prints."""
     if is_upgraded:
-        out.print(f"{plain(name)} is up to date now. The next ingest reads every document again, once.")
+        out.print(f"{plain(name)} is now up to date.")
     else:
-        out.print(f"{plain(name)} is up to date already.")
+        out.print(f"{plain(name)} is already up to date.")

@@ -50,7 +50,7 @@ class VerifyView(ProgressView):
         """That all is well, if it is."""
         if not self._done.damages:
             holds = f"{counted(self._done.documents, 'document')}, {counted(self._done.chunks, 'chunk')}"
-            out.print(plain(f"{self._name} is as it was written: {holds}."))
+            out.print(plain(f"{self._name} is intact: {holds}."))
 
     def verdict_json(self) -> dict[str, Any]:
         """What was found, as JSON."""
@@ -68,7 +68,7 @@ class VerifyView(ProgressView):
         if damages := self._done.damages:
             raise BankError(
                 f"{self._name} is damaged in {counted(damages, 'place')}.",
-                hint="Put a copy in its place, or make it anew from the documents with `mbc ingest`, in another file.",
+                hint="Restore it from a backup, or build it again from the documents with `mbc ingest`, in another file.",
             )
 
     @property

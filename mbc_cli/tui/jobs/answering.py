@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from mbc_cli.asking.asker import Asker, opened
-from mbc_cli.asking.manner import Manner
-from mbc_cli.render.answer import Showing
 from mbc_cli.render.consoles import notes
 from mbc_cli.tui.places import Places
 from mbc_engine.errors import MBCError
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from mbc_engine.serving.ask import Reply
@@ -25,7 +24,7 @@ class Asked:
 
     number: int
     question: str
-    manner: Manner
+    options: AskOptions
 
 
 @dataclass
@@ -35,7 +34,13 @@ class ModelLoading(Message):
 
 @dataclass
 class ModelReady(Message):
-    """The model is there, and the bank is its own."""
+    """The model is there, and the bank is its own.
+
+    Attributes:
+        has_reads: whether it can read its bank in several ways.
+    """
+
+    has_reads: bool
 
 
 @dataclass
@@ -59,7 +64,6 @@ class Answered(Message):
 
     number: int
     reply: "Reply"
-    showing: Showing
 
 
 @dataclass
@@ -128,32 +132,39 @@ class Answering:
             self._post(ModelLoading())
             bank, model, device = self._places.bank, self._places.model, self._places.device
             with _silence():
-                self._asker = stack.enter_context(opened([bank], model, Manner(), device))
+                self._asker = stack.enter_context(opened([bank], model, AskOptions(), device))
         if not self._is_told:
             self._asker.recall()
             self._is_told = True
-            self._post(ModelReady())
+            self._post(ModelReady(_has_reads(self._asker)))
         return self._asker
 
     def _answered(self, asker: Asker, asked: Asked) -> Message:
-        def said(piece: str) -> None:
+        def on_token(piece: str) -> None:
             self._require_wanted(asked)
             self._post(Said(asked.number, piece))
 
-        asker.manner = asked.manner
+        asker.options = asked.options
         try:
             self._require_wanted(asked)
-            (reply,) = asker.ask([asked.question], said, with_codes=True)
+            (reply,) = asker.ask([asked.question], on_token, with_codes=True)
             self._require_wanted(asked)
         except MBCError as error:
             return Unanswered(asked.number, error)
         except _NotWantedError:
             return Unanswered(asked.number, None)
-        return Answered(asked.number, reply, asker.showing)
+        return Answered(asked.number, reply)
 
     def _require_wanted(self, asked: Asked) -> None:
         if self._is_over or asked.number in self._unwanted:
             raise _NotWantedError
+
+
+def _has_reads(asker: Asker) -> bool:
+    """Whether the model is of the paper's method, which can read a bank in several ways."""
+    from mbc_engine.model.mbc import MBC
+
+    return isinstance(asker.model, MBC)
 
 
 @contextmanager

@@ -1,42 +1,37 @@
-"""Answers in words: what was said and read, where that comes from, and how long it took."""
+"""Answers in words: how sure an answer is, where it was read, and how long it took."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from rich.text import Text
 
-from mbc_cli.render.answer import Showing, origin, place_read, state_of, times, unread
-from mbc_cli.text import counted, near, plain
+from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_line, share_of, state_of, times
+from mbc_cli.text import counted, near
 from mbc_cli.tui.widgets.turn import Cited, Told
 from mbc_engine.bank import origin_name
 
 if TYPE_CHECKING:
     from mbc_engine.serving.ask import Reply, Source
 
+_SURE: Final = ("high", "memory")
 
-def told_of(reply: "Reply", showing: Showing) -> Told:
+
+def told_of(reply: "Reply") -> Told:
     """An answer as it is shown."""
     read = 0 if reply.codes is None else int(np.count_nonzero(reply.codes))
     codes = f" · {counted(read, 'code')} read" if read else ""
-    whence = origin(reply, showing) if reply.answers.are_recalled else None
+    confidence = confidence_line(reply)
+    is_sure = reply.confidence is not None and reply.confidence.label in _SURE
+    count = len(reply.sources)
     return Told(
-        read=_told_read(reply),
-        answer=reply.answer,
-        origin=whence.plain if whence else "",
-        colour="text-success" if reply.judgement and reply.judgement.origin == "memory" else "text-warning",
+        answer=NOT_IN_MEMORY if reply.answer is None else reply.answer,
+        is_found=reply.answer is not None,
+        confidence=confidence.plain if confidence else "",
+        colour="text-success" if is_sure else "text-warning",
         cited=tuple(map(_cited, reply.sources)),
+        heading=counted(count, "source" if reply.answer is not None else "closest passage"),
         spent=f"{times(reply)}{codes}",
     )
-
-
-def _told_read(reply: "Reply") -> Text:
-    """What was read and where, or why nothing was, as far as something was to be."""
-    read = reply.read
-    if read is None:
-        return Text(unread(reply) or "", "dim")
-    sentence = f"\n{plain(read.sentence)}" if read.sentence else ""
-    return Text.assemble((plain(read.text), "bold"), "\n", place_read(read), (sentence, "dim"))
 
 
 def _cited(source: "Source") -> Cited:
@@ -44,4 +39,25 @@ def _cited(source: "Source") -> Cited:
     about = "  ".join(filter(None, (source.date, ties)))
     folder, _, name = near(source.path).rpartition(os.sep)
     called = origin_name(name, source.part)
-    return Cited(called, folder, source.share, about, state_of(source), source.sentence, source.passage)
+    return Cited(
+        name=called,
+        folder=folder,
+        share=source.share,
+        share_text=share_of(source),
+        about=about,
+        state=state_of(source),
+        text_from=_text_from(source),
+        sentence=source.sentence,
+        passage=source.passage,
+    )
+
+
+def _text_from(source: "Source") -> str:
+    """Where the passage that is shown is from."""
+    match source.text_from:
+        case "file":
+            return "from the file"
+        case "bank":
+            return state_of(source) or "the bank's copy"
+    state = f"{own}; " if (own := state_of(source)) else ""
+    return f"{state}the bank keeps no copy"

@@ -10,10 +10,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mbc_cli.asking.manner import Manner
 from mbc_cli.asking.question_history import QuestionHistory
 from mbc_cli.paths import question_history
-from mbc_cli.render.answer import caution
 from mbc_cli.render.bank.facts import holdings
 from mbc_cli.text import near, plain
 from mbc_cli.tui.jobs.answering import (
@@ -38,13 +36,12 @@ from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Cited, Turn
 from mbc_engine.documents.encoding import storable
 from mbc_engine.read_modes import READ_MODES
-from mbc_engine.serving.answers import Answers
+from mbc_engine.serving.ask_options import AskOptions
 
 if TYPE_CHECKING:
     from mbc_engine.errors import MBCError
 
 _READS: Final = (None, *READ_MODES)
-_ANSWERS: Final = (None, *Answers)
 _NUMBERS: Final = (1, 2, 3, 5, 10)
 # Turns that stay to be scrolled back to.
 _MOST_TURNS: Final = 100
@@ -53,12 +50,13 @@ _MOST_TURNS: Final = 100
 class AskView(View):
     """Questions and answers."""
 
-    NAME, TITLE, ABOUT = "ask", "Ask", "Ask the bank: answers, their sources, and which codes were read"
+    NAME, TITLE, ABOUT = "ask", "Ask", "Ask the bank: the answer, its sources, and which codes were read"
     HELP = """
-    Up and down bring questions of before. **read** is how codes are searched, **sources** how many are named, and
-    **answer** whether it comes from memory alone, is read in the files that memory leads to, or both.
+    Up and down bring back earlier questions. **sources** is how many documents are listed. **read** is how a model of
+    the paper's method reads its bank; other models have one way.
 
-    Enter on a source shows its passage. Escape leaves the line, so that digits lead to the other views.
+    Enter on a source shows its passage, with the sentence that the answer was read in underlined. Where the file has
+    changed or is gone, the text is the copy kept in the bank. Escape leaves the input line, so that digits switch views.
     """
     SCOPED_CSS = False
     DEFAULT_CSS = """
@@ -72,8 +70,9 @@ class AskView(View):
         & #question { border: round $surface-lighten-2; background: transparent; height: 3; }
         & #question { border-subtitle-color: $text-muted; }
         & #question:focus { border: round $accent; }
-        & #manner { height: 1; padding: 0 1; }
-        & #manner Choice { margin-right: 3; }
+        & #options { height: 1; padding: 0 1; }
+        & #options Choice { margin-right: 3; }
+        & #how { display: none; }
     }
     .-wide AskView #turns { width: 3fr; }
     .-wide AskView #aside.-open { display: block; }
@@ -88,7 +87,6 @@ class AskView(View):
         Binding("ctrl+o", "sources", "Sources"),
         Binding("ctrl+r", "step('how')", "Read"),
         Binding("ctrl+n", "step('number')", "Count"),
-        Binding("ctrl+t", "step('answers')", "Answers"),
     ]
 
     def __init__(self, key: int, places: Places) -> None:
@@ -108,16 +106,15 @@ class AskView(View):
             with Vertical(id="aside"):
                 yield Passage(id="passage", classes="panel")
                 yield HeatMap("Codes read", id="read", can_focus=False)
-        yield QuestionInput(placeholder="What do you want to know? Each question stands alone.", id="question")
-        with Horizontal(id="manner"):
-            yield Choice([read or "as the model" for read in _READS], label="read", is_folded=True, id="how")
+        yield QuestionInput(
+            placeholder="What do you want to know? Each question is answered on its own.", id="question"
+        )
+        with Horizontal(id="options"):
             yield Choice([str(number) for number in _NUMBERS], label="sources", is_folded=True, id="number")
-            yield Choice(
-                [answers or "as the model" for answers in _ANSWERS], label="answer", is_folded=True, id="answers"
-            )
+            yield Choice([read or "model's own" for read in _READS], label="read", is_folded=True, id="how")
 
     def on_mount(self) -> None:
-        self.query_one("#number", Choice).choose(_NUMBERS.index(Manner().sources))
+        self.query_one("#number", Choice).choose(_NUMBERS.index(AskOptions.sources))
         self.query_one("#turns", VerticalScroll).anchor()
         self.query_one(QuestionInput).remember(self._history.read())
         start_thread("answering", self._answering.run, self.post_message)
@@ -144,11 +141,13 @@ class AskView(View):
         heat.display = read is not None and self.screen.has_class("-wide")
         if read is not None and heat.display:
             books = read.shape[0] * read.shape[1]
-            heat.border_title = Content("Codes read" if books == 1 else f"Codes read, {books} books in one")
+            heat.border_title = Content("Codes read" if books == 1 else f"Codes read, sum over {books} codebooks")
             heat.show(read.sum((0, 1)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is something to stop as long as something is not answered, and to leave where letters are typed."""
+        """Stop only while a question waits, leave only what has the focus, and choose a read only where there are some."""
+        if action == "step" and parameters == ("how",):
+            return self.query_one("#how").display
         if action == "leave":
             return self._covers or self.query_one(QuestionInput).has_focus
         return bool(self._turns) if action == "stop" else True
@@ -202,12 +201,12 @@ class AskView(View):
         self._turns[self._asked] = turn
         for old in list(self.query(Turn))[:-_MOST_TURNS]:
             old.remove()
-        manner = Manner(
-            answers=_ANSWERS[self.query_one("#answers", Choice).at],
-            read=_READS[self.query_one("#how", Choice).at],
+        how = self.query_one("#how", Choice)
+        options = AskOptions(
+            read_mode=_READS[how.at] if how.display else None,
             sources=_NUMBERS[self.query_one("#number", Choice).at],
         )
-        self._answering.ask(Asked(self._asked, question, manner))
+        self._answering.ask(Asked(self._asked, question, options))
         self._tell_reasons()
         self.refresh_bindings()
 
@@ -229,6 +228,8 @@ class AskView(View):
     def on_model_ready(self, message: ModelReady) -> None:
         """Say that it no longer does."""
         self._is_loading, self._is_ready, self._trouble = False, True, None
+        self.query_one("#how").display = message.has_reads
+        self.refresh_bindings()
         self._tell_reasons()
         self.draw()
 
@@ -248,8 +249,9 @@ class AskView(View):
         self._is_ready, self._trouble = True, None
         if turn is None:
             return
-        told = told_of(reply, message.showing)
+        told = told_of(reply)
         turn.show(told)
+        self.call_after_refresh(self._show_from_the_top, turn)
         if told.cited and self.screen.has_class("-wide"):
             self._show_passage(told.cited[0])
         if reply.codes is not None:
@@ -277,7 +279,14 @@ class AskView(View):
             if self._is_loading:
                 turn.wait(f"waiting for model {plain(self.places.model)}…")
             else:
-                turn.wait("waiting for the answer before…" if place else "reading the bank…")
+                turn.wait("waiting for the previous answer…" if place else "searching the bank…")
+
+    def _show_from_the_top(self, turn: Turn) -> None:
+        """Keep a long answer's beginning in sight, where scrolling to the end would show its last sources only."""
+        turns = self.query_one("#turns", VerticalScroll)
+        if turn.outer_size.height > turns.size.height:
+            turns.release_anchor()
+            turns.scroll_to_widget(turn, top=True, animate=False)
 
     @property
     def _covers(self) -> bool:
@@ -298,10 +307,7 @@ class AskView(View):
             return told_trouble(self._trouble)
         if known.bank is None:
             return Text()
-        about = Text(f"{near(known.bank.path)}: {holdings(known.bank.totals)}.")
-        if warning := caution(self.places.model):
-            about.append(f"\n{warning}")
-        return about
+        return Text(f"{near(known.bank.path)}: {holdings(known.bank.totals)}.")
 
     def _state(self) -> str:
         """What there is to say of the model."""

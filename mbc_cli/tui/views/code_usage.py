@@ -1,4 +1,4 @@
-"""What there is to say of codes: how often they are used, in the bank, in training and by the last question."""
+"""Codes in words and figures: how often they are used, in the bank, in training and by the last question."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -48,15 +48,13 @@ def usage_of(known: Known, layer: int) -> NDArray[Any] | None:
 def why_none(known: Known, layer: int) -> Text:
     """Why a layer has no numbers, and what gives it some."""
     if layer == QUESTION:
-        return told(
-            "Nothing was asked yet.", "Ask something in Ask (5): the codes that the answer reads light up here."
-        )
+        return told("Nothing was asked yet.", "Ask a question in Ask (5): the codes that it reads light up here.")
     if layer == TRAINING:
         if known.run is None:
-            return told("No training is followed.", "Start one, or choose one, in Train (3).")
+            return told("No training run is selected.", "Start or choose one in Train (3).")
         return told(
             f"The run {known.run.folder.name} has no codes yet.",
-            "They come when its documents begin to be quantised; a run of an older version does not tell.",
+            "They appear once its documents are quantised; runs of older versions do not record them.",
         )
     if known.trouble is not None:
         return told_no_bank(known.trouble)
@@ -92,11 +90,11 @@ def code_line(code: Code, values: NDArray[Any], layer: int, read: NDArray[np.flo
     if layer == BANK:
         line.append(f"{counted(value, 'time')} in the bank")
     elif layer == TRAINING:
-        line.append(f"{short(value)} a batch of late")
+        line.append(f"{short(value)} a batch recently")
     if not value:
         line.append("not read" if layer == QUESTION else ", dead")
     elif layer != QUESTION:
-        line.append(f", {value / values.sum():.1%} of this book")
+        line.append(f", {value / values.sum():.1%} of this codebook")
     if read is not None and read[code.number] > 0:
         line.append("" if layer == QUESTION else "  ◆ ")
         line.append(f"{read[code.number] / read.sum():.0%} of the last read")
@@ -110,7 +108,7 @@ def facts(known: Known) -> list[tuple[str, str | Text]]:
         counts = known.bank.counts
         levels, positions, codes = counts.shape
         found += [
-            ("books", f"{levels * positions} of {codes:,} codes"),
+            ("codebooks", f"{levels * positions} of {codes:,} codes"),
             ("codes stored", f"{int(counts.sum()):,}"),
             ("perplexity", f"{float(perplexity(counts).mean()):,.1f} of {codes:,} on average"),
             ("dead in bank", f"{int(unused(counts).sum()):,} of {counts.size:,}"),

@@ -1,4 +1,4 @@
-"""The codebook as a heat map: how often each code is used, in the bank, in training and by the last question."""
+"""The codebooks as heat maps: how often each code is used, in the bank, in training and by the last question."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -45,18 +45,22 @@ if TYPE_CHECKING:
 _REST: Final = 0.2
 # While an ingest goes on, the documents of the code at the cursor are looked up no more often than that, in seconds.
 _AGAIN: Final = 2.0
-_BOOK: Final = Binding.Group("Book", compact=True)
+_BOOK: Final = Binding.Group("Codebook", compact=True)
 
 
 class CodesView(View):
     """The codes and who uses them."""
 
-    NAME, TITLE, ABOUT = "codes", "Codes", "The codebook as a heat map: how often codes are used, and by whom"
+    NAME, TITLE, ABOUT = (
+        "codes",
+        "Codes",
+        "The codebooks as heat maps: how often each code is used, and by which documents",
+    )
     HELP = """
-    A cell is a code of the codebook, the brighter the more it is used; `·` is not used at all, and `◆` was read
-    by the last question. Where there are several books, each has a cell above, and one of them is shown.
+    A cell is a code, the brighter the more it is used; `·` is not used at all, and `◆` was read by the last
+    question. Where there are several codebooks, each has a cell in the small map above, which chooses one.
 
-    Enter goes on to the documents that use the code at the cursor; `n` goes to the next `◆`.
+    Enter goes to the documents that use the code at the cursor; `n` goes to the next `◆`.
     """
     SCOPED_CSS = False
     DEFAULT_CSS = """
@@ -82,8 +86,8 @@ class CodesView(View):
         Binding("b", "layer(0)", "Bank"),
         Binding("t", "layer(1)", "Training"),
         Binding("l", "layer(2)", "Last question"),
-        Binding("left_square_bracket", "book(-1)", "Book before", group=_BOOK, key_display="["),
-        Binding("right_square_bracket", "book(1)", "Next book", group=_BOOK, key_display="]"),
+        Binding("left_square_bracket", "book(-1)", "Previous codebook", group=_BOOK, key_display="["),
+        Binding("right_square_bracket", "book(1)", "Next codebook", group=_BOOK, key_display="]"),
     ]
 
     def __init__(self, key: int, places: Places) -> None:
@@ -101,7 +105,7 @@ class CodesView(View):
         yield Static(id="nothing")
         with Horizontal(id="map"):
             with Vertical():
-                yield HeatMap("Books, by perplexity", id="books")
+                yield HeatMap("Codebooks, by perplexity", id="books")
                 yield HeatMap(id="heat")
                 yield Static(id="code")
                 with VerticalScroll(id="users", classes="panel", can_focus=True):
@@ -122,7 +126,7 @@ class CodesView(View):
         (codes if not self.has_class("-nothing") else self.query_one(Choice)).focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There are books to go to only where there are several."""
+        """There are codebooks to go to only where there are several."""
         return self.query_one("#books").display if action == "book" else True
 
     def action_layer(self, layer: int) -> None:

@@ -54,7 +54,8 @@ class DocumentsView(View):
 
     NAME, TITLE, ABOUT = "documents", "Documents", "Find documents, look at their codes, remove them and put them back"
     HELP = """
-    Space marks; `d` removes what is marked, or the document at the cursor, and `u` puts it back. The files stay.
+    Space marks; `d` removes what is marked, or the document at the cursor, and `u` puts it back. The files stay, and the
+    next ingest of their folder brings them back; `mbc bank remove --ignore` keeps them out.
 
     Tab leads to the codes of the document, a line each chunk; Enter there looks at the code among all.
     """

@@ -112,7 +112,7 @@ class IngestView(View):
 
     def on_mount(self) -> None:
         self.query_one("#watch").tooltip = "Go on, and memorise what changes, until cancelled"
-        self.query_one("#prune").tooltip = "Forget what is no longer in the folder"
+        self.query_one("#prune").tooltip = "Remove documents whose files are gone"
         self._show_root()
 
     def on_unmount(self) -> None:

@@ -1,7 +1,6 @@
-"""The bank at a glance: what it holds and weighs, how it grew, what is at work."""
+"""The bank at a glance: what it holds, how large it is, how it grew, and what is running."""
 
 import math
-import os
 import time
 from datetime import UTC, datetime
 from typing import Final
@@ -10,8 +9,8 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
-from mbc_cli.render.bank.facts import code_layout, holdings
-from mbc_cli.text import counted, near, per_chunk, seconds, size
+from mbc_cli.render.bank.facts import code_layout, holdings, size_facts
+from mbc_cli.text import counted, near, seconds, size
 from mbc_cli.tui.known import Attached, BankSeen, Known
 from mbc_cli.tui.views.trouble import told_no_bank
 from mbc_cli.tui.views.view import View
@@ -30,20 +29,20 @@ _STEPS: Final = 200
 class OverviewView(View):
     """What there is."""
 
-    NAME, TITLE, ABOUT = "overview", "Overview", "The bank at a glance: what it holds, weighs, and how it grew"
-    HELP = """What the bank holds and weighs, what is at work on it, and how it grew. It moves with what other processes do."""
+    NAME, TITLE, ABOUT = "overview", "Overview", "The bank at a glance: what it holds, how large it is, and how it grew"
+    HELP = """What the bank holds, how large it is, what is running, and how it grew. Follows other processes too."""
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             with VerticalScroll(classes="facts", can_focus=True):
                 with Box("Bank"):
                     yield Facts(id="bank")
-                with Box("At work"):
+                with Box("Activity"):
                     yield Facts(id="work")
                 with Box("Bytes", id="sizes"):
                     yield Bars()
             with Vertical():
-                yield Chart("Chunks over time", "nothing was ingested yet", id="growth")
+                yield Chart("Chunks over time", "nothing ingested yet", id="growth")
 
     def draw(self) -> None:
         """Show what is known now."""
@@ -94,33 +93,30 @@ def growth_points(known: Known, now: float) -> list[tuple[float, int]]:
 
 
 def bank_facts(bank: BankSeen, model: str) -> list[tuple[str, str | Text]]:
-    """What the bank is, holds and weighs."""
+    """What the bank is and holds, and the sizes of its parts."""
     shape, totals, sizes = bank.header.shape, bank.totals, bank.sizes
+
     facts: list[tuple[str, str | Text]] = [
-        ("file", near(bank.path)),
+        ("bank", near(bank.path)),
         ("holds", holdings(totals)),
-        ("codes", size(sizes.codes) + (f", {per_chunk(sizes.codes, totals.chunks)}" if totals.chunks else "")),
-        ("codebook", f"{size(sizes.codebook)}, once, in the model"),
-        ("on disk", size(sizes.file)),
+        *size_facts(sizes, totals.chunks),
     ]
-    if totals.chunks:
-        floats = bank.header.float_bytes(totals.chunks)
-        facts.append(("as floats", f"{size(floats)}, {floats / sizes.codes:,.0f} times as much as the codes"))
+    layout = code_layout(shape.tokens, shape.levels, shape.num_codes)
     facts += [
-        ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
+        ("a chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(bank.header.float_bytes(1))}"),
         ("model", f"{bank.header.signature.name} ({bank.header.signature.fingerprint}), asked with {model}"),
-        ("device", f"CPU, {counted(os.cpu_count() or 1, 'core')}"),
     ]
     return facts
 
 
 def size_bars(bank: BankSeen) -> list[Bar]:
-    """The bank's three sizes, and what its chunks would take as the vectors that their codes stand for."""
+    """The sizes of the file and its parts, and of the vectors that the codes stand for."""
     sizes = bank.sizes
     amounts = {
         "codes": sizes.codes,
-        "codebook": sizes.codebook,
-        "on disk": sizes.file,
+        **({"text": sizes.texts} if sizes.texts else {}),
+        "index": sizes.file - sizes.codes - sizes.texts,
+        "file on disk": sizes.file,
         "as floats": bank.header.float_bytes(bank.totals.chunks),
     }
     return [Bar(label, amount, size(amount)) for label, amount in amounts.items()]

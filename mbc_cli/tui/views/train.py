@@ -192,7 +192,7 @@ class TrainView(View):
         self.query_one(RunPlots).turn(by)
 
     def action_zoom(self) -> None:
-        """Show one plot alone, or as many as there is room for."""
+        """Show one plot alone, or as many as fit."""
         self.query_one(RunPlots).zoom()
 
     @on(OptionList.OptionSelected, "#runs")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -15,10 +15,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Collapsible, Static
 
-from mbc_cli.text import counted, plain
+from mbc_cli.text import plain
 
 _BAR: Final = 8
 _INDENT: Final = 3
+# Lines of a source's sentence: the first is where the answer was read. The passage shows all of it.
+_FIRST_LINES, _LINES = 4, 2
 
 
 @dataclass(frozen=True)
@@ -26,47 +28,52 @@ class Cited:
     """A source. All of it may be foreign text.
 
     Attributes:
-        name: the file, or what part of it.
-        folder: where that lies.
-        share: of the answer, in [0, 1].
+        name: the file, or which part of it.
+        folder: the file's folder.
+        share: of the search, in [0, 1], and how it is written.
         about: its date and what else there is to say of it.
         state: what has become of the file, if it is not what was memorised.
-        sentence: the one that fits the question.
+        text_from: where the passage is from, or why there is none.
+        sentence: the one that the answer was read in, or that fits the question best.
         passage: the text this is from.
     """
 
     name: str
     folder: str
     share: float
+    share_text: str
     about: str
     state: str | None
+    text_from: str
     sentence: str | None
     passage: str | None
 
 
 @dataclass(frozen=True)
 class Told:
-    """Answers.
+    """An answer.
 
     Attributes:
-        read: what was read and where, or why nothing was; empty if nothing was to be.
-        answer: what was said from memory; None if nothing was to be.
-        origin: where that comes from.
-        colour: a variable of the theme, to say that in.
+        answer: the answer, or that there is none.
+        is_found: whether there is one.
+        confidence: how sure it is, and where it was read.
+        colour: of the confidence, a variable of the theme.
         cited: its sources, best first.
+        heading: how many they are.
         spent: how long it took.
     """
 
-    read: Text
-    answer: str | None
-    origin: str
+    answer: str
+    is_found: bool
+    confidence: str
     colour: str
     cited: Sequence[Cited]
+    heading: str
     spent: str
 
 
 class Citation(Static, can_focus=True):
-    """A source: where from, how much of the answer, and what fits the question.
+    """A source: its file, its share of the answer, and the sentence that matters.
 
     Args:
         number: its place among the others.
@@ -132,6 +139,7 @@ class Turn(Vertical):
         & > .question { color: $text-primary; }
         & > .answer { text-style: bold; }
         & > .waiting { color: $text-muted; }
+        & > .-missing { color: $text-warning; }
         & > .spent { color: $text-muted; }
         & > .-error { color: $text-error; }
         & > Collapsible {
@@ -165,16 +173,15 @@ class Turn(Vertical):
     def show(self, told: Told) -> None:
         """Show the whole answer and all that goes with it."""
         self._answer.set_class(not told.answer, "waiting")
-        self._answer.update(Text(plain(told.answer)) if told.answer else Text("(no answer)"))
-        self._answer.display = told.answer is not None
-        if told.read:
-            self.mount(Static(told.read, classes="read"), before=self._answer)
-        whence = (f"{told.origin}  ", f"${told.colour}") if told.origin else ""
-        below: list[Static | Collapsible] = [Static(Content.assemble(whence, told.spent), classes="spent")]
+        self._answer.set_class(not told.is_found, "-missing")
+        self._answer.update(Text(plain(told.answer) or "(no answer)"))
+        below: list[Static | Collapsible] = []
+        if told.confidence:
+            below.append(Static(Content.assemble((plain(told.confidence), f"${told.colour}"))))
+        below.append(Static(Text(told.spent), classes="spent"))
         if told.cited:
-            title = counted(len(told.cited), "source")
             sources = (Citation(number, cited) for number, cited in enumerate(told.cited, 1))
-            below.append(Collapsible(*sources, title=title, collapsed=False))
+            below.append(Collapsible(*sources, title=told.heading, collapsed=False))
         self.mount(*below)
 
     def fail(self, message: str, hint: str | None) -> None:
@@ -186,23 +193,40 @@ class Turn(Vertical):
             self.mount(Static(Text(plain(hint)), classes="spent"))
 
     def stop(self) -> None:
-        """Leave it at what was said."""
+        """Leave it at what has come so far."""
         self._answer.display = bool(self._said)
         self.mount(Static(Text("Stopped."), classes="spent"))
 
     def fold(self) -> None:
-        """Show that there are sources, but not which."""
+        """Hide the sources behind their heading."""
         for sources in self.query(Collapsible):
             sources.collapsed = True
 
     def unfold(self) -> None:
-        """Show which sources there are."""
+        """Show the sources."""
         for sources in self.query(Collapsible):
             sources.collapsed = False
 
     @property
     def _answer(self) -> Static:
         return self.query_one(".answer", Static)
+
+
+@dataclass(frozen=True)
+class _Clipped:
+    """A text in at most so many lines, the last of which says that there is more."""
+
+    text: Text
+    most: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = self.text.wrap(console, options.max_width)
+        shown = lines[: self.most]
+        if len(lines) > self.most:
+            shown[-1].rstrip()
+            shown[-1].truncate(options.max_width - 2)
+            shown[-1].append(" …")
+        yield from shown
 
 
 def _shown(number: int, cited: Cited) -> Group:
@@ -213,10 +237,12 @@ def _shown(number: int, cited: Cited) -> Group:
     line.add_column(no_wrap=True)
     line.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     line.add_column(no_wrap=True, style="dim")
-    line.add_row(f"{number}. {'█' * full}{'░' * (_BAR - full)}", f"{cited.share:>4.0%}", name, Text(plain(cited.about)))
-    below = []
+    line.add_row(
+        f"{number}. {'█' * full}{'░' * (_BAR - full)}", f"{cited.share_text:>4}", name, Text(plain(cited.about))
+    )
+    below: list[Text | _Clipped] = []
     if cited.sentence:
-        below.append(Text(plain(cited.sentence)))
+        below.append(_Clipped(Text(plain(cited.sentence)), _FIRST_LINES if number == 1 else _LINES))
     if cited.state:
         below.append(Text(f"! {plain(cited.state)}", "italic"))
     return Group(line, *(Padding(own, (0, 0, 0, _INDENT)) for own in below))

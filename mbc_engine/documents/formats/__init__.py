@@ -65,5 +65,5 @@ def kind_of(name: str) -> Kind:
     format = SUFFIXES.get(suffix)
     if format is None or (compression and not format.may_be_compressed):
         promised = suffix + compression
-        raise UnreadableFile(f"is a {promised} file, which cannot be read yet" if promised else "has no suffix")
+        raise UnreadableFile(f"is a {promised} file, a format that is not supported" if promised else "has no suffix")
     return Kind(format, compression)

@@ -1,6 +1,6 @@
 """What a format gives: the documents of a file as texts with the bytes each stands for."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mbc_engine.documents.byte_stream import ByteStream
@@ -33,7 +33,22 @@ class BadRow:
     reason: str
 
 
-Read = Callable[[ByteStream], Iterator[Content | BadRow]]
+@dataclass(frozen=True)
+class Row:
+    """A row of named fields, any of which may hold its text.
+
+    Attributes:
+        number: in its file, from 1.
+        fields: by name.
+        joined: all fields as one text, where none of them has a name that promises one; else "".
+    """
+
+    number: int
+    fields: Mapping[str, object]
+    joined: str = ""
+
+
+Read = Callable[[ByteStream], Iterator[Content | Row | BadRow]]
 """Reads the documents of a file, lazily.
 
 Raises:

@@ -2,44 +2,58 @@
 
 import csv
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from mbc_engine.documents.byte_stream import ByteStream
 from mbc_engine.documents.encoding import LINE_CHARACTERS, lines
-from mbc_engine.documents.formats.content import BadRow, Content
-from mbc_engine.documents.formats.rows import TEXT_FIELDS, Row, read_rows
+from mbc_engine.documents.formats.content import BadRow, Row
+from mbc_engine.documents.formats.rows import TEXT_FIELDS
 from mbc_engine.documents.unreadable import UnreadableFile
 
 
-def read_csv(stream: ByteStream) -> Iterator[Content | BadRow]:
-    """The rows as documents; blank ones are none. Names of columns may be in capitals."""
-    return read_rows(_rows(stream))
+def read_csv(stream: ByteStream) -> Iterator[Row | BadRow]:
+    """The rows, but for blank ones, with the names of their columns in small letters.
 
-
-def _rows(stream: ByteStream) -> Iterator[Row | BadRow]:
+    Where no column is named for a text, a row's text is all its cells, a line `Name: value` each.
+    """
     # One limit for the whole process, and by default too small for a long text.
     csv.field_size_limit(max(csv.field_size_limit(), LINE_CHARACTERS))
     written = _short_lines(stream)
-    header = next((line for line in written if line.strip()), None)
-    if header is None:
+    first = next((line for line in written if line.strip()), None)
+    if first is None:
         return
-    # The header tells the separator: no guessing, as only one that yields a column of texts is of use.
-    separators = {separator: _names(header, separator) for separator in (",", ";", "\t")}
-    separator, names = max(separators.items(), key=lambda item: (bool({*TEXT_FIELDS} & {*item[1]}), len(item[1])))
-    if not {*TEXT_FIELDS} & {*names}:
-        raise UnreadableFile(f"has no column named {', '.join(TEXT_FIELDS[:-1])} or {TEXT_FIELDS[-1]}")
-    for number, cells in enumerate(_parsed(written, separator), 1):
+    separator = _separator(first)
+    table = _parsed(chain([first], written), separator)
+    header = next(table)
+    if isinstance(header, csv.Error):
+        raise UnreadableFile(f"has a broken header: {header}")
+    columns = [name.strip() for name in header]
+    names = [name.lower() for name in columns]
+    has_text = bool({*TEXT_FIELDS} & {*names})
+    for number, cells in enumerate(table, 1):
         if isinstance(cells, csv.Error):
             yield BadRow(number, f"is broken: {cells}")
         elif any(cells[len(names) :]):
             yield BadRow(number, "has more cells than the header")
-        elif cells:
-            yield Row(number, dict(zip(names, cells, strict=False)))
+        elif any(cell.strip() for cell in cells):
+            joined = "" if has_text else _joined(columns, cells)
+            yield Row(number, dict(zip(names, cells, strict=False)), joined)
 
 
-def _names(header: str, separator: str) -> list[str]:
-    for cells in _parsed([header], separator):
-        return [] if isinstance(cells, csv.Error) else [name.strip().lower() for name in cells]
-    return []
+def _separator(header: str) -> str:
+    """The header tells it: the one that yields a column named for a text, or else most columns."""
+
+    def worth(separator: str) -> tuple[bool, int]:
+        cells = next(_parsed([header], separator), [])
+        names = [] if isinstance(cells, csv.Error) else [name.strip().lower() for name in cells]
+        return bool({*TEXT_FIELDS} & {*names}), len(names)
+
+    return max(("\t", ",", ";"), key=worth)  # a name rarely holds a tab: of as many columns it is that
+
+
+def _joined(columns: Iterable[str], cells: Iterable[str]) -> str:
+    filled = ((name, cell.strip()) for name, cell in zip(columns, cells, strict=False) if cell.strip())
+    return "\n".join(f"{name}: {cell}" if name else cell for name, cell in filled)
 
 
 def _parsed(written: Iterable[str], separator: str) -> Iterator[list[str] | csv.Error]:

@@ -5,16 +5,11 @@ from collections.abc import Iterator
 
 from mbc_engine.documents.byte_stream import ByteStream
 from mbc_engine.documents.encoding import LINE_CHARACTERS, lines
-from mbc_engine.documents.formats.content import BadRow, Content
-from mbc_engine.documents.formats.rows import Row, read_rows
+from mbc_engine.documents.formats.content import BadRow, Row
 
 
-def read_jsonl(stream: ByteStream) -> Iterator[Content | BadRow]:
-    """The rows as documents; blank lines are none."""
-    return read_rows(_rows(stream))
-
-
-def _rows(stream: ByteStream) -> Iterator[Row | BadRow]:
+def read_jsonl(stream: ByteStream) -> Iterator[Row | BadRow]:
+    """The rows; blank lines are none."""
     for number, line in enumerate(lines(stream, "\n"), 1):
         if line is None:
             yield BadRow(number, f"is longer than {LINE_CHARACTERS >> 20} MB")

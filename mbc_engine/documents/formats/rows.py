@@ -1,60 +1,121 @@
 """Rows of named fields, as JSON Lines and CSV hold them: each is a document of its own.
 
-Fields: `text` (or `content`, or `body`), and if there are such `title`, `date` and `id`.
+Fields: `text` (or `content`, or `body`), or another one that somebody names; and if there are such `title`, `date` and
+`id`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from mbc_engine.documents.dates import day_of
 from mbc_engine.documents.encoding import storable
-from mbc_engine.documents.formats.content import BadRow, Content, with_title
+from mbc_engine.documents.formats.content import BadRow, Content, Row, with_title
+from mbc_engine.documents.unreadable import UnreadableFile
 
-TEXT_FIELDS = ("text", "content", "body")
-_LONGEST_ID = 200
+TEXT_FIELDS: Final = ("text", "content", "body")
+_LONGEST_ID: Final = 200
+_LONGEST_LIST: Final = 200
 # How rows without a usable id are called, and pieces of long rows.
-_TAKEN_NAME = re.compile(r"row \d+|.*, part \d+", re.DOTALL)
+_TAKEN_NAME: Final = re.compile(r"row \d+|.*, part \d+", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row's number in its file, from 1, and its fields."""
-
-    number: int
-    fields: Mapping[str, object]
-
-
-def read_rows(rows: Iterable[Row | BadRow]) -> Iterator[Content | BadRow]:
-    """Turn rows into documents.
+def read_contents(
+    items: Iterable[Content | Row | BadRow], text_column: str | None = None
+) -> Iterator[Content | BadRow]:
+    """Turn rows into documents; everything else stays as it is.
 
     A row is called by its id, or "row 12" if it has none, one that an earlier row has, one that reads like "row 12"
-    or like "x, part 2", or one that cannot be stored. Its number and id are no part of what identifies it, so that a row added above
-    changes no other.
+    or like "x, part 2", or one that cannot be stored. Its number and id are no part of what identifies it (unless its
+    text holds them), so that a row added above changes no other.
+
+    Args:
+        items: what a format reads.
+        text_column: the field that holds the text.
+
+    Raises:
+        UnreadableFile: there are rows, and none of them has this field.
     """
-    taken: set[str] = set()
-    for row in rows:
-        if isinstance(row, BadRow):
-            yield row
-            continue
-        texts = (_as_text(row.fields.get(name)) for name in TEXT_FIELDS)
-        text = next((text for text in texts if text), None)
-        if text is None:
-            yield BadRow(row.number, "has no text")
-            continue
-        text = with_title(_as_text(row.fields.get("title")), text)
-        date = day_of(row.fields.get("date"))
-        part = _identifier(row.fields.get("id"))
-        if part is None or part in taken:
-            part = f"row {row.number}"
+    lacking: list[Row] = []
+    is_there = text_column is None
+    for item, part in _named(items):
+        if not isinstance(item, Row):
+            yield item
+        elif text_column is not None and not is_there and _key(item, text_column) is None:
+            lacking.append(
+                item if not lacking else Row(item.number, {})
+            )  # one is enough to tell which fields there are
         else:
-            taken.add(part)
-        yield Content(text, f"{date}\0{text}".encode(), date, part)  # a zero is in no text, so none can imitate this
+            is_there = True
+            yield from (BadRow(row.number, "has no text") for row in lacking)
+            lacking = []
+            text = _default_text(item) if text_column is None else _column_text(item, text_column)
+            yield _content(item, part, text) if text else BadRow(item.number, "has no text")
+    if lacking:
+        names = ", ".join(map(str, lacking[0].fields))
+        told = "".join(letter if letter.isprintable() else "?" for letter in names)
+        short = told if len(told) <= _LONGEST_LIST else f"{told[:_LONGEST_LIST]}…"
+        raise UnreadableFile(f"has no column named {text_column!r}; its columns are {short}")
+
+
+def read_candidates(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[str, Iterator[Content]] | BadRow]:
+    """The name of each part, and what may have been read as its document, depending on the field taken for the text."""
+    for item, part in _named(items):
+        if isinstance(item, BadRow):
+            yield item
+        elif isinstance(item, Row):
+            yield part, _candidates(item, part)
+        elif item.text.strip():
+            yield part, iter((item,))
 
 
 def is_row_name(text: str) -> bool:
     """Whether a row of this id is called by it."""
     return 0 < len(text) <= _LONGEST_ID and storable(text) == text and not _TAKEN_NAME.fullmatch(text)
+
+
+def _named(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[Content | Row | BadRow, str]]:
+    """Each with the name of its part. Names do not depend on which field holds the text: whoever reads a document once
+    more does not know that."""
+    taken: set[str] = set()
+    for item in items:
+        if isinstance(item, Row):
+            name = _identifier(item.fields.get("id"))
+            if name is None or name in taken:
+                yield item, f"row {item.number}"
+            else:
+                taken.add(name)
+                yield item, name
+        else:
+            yield item, item.part if isinstance(item, Content) else ""
+
+
+def _candidates(row: Row, part: str) -> Iterator[Content]:
+    texts = dict.fromkeys([_default_text(row), *(_column_text(row, name) for name in row.fields)])
+    return (_content(row, part, text) for text in texts if text)
+
+
+def _content(row: Row, part: str, text: str) -> Content:
+    date = day_of(row.fields.get("date"))
+    return Content(text, f"{date}\0{text}".encode(), date, part)  # a zero is in no text, so none can imitate this
+
+
+def _default_text(row: Row) -> str:
+    if row.joined:
+        return storable(row.joined)
+    return next((text for name in TEXT_FIELDS if (text := _column_text(row, name))), "")
+
+
+def _column_text(row: Row, name: str) -> str:
+    """What a field holds, under the row's title; "" if that is no text."""
+    key = _key(row, name)
+    text = "" if key is None else _as_text(row.fields[key])
+    return with_title(_as_text(row.fields.get("title")), text) if text else ""
+
+
+def _key(row: Row, name: str) -> str | None:
+    """The field of a name, whose capitals matter only where there is one that has them."""
+    return next((key for key in (name, name.strip().lower()) if key in row.fields), None)
 
 
 def _as_text(value: object) -> str:

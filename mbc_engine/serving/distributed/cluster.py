@@ -179,7 +179,7 @@ def require_reachable(address: str) -> None:
     if address == "auto":
         return
     if not host or not port.isdecimal():
-        raise ConfigError(f"{address!r} is no address of Ray.", hint="Give HOST:PORT, ray://HOST:PORT or auto.")
+        raise ConfigError(f"{address!r} is not a Ray address.", hint="Give HOST:PORT, ray://HOST:PORT or auto.")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
     except (OSError, OverflowError) as error:

@@ -39,6 +39,7 @@ def ingest_on_ray(
     *,
     ignore: Sequence[str] = (),
     prune: bool = False,
+    text_column: str | None = None,
     actors: Actors | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
@@ -49,7 +50,7 @@ def ingest_on_ray(
 
     Args:
         model: the bank's own, which the processes load again by its name or folder.
-        bank, paths, ignore, prune, stop: as in `ingest`.
+        bank, paths, ignore, prune, text_column, stop: as in `ingest`.
         actors: what encodes; None for as many as there is room for, with a CPU each.
 
     Raises:
@@ -63,11 +64,17 @@ def ingest_on_ray(
     found = find_files(paths, ignore, stop=stop)
     gone = partial(vanished, bank, paths, found) if prune else None
     run = Run(model, bank, BATCH_CHUNKS, stop)
-    yield from run.over(found, _items(model, bank, found.files, actors or Actors(), run.encoded_elsewhere), gone)
+    items = _items(model, bank, found.files, text_column, actors or Actors(), run.encoded_elsewhere)
+    yield from run.over(found, items, gone)
 
 
 def _items(
-    model: Model, bank: MemoryBank, paths: Sequence[Path], actors: Actors, took: Callable[[float], None]
+    model: Model,
+    bank: MemoryBank,
+    paths: Sequence[Path],
+    text_column: str | None,
+    actors: Actors,
+    took: Callable[[float], None],
 ) -> Generator[Item | Encoded, None, None]:
     """What becomes of files, in their order.
 
@@ -78,7 +85,7 @@ def _items(
     # Of few files fewer at a time, so that every actor has something to do.
     at_a_time = max(1, min(_FILES, len(paths) // (4 * number)))
     due, place = 0, 0
-    for stretch in _stretches(_files(paths, bank, at_a_time), model, bank, actors, number):
+    for stretch in _stretches(_files(paths, bank, at_a_time), model, bank, text_column, actors, number):
         if stretch.error is not None:
             raise stretch.error
         if (stretch.number, stretch.place) != (due, place):
@@ -105,7 +112,12 @@ def _files(paths: Sequence[Path], bank: MemoryBank, at_a_time: int) -> Iterator[
 
 
 def _stretches(
-    every: Iterable[Files], model: Model, bank: MemoryBank, actors: Actors, number: int
+    every: Iterable[Files],
+    model: Model,
+    bank: MemoryBank,
+    text_column: str | None,
+    actors: Actors,
+    number: int,
 ) -> Generator[Stretch, None, None]:
     """Stretches of files, encoded, in their order; where one is missing, processes died over it again and again."""
     import pyarrow as pa
@@ -123,7 +135,8 @@ def _stretches(
     context.target_max_block_size = 1  # every stretch goes on by itself
     context.max_errored_blocks = -1  # what is missing in the end names the files at fault, which errors do not
     context.enable_progress_bars = context.print_on_execution_start = False
-    needed = ray.put((model.chunker, None if bank.header.keeps_origins else known_contents(bank)))
+    contents = None if bank.header.keeps_origins else known_contents(bank)
+    needed = ray.put((model.chunker, contents, text_column))
     with warnings.catch_warnings():
         # Limits of retries: Ray means to take them no longer from 2.64 on, which we therefore do not.
         warnings.simplefilter("ignore", RayDeprecationWarning)
@@ -151,7 +164,7 @@ def _stretches(
     except RayError as error:
         raise MBCError(
             f"Ray gave up: {_reason(str(error))}",
-            hint="What was committed before is saved; the same command goes on from there.",
+            hint="What was committed before is saved; run the same command again to continue.",
         ) from error
 
 

@@ -14,8 +14,8 @@ from mbc_engine.serving.reading import Chunked, Item, read_chunks
 if TYPE_CHECKING:
     from ray import ObjectRef
 
-# What cuts the texts, and what the bank knows if it keeps no sources.
-Needed = tuple[Chunker, KnownContents | None]
+# What cuts the texts, what the bank knows if it keeps no sources, and the `text_column` of `read_file`.
+Needed = tuple[Chunker, KnownContents | None, str | None]
 # Items of a stretch that leave the encoder nothing to do: files that are unchanged, by the thousand.
 _MOST_ITEMS: Final = 1024
 
@@ -56,8 +56,8 @@ def _kept(needed: "ObjectRef[Needed]") -> Needed:
     return found
 
 
-def _items(files: Files, chunker: Chunker, contents: KnownContents | None) -> Iterator[Item]:
+def _items(files: Files, chunker: Chunker, contents: KnownContents | None, text_column: str | None) -> Iterator[Item]:
     for path, parts in zip(files.paths, files.known, strict=True):
         known = parts or contents
         assert known is not None, "a bank knows sources or contents"
-        yield from read_chunks(Path(os.fsdecode(path)), known, chunker)
+        yield from read_chunks(Path(os.fsdecode(path)), known, chunker, text_column)

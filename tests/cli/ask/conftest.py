@@ -1,51 +1,32 @@
-"""What the base LM, a reader and the bank's gain are told to say, and models that know confidence or not."""
+"""What the base LM and the bank's gain are told to say, models that know confidence or not, and replies made by hand."""
 
 import shutil
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from mbc_engine.mini.span_reader import Span
+from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.model.base import BaseLM
 from mbc_engine.model.mbc import MBC
+from mbc_engine.serving.ask import Confidence, Reply, Source, Timings
 
 QUESTION = "Where did Ada move?"
 
 
 @pytest.fixture
 def says(monkeypatch):
-    """Makes the base LM say something, and something else when it has passages to read."""
+    """Makes the base LM say something."""
 
-    def say(text, after_reading="nothing"):
-        def generate(self, prefix, questions, *, passages=None, said=None, **options):
-            if said:
+    def say(text):
+        def generate(self, prefix, questions, *, on_token=None, **options):
+            if on_token:
                 for piece in text.partition("l"):
-                    said(piece)
-            return [text if passages is None else after_reading] * len(questions)
+                    on_token(piece)
+            return [text] * len(questions)
 
         monkeypatch.setattr(BaseLM, "generate", generate)
 
     return say
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """Makes every model have a reader that finds a text in the first passage that holds it."""
-
-    def read(text):
-        def span(passage):
-            at = passage.find(text)
-            return Span(text, 0, at, at + len(text), 1.0) if at >= 0 else None
-
-        reader = SimpleNamespace(
-            spans=lambda questions, passages: [[span(passage) for passage in own] for own in passages],
-            prior_weight=0.0,
-            threshold=0.0,
-        )
-        monkeypatch.setattr("mbc_engine.serving.read_answer.own_reader", lambda model: reader)
-
-    return read
 
 
 @pytest.fixture
@@ -75,6 +56,45 @@ def gains(monkeypatch):
         monkeypatch.setattr(MBC, "memory_gains", lambda self, reading, questions, answers: [value] * len(questions))
 
     return gain
+
+
+@pytest.fixture
+def source(home):
+    """A document, the file of which is unchanged unless told otherwise."""
+
+    def make(name, sentence, **changes):
+        fields = {
+            "part": "",
+            "share": 0.5,
+            "ties": 0,
+            "state": "unchanged",
+            "passage": sentence,
+            "text_from": "file",
+            "start": 0,
+            "date": None,
+            "bank": str(home / "memory.mbc"),
+        }
+        return Source(path=str(home / name), sentence=sentence, **(fields | changes))
+
+    return make
+
+
+@pytest.fixture
+def reply():
+    """What a retriever-reader replies: a probability of 0.82 unless told otherwise."""
+
+    def make(answer, *sources, probability=0.82, label="high"):
+        return Reply(
+            question=QUESTION,
+            answer=answer,
+            confidence=Confidence(probability, label),
+            sources=sources,
+            timings=Timings(0.01, 0.2, 0.03),
+            totals=BankTotals(2, 2, 2),
+            sizes=BankSizes(54, 60, 4096, 8192),
+        )
+
+    return make
 
 
 @pytest.fixture

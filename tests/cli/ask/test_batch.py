@@ -43,7 +43,7 @@ def test_people_see_question_answer_and_sources(asking, batches, home):
     (home / "q.txt").write_text("What\x1b held?\n" + ASKED[0])
     blocks = asking("--questions", "q.txt", "--sources", 1).stdout.split("\n\n")
     assert blocks[0] == "? What␛ held?\nheld?"
-    assert blocks[1].startswith("1. notes/")
+    assert blocks[1].startswith("Sources:\n1. notes/")
     assert blocks[2] == f"? {ASKED[0]}\nmove?"
 
 

@@ -17,15 +17,14 @@ import pytest
 
 import mbc_cli.commands.ask.editor as editing
 from mbc_cli.asking.asker import opened
-from mbc_cli.asking.manner import Manner
 from mbc_cli.asking.question_history import QuestionHistory
 from mbc_cli.commands.ask.chat import converse
 from mbc_cli.commands.ask.editor import LineEditor
-from mbc_engine.bank import Selection
 from mbc_engine.errors import DataError
 from mbc_engine.model.bank_binding import signature
 from mbc_engine.model.base import BaseLM
 from mbc_engine.serving import ask as serving
+from mbc_engine.serving.ask_options import AskOptions
 from tests.cli.ask.conftest import QUESTION
 
 
@@ -62,9 +61,8 @@ def talk(bank, model, capsys):
                 raise line
             return line
 
-        manner = Manner(None, None, Selection(), 3, max_tokens=4, beams=1, least=None)
         capsys.readouterr()
-        with opened([bank], str(model), manner) as asker:
+        with opened([bank], str(model), AskOptions(max_new_tokens=4)) as asker:
             converse(asker, read_line)
         captured = capsys.readouterr()
         return captured.out, captured.err, list(coming)
@@ -98,7 +96,7 @@ def test_a_question_without_an_answer_leaves_no_sources(talk, says, end):
     says("Aalen", end)
     out, err, _ = talk(QUESTION, QUESTION, "/sources")
     assert out.count("notes/ada.txt") == 1
-    assert err.endswith("Nothing was answered.\n\n")
+    assert err.endswith("There is no answer yet.\n\n")
 
 
 def test_the_bank_is_described(talk, mbc, bank):
@@ -114,7 +112,7 @@ def test_help_says_that_questions_stand_alone(talk):
 
 @pytest.mark.parametrize(
     ("line", "told"),
-    [("/bogus", "no /bogus"), ("/sources", "Nothing was answered."), ("/history", "Nothing was asked")],
+    [("/bogus", "no command /bogus"), ("/sources", "no answer yet"), ("/history", "No questions yet.")],
 )
 def test_what_cannot_be_done_is_told(talk, line, told):
     out, err, _ = talk(line)
@@ -170,7 +168,7 @@ def test_two_interruptions_at_the_prompt_end_it(talk, says):
     says("Aalen")
     out, err, rest = talk(KeyboardInterrupt(), QUESTION, KeyboardInterrupt(), KeyboardInterrupt(), "more")
     assert out.startswith("Aalen\n")
-    assert err.count("Ctrl-C again") == 2
+    assert err.count("Press Ctrl-C again") == 2
     assert len(rest) == 2
 
 
@@ -242,14 +240,14 @@ def test_a_conversation_on_a_terminal(bank, model, home):
     with _Terminal("ask", "--bank", bank, "--model", model, "--max-tokens", 3, cwd=home) as terminal:
         assert "2 documents, 2 chunks" in terminal.until("? ")
         terminal.type("/so\t\r")
-        terminal.until("Nothing was answered.")
+        terminal.until("There is no answer yet.")
         terminal.until("? ")
         terminal.type("/caf \udcff\r")
-        terminal.until("There is no /caf;")
+        terminal.until("There is no command /caf;")
         terminal.until("? ")
         terminal.type(f"{QUESTION}\r")
         shown = terminal.until("sources 0.").replace("\r", "")
-        assert re.search(r"\n\n1\. notes/", shown)
+        assert re.search(r"\n\nSources:\n1\. notes/", shown)
         terminal.until("? ")
         terminal.type("\x1b[A")
         terminal.until(QUESTION)

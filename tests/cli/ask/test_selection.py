@@ -92,4 +92,4 @@ def test_a_choice_that_means_nothing_is_an_error_before_any_model_is_loaded(mbc,
 def test_ties_are_told(mbc, dated, model, says):
     says("Aalen")
     shown = mbc("ask", QUESTION, "--bank", dated, "--model", model, "--sources", 1).stdout.splitlines()
-    assert shown[2] == "1. [x]/rows.jsonl#a  33%  2022-02-28  tied with 2 others"
+    assert shown[3] == "1. [x]/rows.jsonl#a  33%  2022-02-28  tied with 2 others"

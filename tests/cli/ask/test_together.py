@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from mbc_cli.asking.asker import opened
-from mbc_cli.asking.manner import Manner
 from mbc_cli.commands.ask.chat import chat
-from mbc_engine.bank import Banks, Selection
+from mbc_engine.bank import Banks
 from mbc_engine.model.base import BaseLM
 from mbc_engine.serving.ask import Recall
+from mbc_engine.serving.ask_options import AskOptions
 from tests.cli.ask.conftest import QUESTION
 
 
@@ -104,9 +104,8 @@ def test_a_conversation_knows_its_banks(mbc, model, team, mine, monkeypatch, cap
 
     monkeypatch.setattr("mbc_cli.commands.ask.chat.LineEditor", lambda *_: read_line)
     described = [mbc("bank", "info", "--bank", path).stdout for path in (team, mine)]
-    manner = Manner(None, None, Selection(), 3, max_tokens=4, beams=1, least=None)
     capsys.readouterr()
-    with opened([team, mine], str(model), manner) as asker:
+    with opened([team, mine], str(model), AskOptions(max_new_tokens=4)) as asker:
         chat(asker)
     out, err = capsys.readouterr()
     assert "team.mbc + mine.mbc: 2 documents, 2 chunks." in err
@@ -115,8 +114,7 @@ def test_a_conversation_knows_its_banks(mbc, model, team, mine, monkeypatch, cap
 
 
 def test_what_is_written_to_one_of_them_meanwhile_is_found(model, team, mine, ingest, notes):
-    manner = Manner(None, None, Selection(), 3, max_tokens=4, beams=1, least=None)
-    with opened([team, mine], str(model), manner, weights=[1.0, 2.0]) as asker:
+    with opened([team, mine], str(model), AskOptions(max_new_tokens=4), weights=[1.0, 2.0]) as asker:
         recall = asker.recall()
         assert isinstance(recall, Recall)
         assert len(asker.ask([QUESTION])[0].sources) == 2

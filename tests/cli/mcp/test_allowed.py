@@ -24,7 +24,7 @@ def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:
         *(str(home), str(home / "secret.txt"), str(home / "missing.txt"), "/", "../secret.txt", "away/secret.txt"),
         *("away", ".env", "~root", "~nobody-of-this-name", "nul\0", "x" * 5000, f"{notes}-else"),
     ):
-        with pytest.raises(Exception, match="is not to be memorised"):
+        with pytest.raises(Exception, match="is not allowed"):
             allowed.places([name])
     with pytest.raises(Exception, match="is a bank, not a document"):
         allowed.places(["memory.mbc"])
@@ -44,7 +44,7 @@ def test_links_below_lead_nowhere_else(notes: Path, home: Path) -> None:
     found = Allowed([notes]).find([notes])
     assert [path.name for path in found.files] == ["ada.txt", "bruno.md"]
     assert {(Path(own.source).name, own.reason) for own in found.skipped} == {
-        (name, "leads out of the folders that may be memorised") for name in ("folder", "file.txt", "broken.txt")
+        (name, "links to somewhere outside the allowed folders") for name in ("folder", "file.txt", "broken.txt")
     }
 
 

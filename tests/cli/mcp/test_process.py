@@ -75,8 +75,8 @@ async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes:
         assert client.server_info is not None and client.server_info.name == "mbc"
         before = await client.call_tool("ask", {"question": "Who moved?"})
         assert before.is_error and told(before) == (
-            f"Nothing is memorised yet: there is no bank at {home / 'memory.mbc'}.\n"
-            "Memorise files with the tool ingest, or with `mbc ingest FOLDER`."
+            f"Nothing has been memorised yet: there is no bank at {home / 'memory.mbc'}.\n"
+            "Memorise files with the `ingest` tool or with `mbc ingest FOLDER`."
         )
         (notes / "picture.png").write_bytes(b"\x89PNG")
         done = await client.call_tool("ingest", {"paths": [str(notes)]}, progress_callback=note)
@@ -89,7 +89,7 @@ async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes:
         assert steps[-1][2] == "2 documents, 2 chunks"
 
         answer = await client.call_tool("ask", {"question": "Where did Ada move?", "sources": 2})
-        assert not answer.is_error and isinstance(answer.structured_content["memory"], str)
+        assert not answer.is_error and isinstance(answer.structured_content["answer"], str)
         sources = answer.structured_content["sources"]
         assert {(Path(own["path"]).name, own["state"]) for own in sources} == {
             ("ada.txt", "unchanged"),
@@ -99,8 +99,8 @@ async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes:
 
         found = await client.call_tool("search", {"query": "Where did Ada move?", "limit": 1})
         (passage,) = found.structured_content["passages"]
-        assert passage["quotation"] == Path(passage["path"]).read_text()
-        assert passage["quotation"] in told(found)
+        assert passage["text"] == Path(passage["path"]).read_text()
+        assert passage["text"] in told(found)
 
         (content,) = (await client.read_resource(BANK)).contents
         assert json.loads(content.text)["documents"] == 2
@@ -194,4 +194,4 @@ def test_the_missing_library_is_named_with_the_way_to_it(mbc: Run, monkeypatch: 
 
 def test_what_is_allowed_has_to_be_a_folder(mbc: Run, notes: Path) -> None:
     result = mbc("mcp", "--allow", notes / "ada.txt")
-    assert result.exit_code == 2 and "ada.txt is no folder" in result.stderr
+    assert result.exit_code == 2 and "ada.txt is not a folder" in result.stderr

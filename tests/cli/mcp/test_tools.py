@@ -1,13 +1,19 @@
 """The tools: what they say of themselves, take and give."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from mbc_cli.asking.asker import Asker
 from mbc_cli.mcp.memory import Memory
+from mbc_cli.mcp.results import answered, searched
+from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.errors import BankError
+from mbc_engine.serving.ask import AskOptions, Confidence, Reply, Source, Timings
 from tests.cli.conftest import Run
 from tests.cli.mcp.conftest import Serving, told
 
@@ -21,7 +27,7 @@ async def test_tools_say_what_they_take_give_and_do(serving: Serving, notes: Pat
         assert tool.annotations.open_world_hint is tool.annotations.destructive_hint is False
         assert tool.input_schema["additionalProperties"] is False and tool.output_schema["type"] == "object"
     assert list(tools["ask"].input_schema["properties"]) == [
-        *("question", "answers", "sources", "since", "as_of", "half_life", "only", "exclude")
+        *("question", "sources", "min_confidence", "since", "as_of", "half_life", "only", "exclude")
     ]
     assert tools["ask"].input_schema["required"] == ["question"]
     assert tools["search"].input_schema["required"] == ["query"]
@@ -31,10 +37,10 @@ async def test_tools_say_what_they_take_give_and_do(serving: Serving, notes: Pat
 
 async def test_what_does_not_fit_is_told_in_a_line(serving: Serving, bank: Path) -> None:
     async with serving() as client:
-        wrong = await client.call_tool("ask", {"question": " ", "answers": "none", "loud": True})
+        wrong = await client.call_tool("ask", {"question": " ", "min_confidence": 2, "loud": True})
         assert wrong.is_error and told(wrong).splitlines()[0] == (
-            "The arguments do not fit: question: Value error, is empty; "
-            "answers: Input should be 'both', 'memory' or 'read'; loud: Extra inputs are not permitted."
+            "Invalid arguments: question: Value error, is empty; "
+            "min_confidence: Input should be less than or equal to 1; loud: Extra inputs are not permitted."
         )
         for given, message in (
             ({"since": "soon"}, "'soon' is no day"),
@@ -50,13 +56,10 @@ async def test_what_does_not_fit_is_told_in_a_line(serving: Serving, bank: Path)
             await client.read_resource("mbc://else")
 
 
-async def test_only_what_is_asked_for_is_answered_and_named(serving: Serving, bank: Path) -> None:
+async def test_only_the_documents_asked_for_are_searched(serving: Serving, bank: Path) -> None:
     async with serving() as client:
-        answer = await client.call_tool(
-            "ask", {"question": "Who moved?", "answers": "memory", "only": ["*.md"], "sources": 5}
-        )
+        answer = await client.call_tool("ask", {"question": "Who moved?", "only": ["*.md"], "sources": 5})
         assert [Path(own["path"]).name for own in answer.structured_content["sources"]] == ["bruno.md"]
-        assert answer.structured_content["read"] is None
         nothing = await client.call_tool("ask", {"question": "Who moved?", "only": ["*.pdf"]})
         assert nothing.is_error and "fits what was asked for" in told(nothing)
 
@@ -84,7 +87,7 @@ async def test_without_a_folder_nothing_may_be_memorised(serving: Serving, notes
     async with serving() as client:
         refused = await client.call_tool("ingest", {"paths": [str(notes)]})
     assert refused.is_error
-    assert told(refused) == "No folder may be memorised from here.\nStart the server as `mbc mcp --allow FOLDER`."
+    assert told(refused) == "No folder is allowed.\nStart the server with `mbc mcp --allow FOLDER`."
 
 
 async def test_a_bank_that_is_replaced_is_read_as_it_is_then(
@@ -120,6 +123,103 @@ async def test_all_banks_are_read_and_the_first_is_written(
     }
 
 
+SOURCE = Source(
+    path="/notes/ada.txt",
+    part="",
+    share=0.71234,
+    ties=0,
+    state="unchanged",
+    sentence="Ada moved to Aalen.",
+    passage="It rained.\nAda moved to Aalen.",
+    text_from="file",
+    start=0,
+    date="2024-05-01",
+    bank="b.mbc",
+)
+
+
+def reply(answer: str | None, confidence: Confidence | None, *sources: Source) -> Reply:
+    times, sizes = Timings(0.1, 0.0, 0.0), BankSizes(codes=27, texts=90, codebook=96, file=4096)
+    return Reply("Where did Ada move?", answer, confidence, sources, times, BankTotals(1, 1, 1), sizes)
+
+
+def test_an_answer_comes_with_its_confidence_and_the_sentence_it_was_read_in() -> None:
+    told = answered(reply("Aalen", Confidence(0.93217, "high"), SOURCE))
+    assert (told.answer, told.confidence, told.label) == ("Aalen", 0.9322, "high")
+    assert [(own.sentence, own.share, own.text_from) for own in told.sources] == [
+        ("Ada moved to Aalen.", 0.7123, "file")
+    ]
+    assert told.text().splitlines() == [
+        "Aalen",
+        "(confidence 93%, high)",
+        "",
+        "Sources, quoted:",
+        "1. /notes/ada.txt  71%  2024-05-01",
+        "   “Ada moved to Aalen.”",
+    ]
+    assert answered(reply("Aalen", None)).text() == "Aalen"
+
+
+def test_without_an_answer_the_closest_documents_are_named() -> None:
+    told = answered(reply(None, Confidence(0.1, "low"), replace(SOURCE, state="gone", text_from="bank")))
+    assert told.answer is None
+    assert told.text().splitlines() == [
+        "Not in this memory.",
+        "",
+        "Closest documents, quoted:",
+        "1. /notes/ada.txt  71%  2024-05-01  the file no longer exists; this is the bank's copy",
+        "   “Ada moved to Aalen.”",
+    ]
+
+
+def test_passages_are_whole_and_say_where_there_is_no_text() -> None:
+    lost = replace(SOURCE, state="changed", text_from=None, sentence=None, passage=None)
+    told = searched([replace(SOURCE, sentence=None), lost])
+    assert [own.text for own in told.passages] == ["It rained. Ada moved to Aalen.", None]
+    assert told.text().splitlines() == [
+        "Passages, quoted:",
+        "1. /notes/ada.txt  71%  2024-05-01",
+        "   “It rained. Ada moved to Aalen.”",
+        "2. /notes/ada.txt  71%  2024-05-01  the file has changed since; the bank keeps no copy",
+    ]
+
+
+class Loaded(Memory):
+    """A memory of a model that is there already."""
+
+    def __init__(self, bank: Path, model: Any) -> None:
+        super().__init__([bank], "tiny", "cpu")
+        self._loaded = Asker(model, self.banks, AskOptions(), "tiny", 0.0)
+
+    def load(self) -> Asker:
+        return self._loaded
+
+    def close(self) -> None:
+        self._loaded.close()
+
+
+async def test_a_deleted_file_is_still_answered_from_and_found(
+    serving: Serving, tiny: Any, notes: Path, home: Path
+) -> None:
+    question = "Where did Ada move?"
+    async with serving(notes, memory=Loaded(home / "b.mbc", tiny.retriever_reader("Aalen"))) as client:
+        done = await client.call_tool("ingest", {"paths": ["."]})
+        assert done.structured_content["bank"]["text_bytes"] > 0
+        before = (await client.call_tool("ask", {"question": question})).structured_content
+        (notes / "ada.txt").unlink()
+        after = (await client.call_tool("ask", {"question": question})).structured_content
+        found = (await client.call_tool("search", {"query": question})).structured_content["passages"]
+        missing = await client.call_tool("ask", {"question": question, "min_confidence": 1})
+    assert before["answer"] == after["answer"] == "Aalen"
+    firsts = [[own["sources"][0][key] for key in ("sentence", "state", "text_from")] for own in (before, after)]
+    sentence = "Ada moved to Aalen in the spring."
+    assert firsts == [[sentence, "unchanged", "file"], [sentence, "gone", "bank"]]
+    texts = {Path(own["path"]).name: (own["text"], own["text_from"]) for own in found}
+    assert texts["ada.txt"] == ("Ada moved to Aalen in the spring. The river rose.", "bank")
+    assert missing.structured_content["answer"] is None and missing.structured_content["sources"]
+    assert told(missing).startswith("Not in this memory.\n")
+
+
 def test_memory_of_a_missing_bank_says_how_to_begin(home: Path) -> None:
-    with pytest.raises(BankError, match="Nothing is memorised yet"):
+    with pytest.raises(BankError, match="Nothing has been memorised yet"):
         Memory([home / "none.mbc"], "none", None).held()

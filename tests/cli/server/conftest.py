@@ -13,10 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
-from mbc_engine.serving.answers import Answers
 
 from mbc_cli.asking.asker import Asker
-from mbc_cli.asking.manner import Manner
 from mbc_cli.server.application import application
 from mbc_cli.server.body import WholeBody
 from mbc_cli.server.document_folder import DocumentFolder
@@ -27,7 +25,7 @@ from mbc_cli.server.turns import Turns
 from mbc_cli.server.watching import Watched
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
 from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.ask import Reply, Timings
+from mbc_engine.serving.ask import AskOptions, Reply, Timings
 
 NAME = "tiny"
 
@@ -48,17 +46,17 @@ class ToldAsker:
 
     def __init__(self, model: MBC, path: Path) -> None:
         self.model, self.paths, self.loading = model, (path,), 0.5
-        self.manner: Manner = Manner()
-        self.batches: list[tuple[Manner, list[str]]] = []
+        self.options = AskOptions()
+        self.batches: list[tuple[AskOptions, list[str]]] = []
         self.answer: Callable[[str], Any] = lambda question: f"to {question}"
         self.changes: dict[str, Any] = {}
-        self.can_be_said = False
+        self.can_be_streamed = False
 
-    def ask(self, questions: list[str], said: Callable[[str], None] | None = None) -> list[Reply]:
-        self.batches.append((self.manner, list(questions)))
+    def ask(self, questions: list[str], on_token: Callable[[str], None] | None = None) -> list[Reply]:
+        self.batches.append((self.options, list(questions)))
         replies = [self._reply(question) for question in questions]
-        for piece in (replies[0].answer or "").split("|") if said else ():
-            said(piece)  # type: ignore[misc]
+        for piece in (replies[0].answer or "").split("|") if on_token else ():
+            on_token(piece)  # type: ignore[misc]
         return [replace(reply, answer=reply.answer and reply.answer.replace("|", "").strip()) for reply in replies]
 
     def close(self) -> None: ...
@@ -66,16 +64,12 @@ class ToldAsker:
     def _reply(self, question: str) -> Reply:
         reply = Reply(
             question=question,
-            answers=self.manner.answers or Answers.MEMORY,
             answer=self.answer(question),
-            read=None,
-            passages=0,
-            gain=None,
-            judgement=None,
+            confidence=None,
             sources=(),
-            timings=Timings(0.1, 0.0, 0.0, 0.0),
+            timings=Timings(0.1, 0.0, 0.0),
             totals=BankTotals(1, 1, 1),
-            sizes=BankSizes(8, 0, 8, 8),
+            sizes=BankSizes(codes=8, texts=20, codebook=8, file=60),
         )
         return replace(reply, **self.changes)
 
@@ -140,7 +134,7 @@ def serving(tiny_model: MBC, home: Path) -> Iterator[Callable[..., Running]]:
 @pytest.fixture
 def asker(tiny_model: MBC, home: Path) -> Asker:
     """Asks the bank with the tiny model."""
-    return Asker(tiny_model, [home / "b.mbc"], Manner(), NAME, 0.0)
+    return Asker(tiny_model, [home / "b.mbc"], AskOptions(), NAME, 0.0)
 
 
 TOKEN = "0123456789abcdef-secret"

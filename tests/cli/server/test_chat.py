@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mbc_engine.serving.answers import Answers
 
 from mbc_cli.server.chat import Writing
 from mbc_engine.bank import Selection
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
-from mbc_engine.model.confidence import Judgement
-from mbc_engine.serving.ask import ReadAnswer, Source
+from mbc_engine.serving.ask import Confidence, Source
 
 
 def events(text: str) -> list[Any]:
@@ -57,15 +55,14 @@ async def test_the_last_question_of_the_user_is_answered(serving: Callable[..., 
         }
     ]
     assert told["usage"]["total_tokens"] == told["usage"]["prompt_tokens"] + told["usage"]["completion_tokens"] > 2
-    assert told["mbc"]["answers"] == {"read": None, "memory": "to Where did Ada\ngo?"}
+    assert told["mbc"]["answer"] == "to Where did Ada\ngo?"
     assert told["mbc"]["together"] == 1
     assert told["sources"] == []
 
 
-async def test_options_of_the_memory_become_its_manner(serving: Callable[..., Any]) -> None:
+async def test_the_options_of_a_request_are_those_of_the_question(serving: Callable[..., Any]) -> None:
     running = serving()
     own = {
-        "answers": "read",
         "sources": 20,
         "read": "routed:3",
         "since": "2024",
@@ -73,12 +70,13 @@ async def test_options_of_the_memory_become_its_manner(serving: Callable[..., An
         "exclude": ["*.csv"],
     }
     assert (await running.ask(max_tokens=40, mbc=own)).status_code == 200
-    (manner, _) = running.asker.batches[0]
-    assert (manner.answers, manner.read, manner.sources) == (Answers.READ, "routed:3", 20)
-    assert (manner.max_tokens, manner.beams, manner.least) == (40, 1, None)
-    assert (manner.selection.half_life, manner.selection.exclude) == (28.0, ("*.csv",))
+    (options, _) = running.asker.batches[0]
+    assert (options.read_mode, options.sources) == ("routed:3", 20)
+    assert (options.max_new_tokens, options.beams, options.min_confidence) == (40, 1, None)
+    assert (options.selection.half_life, options.selection.exclude) == (28.0, ("*.csv",))
     await running.ask(max_tokens=40, max_completion_tokens=100_000, mbc={"min_confidence": 0.5})
-    assert (running.asker.batches[1][0].max_tokens, running.asker.batches[1][0].least) == (512, 0.5)
+    (options, _) = running.asker.batches[1]
+    assert (options.max_new_tokens, options.min_confidence) == (512, 0.5)
     await running.ask()
     assert running.asker.batches[2][0].selection == Selection()
 
@@ -95,12 +93,12 @@ async def test_options_of_the_memory_become_its_manner(serving: Callable[..., An
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "type text"),
         ({"messages": [{"content": "Who?"}]}, "messages.0.role", "required"),
         ({"n": 2}, "n", "one answer"),
-        ({"tools": [{"type": "function"}]}, "tools", "no tools"),
-        ({"functions": [{}]}, "functions", "no tools"),
+        ({"tools": [{"type": "function"}]}, "tools", "not supported"),
+        ({"functions": [{}]}, "functions", "not supported"),
         ({"max_tokens": 0}, "max_tokens", "greater than"),
         ({"stream": "yes"}, "stream", "boolean"),
         ({"mbc": {"sources": 21}}, "mbc.sources", "less than"),
-        ({"mbc": {"answer": "both"}}, "mbc.answer", "not permitted"),
+        ({"mbc": {"answers": "both"}}, "mbc.answers", "not permitted"),
         ({"mbc": {"read": "sideways"}}, None, "no read"),
         ({"mbc": {"read": "routed:1001"}}, "mbc.read", "at most"),
         ({"mbc": {"since": "soon"}}, None, "mbc.since 'soon' is no day"),
@@ -109,7 +107,7 @@ async def test_options_of_the_memory_become_its_manner(serving: Callable[..., An
         ({"mbc": {"only": ["*a*a*a*b"]}}, "mbc.only.0", "at most 3 places"),
         ({"mbc": {"exclude": ["/a\0b"]}}, "mbc.exclude.0", "no path holds a NUL"),
         ({"mbc": {"x" * 100_000: 1}}, f"mbc.{'x' * 196}", "not permitted"),
-        ({"mbc": {"answers": "read", "min_confidence": 0.5}}, None, "mbc.min_confidence is about"),
+        ({"mbc": {"min_confidence": 1.5}}, "mbc.min_confidence", "less than"),
     ],
 )
 async def test_what_means_nothing_is_refused_in_a_line(
@@ -162,7 +160,7 @@ async def test_what_is_no_place_or_method_is_told_in_the_same_shape(serving: Cal
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (NothingToRead("It is empty.", hint="Widen --as-of or --answer."), 400, "nothing_to_read"),
+        (NothingToRead("It is empty.", hint="Widen --as-of or --only."), 400, "nothing_to_read"),
         (BankBusy("Another writes."), 503, "bank_busy"),
         (BankError("It is damaged."), 500, "bank_error"),
         (ModelMismatch("Another model."), 500, "model_error"),
@@ -182,14 +180,14 @@ async def test_errors_of_the_memory_have_a_status_and_no_traceback(
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert "secret" not in response.text
     if code == "nothing_to_read":
-        assert response.json()["error"]["message"] == "It is empty. Widen mbc.as_of or mbc.answers."
+        assert response.json()["error"]["message"] == "It is empty. Widen mbc.as_of or mbc.only."
     running.asker.answer = lambda question: "Aalen"
     assert (await running.ask()).status_code == 200
 
 
 async def test_a_stream_says_the_pieces_and_then_the_rest(serving: Callable[..., Any]) -> None:
     running = serving()
-    running.asker.can_be_said = True
+    running.asker.can_be_streamed = True
     running.asker.answer = lambda question: " Ada| moved |to Aalen. "
     response = await running.ask(stream=True, stream_options={"include_usage": True})
     assert response.headers["content-type"].startswith("text/event-stream")
@@ -205,7 +203,7 @@ async def test_a_stream_says_the_pieces_and_then_the_rest(serving: Callable[...,
     assert done == "[DONE]"
 
 
-async def test_a_stream_of_what_cannot_be_said_piece_by_piece_says_it_in_one(serving: Callable[..., Any]) -> None:
+async def test_an_answer_that_is_not_generated_is_streamed_in_one_piece(serving: Callable[..., Any]) -> None:
     running = serving()
     _, whole, last, done = events((await running.ask("Who?", stream=True)).text)
     assert whole["choices"][0]["delta"] == {"content": "to Who?"}
@@ -213,44 +211,48 @@ async def test_a_stream_of_what_cannot_be_said_piece_by_piece_says_it_in_one(ser
 
 
 SOURCE = Source(
-    "/notes/ada.txt", "", 0.75, 0, "unchanged", "Ada moved.", "Ada moved. All of it.", "2024-05-01", "b.mbc"
+    path="/notes/ada.txt",
+    part="",
+    share=0.75,
+    ties=0,
+    state="gone",
+    sentence="Ada moved.",
+    passage="Ada moved. All of it.",
+    text_from="bank",
+    start=0,
+    date="2024-05-01",
+    bank="b.mbc",
 )
 
 
-async def test_an_answer_that_was_read_comes_first_and_sources_are_told(serving: Callable[..., Any]) -> None:
+async def test_an_answer_comes_with_its_confidence_and_sources(serving: Callable[..., Any]) -> None:
     running = serving()
-    read = ReadAnswer("Aalen", "/notes/ada.txt", "", "Ada moved to Aalen.")
-    running.asker.changes = {"read": read, "answers": Answers.BOTH, "sources": (SOURCE,), "passages": 1}
+    running.asker.changes = {"answer": "Aalen", "confidence": Confidence(0.87654, "high"), "sources": (SOURCE,)}
     told = (await running.ask()).json()
-    assert told["choices"][0]["message"]["content"] == "Aalen"
-    assert told["mbc"]["answers"]["memory"] == "to Who?"
-    assert told["mbc"]["answers"]["read"]["sentence"] == "Ada moved to Aalen."
+    assert told["choices"][0]["message"]["content"] == told["mbc"]["answer"] == "Aalen"
+    assert (told["mbc"]["confidence"], told["mbc"]["label"]) == (0.8765, "high")
     (source,) = told["sources"]
     assert (source["path"], source["share"], source["sentence"]) == ("/notes/ada.txt", 0.75, "Ada moved.")
+    assert (source["state"], source["text_from"]) == ("gone", "bank")
     assert "passage" not in source
 
 
-@pytest.mark.parametrize(
-    ("changes", "least", "content"),
-    [
-        ({"answer": ""}, None, "(no answer)"),
-        ({"judgement": Judgement(0.3, "unsure")}, 0.5, "I do not know (confidence 30%, below 50%)."),
-        ({"answer": None, "answers": Answers.READ, "passages": 2}, None, "No answer in the files."),
-        ({"answer": None, "answers": Answers.READ}, None, "No file is there to be read."),
-    ],
-)
+@pytest.mark.parametrize(("answer", "content"), [("", "(no answer)"), (None, "Not in this memory.")])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_where_there_is_no_answer_it_is_said_why(
-    serving: Callable[..., Any], changes: dict[str, Any], least: float | None, content: str, stream: bool
+async def test_without_an_answer_the_content_says_so_and_sources_are_the_closest(
+    serving: Callable[..., Any], answer: str | None, content: str, stream: bool
 ) -> None:
     running = serving()
-    running.asker.changes = changes
-    response = await running.ask(mbc={"min_confidence": least}, stream=stream)
+    running.asker.changes = {"answer": answer, "confidence": Confidence(0.08, "low"), "sources": (SOURCE,)}
+    response = await running.ask(stream=stream)
     if stream:
-        (_, chunk, *_) = events(response.text)
+        (_, chunk, told, *_) = events(response.text)
         assert chunk["choices"][0]["delta"]["content"] == content
     else:
-        assert response.json()["choices"][0]["message"]["content"] == content
+        told = response.json()
+        assert told["choices"][0]["message"]["content"] == content
+    assert told["mbc"]["answer"] == answer
+    assert [source["path"] for source in told["sources"]] == ["/notes/ada.txt"]
 
 
 async def test_what_goes_wrong_in_the_middle_of_a_stream_ends_it_with_an_error(
@@ -263,14 +265,14 @@ async def test_what_goes_wrong_in_the_middle_of_a_stream_ends_it_with_an_error(
         is_heard.set()
         return piece(writing, **delta)
 
-    def ask(questions: list[str], said: Callable[[str], None]) -> Any:
-        said("Ada")
+    def ask(questions: list[str], on_token: Callable[[str], None]) -> Any:
+        on_token("Ada")
         assert is_heard.wait(10)
         raise BankBusy("Another writes.")
 
     monkeypatch.setattr(Writing, "piece", heard)
     running = serving()
-    running.asker.can_be_said, running.asker.ask = True, ask
+    running.asker.can_be_streamed, running.asker.ask = True, ask
     *_, chunk, error = events((await running.ask(stream=True)).text)
     assert chunk["choices"][0]["delta"]["content"] == "Ada"
     assert error["error"]["code"] == "bank_busy"

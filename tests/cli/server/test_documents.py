@@ -12,7 +12,8 @@ from mbc_cli.server.document_folder import Text
 from mbc_engine import ingest, open_bank
 from mbc_engine.bank import MemoryBank
 from mbc_engine.model.mbc import MBC
-from tests.cli.server.conftest import names
+from mbc_engine.serving.ask_options import AskOptions
+from tests.cli.server.conftest import NAME, names
 
 
 async def test_what_was_answered_is_in_the_bank_and_in_a_file(serving: Callable[..., Any], home: Path) -> None:
@@ -160,13 +161,13 @@ async def test_a_question_finds_what_was_added_before_it(
     (source,) = told["sources"]
     assert (source["part"], source["state"], source["sentence"]) == ("ada", "unchanged", "Ada moved to Aalen.")
     assert told["mbc"]["bank"]["documents"] == 1
-    streamed = await running.ask("Where did Ada move?", stream=True, mbc={"answers": "memory"})
-    said = "".join(
+    streamed = await running.ask("Where did Ada move?", stream=True)
+    streamed_answer = "".join(
         json.loads(line.removeprefix("data: "))["choices"][0]["delta"].get("content", "")
         for line in streamed.text.split("\n\n")
         if line.startswith("data: {")
     )
-    assert said == (told["mbc"]["answers"]["memory"] or "(no answer)")
+    assert streamed_answer == (told["mbc"]["answer"] or "(no answer)")
     unsure = await running.ask("Where did Ada move?", mbc={"min_confidence": 0.5})
     assert unsure.status_code == 400
     assert "is not calibrated" in unsure.json()["error"]["message"]
@@ -183,3 +184,31 @@ async def test_a_bank_without_sources_takes_no_documents(
     assert response.status_code == 400
     assert "keeps no sources" in response.json()["error"]["message"]
     assert list((home / "b.documents").glob("*.jsonl")) == []
+
+
+async def test_a_retriever_reader_answers_from_documents_whose_text_goes_with_them(
+    serving: Callable[..., Any], tiny: Any, home: Path
+) -> None:
+    model = tiny.retriever_reader("Aalen")
+    running = serving(asker=Asker(model, [home / "b.mbc"], AskOptions(), NAME, 0.0))
+    added = (await running.add({"text": "Ada moved to Aalen. It rained.", "name": "ada"})).json()
+    for stream in (False, True):
+        text = (await running.ask("Where did Ada move?", stream=stream)).text
+        assert "Aalen" in text
+    told = (await running.ask("Where did Ada move?")).json()
+    assert told["choices"][0]["message"]["content"] == told["mbc"]["answer"] == "Aalen"
+    assert told["mbc"]["label"] in ("high", "medium", "low")
+    assert (told["sources"][0]["sentence"], told["sources"][0]["text_from"]) == ("Ada moved to Aalen.", "file")
+    counts = [
+        len(model.tokenizer(text, add_special_tokens=False).input_ids) for text in ("Where did Ada move?", "Aalen")
+    ]
+    assert [told["usage"]["prompt_tokens"], told["usage"]["completion_tokens"]] == counts
+    with MemoryBank.open(home / "b.mbc", read_only=True) as bank:
+        assert [chunk.text for chunk in bank.texts_at([0])] == ["Ada moved to Aalen. It rained."]
+    assert (await running.client.get("/v1/bank")).json()["sizes"]["texts"] > 0
+
+    refused = await running.ask("Where did Ada move?", mbc={"read": "flat"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_value")
+
+    assert (await running.client.delete(f"/v1/documents/{added['id']}")).status_code == 200
+    assert (await running.client.get("/v1/bank")).json()["sizes"]["texts"] == 0

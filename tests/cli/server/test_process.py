@@ -77,7 +77,7 @@ def test_openais_client_asks_streams_and_understands_errors(narrow: Any) -> None
 
 def test_too_many_are_told_to_come_again(narrow: Any) -> None:
     httpx.post(f"{narrow.url}/documents", json={"text": "Ada moved to Aalen."}, headers=HEADERS)
-    body = {"model": "tiny", "messages": question("Where?"), "max_tokens": 64, "mbc": {"answers": "memory"}}
+    body = {"model": "tiny", "messages": question("Where?"), "max_tokens": 64}
     with httpx.Client(timeout=60, headers=HEADERS) as http, ThreadPoolExecutor(12) as pool:
         replies = list(pool.map(lambda _: http.post(f"{narrow.url}/chat/completions", json=body), range(24)))
     statuses = {reply.status_code for reply in replies}

@@ -27,7 +27,7 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
     app = Dashboard(Places(path, "mini", home / "runs"))
 
     async with app.run_test(size=(160, 45)) as pilot:
-        await until(lambda: "8 documents, 8 chunks" in screen(app) and "202 bytes a chunk" in screen(app))
+        await until(lambda: "8 documents, 8 chunks" in screen(app) and "27 bytes a chunk" in screen(app))
         await until(lambda: app.known.ingest.growth)
         await until(lambda: app.focused and app.focused.has_focus)
         await pilot.pause()  # else the tab that gets the focus at the start comes back into sight
@@ -38,6 +38,7 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         await pilot.press("enter")
         await until(lambda: app.known.codes_read is not None)
         await until(lambda: told[0].id in screen(app) and "3 sources" in screen(app))
+        assert told[0].questions[0][1] in screen(app)
 
         app.action_view(CodesView.NAME)
         await until(lambda: "perplexity" in screen(app) and f"{told[0].id[:-1]}" in screen(app))
@@ -52,4 +53,4 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         await pilot.press("u")
         await until(lambda: app.known.bank and app.known.bank.totals.documents == 8)
     with MemoryBank.open(path) as bank:
-        assert bank.counts().sum() == 8 * 180
+        assert bank.counts().sum() == 8 * 24

@@ -4,7 +4,6 @@ Where a picture is to change, `pytest tests/cli/tui/test_snapshots.py --snapshot
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mbc_engine.serving.answers import Answers
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.widgets import Input
 
 from mbc_cli.paths import activity_log
-from mbc_cli.render.answer import Showing
 from mbc_cli.tui.app import VIEWS, Dashboard
 from mbc_cli.tui.jobs.answering import Answered, Answering
 from mbc_cli.tui.places import Places
@@ -39,8 +36,7 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.model.confidence import Judgement
-from mbc_engine.serving.ask import ReadAnswer, Reply, Source, Timings
+from mbc_engine.serving.ask import Confidence, Reply, Source, Timings
 from mbc_engine.work.run_folder import EVENTS
 
 NOON = 1_790_000_000.0
@@ -62,7 +58,6 @@ def scene(home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPat
     """Where everything is the same on each machine, on each day."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr("mbc_cli.tui.views.overview.time.time", lambda: NOON)
     monkeypatch.setattr(Answering, "run", lambda self: None)  # the answer is below
     monkeypatch.setenv("HOME", str(home))  # so that paths are told from ~
@@ -151,9 +146,11 @@ def _answered(places: Places) -> Answered:
             date=f"2026-0{number + 1}-15",
             share=share,
             ties=0,
-            state="unchanged",
+            state="gone" if number == 2 else "unchanged",
             sentence="Ada moved to Aalen.",
             passage="The river rose. Ada moved to Aalen. The bridge held.",
+            text_from="bank" if number == 2 else "file",
+            start=0,
             bank=str(places.bank),
         )
         for number, share in enumerate((0.71, 0.2, 0.04))
@@ -162,19 +159,15 @@ def _answered(places: Places) -> Answered:
     codes[0, 0, [1, 4]] = 0.75, 0.25
     reply = Reply(
         question="Where did Ada move?",
-        answers=Answers.BOTH,
-        answer="Bergen",
-        read=ReadAnswer("Aalen", sources[0].path, "", "Ada moved to Aalen."),
-        passages=3,
-        gain=0.4,
-        judgement=Judgement(0.83, "memory"),
+        answer="Aalen",
+        confidence=Confidence(0.83, "high"),
         sources=sources,
-        timings=Timings(0.12, 0.01, 0.02, 0.0),
+        timings=Timings(0.12, 0.01, 0.02),
         totals=BankTotals(12, 12, 240),
-        sizes=BankSizes(180, 0, 96, 90_000),
+        sizes=BankSizes(codes=180, texts=4000, codebook=96, file=90_000),
         codes=codes,
     )
-    return Answered(1, reply, Showing(None, True))
+    return Answered(1, reply)
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x45"])

@@ -2,25 +2,28 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mbc_cli.asking.question_history import QuestionHistory
 from mbc_cli.paths import question_history
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.jobs.answering import ModelReady
+from mbc_cli.tui.jobs.answering import Answered, Answering, ModelReady
 from mbc_cli.tui.places import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.passage import Passage
 from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Turn
-from mbc_engine.mini.span_reader import Span
+from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.model.base import BaseLM
+from mbc_engine.serving.ask import Confidence, Label, Reply, Source, Timings
+from tests.cli.tui.conftest import shown_keys
 from tests.needs import embedded_encoder
 
 QUESTION = "Where did Ada move?"
@@ -40,8 +43,8 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                     piece()
                     continue
                 text += piece
-                if options.get("said"):
-                    options["said"](piece)
+                if options.get("on_token"):
+                    options["on_token"](piece)
             return [text]
 
         monkeypatch.setattr(BaseLM, "generate", generate)
@@ -99,41 +102,112 @@ async def test_questions_are_answered_in_their_order_with_what_was_set(
     shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any
 ) -> None:
     goes_on = threading.Event()
-    says((goes_on.wait, "one"), ("two",), ("two read",))
+    says((goes_on.wait, "one"), ("two",))
     async with shown.run_test(size=(80, 24)) as pilot:
         await _type(pilot, "First?")
-        await pilot.press("ctrl+n", "ctrl+n", "ctrl+n", "ctrl+t", "ctrl+r")
+        await until(lambda: "searching the bank" in screen(shown))
+        await pilot.press("ctrl+n", "ctrl+n", "ctrl+n", "ctrl+r")
         await _type(pilot, "Second?")
-        await until(lambda: "reading the bank" in screen(shown))
-        assert "waiting for the answer before" in screen(shown)
+        assert "waiting for the previous answer" in screen(shown)
         goes_on.set()
-        await until(lambda: "two read" in screen(shown) and "read in the sources" in screen(shown))
-        assert "from memory alone" in screen(shown)
+        await until(lambda: "1 source" in screen(shown))
         assert [len(turn.query(Citation)) for turn in shown.query(Turn)] == [2, 1]
         assert _answers(shown) == ["one", "two"]
         assert "flat" in screen(shown)
 
 
-async def test_what_is_read_stands_above_what_is_remembered_or_alone(
-    shown: Dashboard, bank: Path, says: Any, until: Any, screen: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def spans(questions: Any, passages: Any) -> list[list[Span | None]]:
-        return [[Span("Aalen", 0, 13, 18, 1.0) if "Aalen" in text else None for text in own] for own in passages]
+TEXT = "The river rose. Ada moved to Aalen\nin the spring. Ada moved a piano."
 
-    reader = SimpleNamespace(spans=spans, prior_weight=0.0, threshold=0.0)
-    monkeypatch.setattr("mbc_engine.serving.read_answer.own_reader", lambda model: reader)
-    says(("Bergen",))
-    async with shown.run_test(size=(80, 40)) as pilot:
-        await _type(pilot, QUESTION)
-        await until(lambda: "from memory alone" in screen(shown))
-        lines = [line.strip(" ▁▃▅█") for line in screen(shown).splitlines()]
+
+def _source(name: str, **changes: Any) -> Source:
+    own = Source(
+        path=f"/notes/{name}",
+        part="",
+        share=0.7,
+        ties=0,
+        state="unchanged",
+        sentence="Ada moved to Aalen in the spring.",
+        passage=TEXT,
+        text_from="file",
+        start=0,
+        date=None,
+        bank="memory.mbc",
+    )
+    return replace(own, **changes)
+
+
+def _reply(answer: str | None, label: Label, *sources: Source) -> Reply:
+    times, sizes = Timings(0.1, 0.0, 0.0), BankSizes(codes=27, texts=90, codebook=96, file=4096)
+    return Reply(QUESTION, answer, Confidence(0.93, label), sources, times, BankTotals(1, 1, 1), sizes)
+
+
+async def _answer(app: Dashboard, pilot: Pilot[None], reply: Reply) -> None:
+    """Ask, and let this be what comes back."""
+    await _type(pilot, QUESTION)
+    app.query_one(AskView).post_message(Answered(len(app.query(Turn)), reply))
+    await pilot.pause()
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model answers by itself."""
+    monkeypatch.setattr(Answering, "run", lambda self: None)
+
+
+@pytest.mark.usefixtures("idle")
+async def test_the_sentence_that_the_answer_was_read_in_is_underlined(
+    shown: Dashboard, until: Any, screen: Any
+) -> None:
+    async with shown.run_test(size=(160, 45)) as pilot:
+        await _answer(shown, pilot, _reply("Aalen", "high", _source("ada.txt"), _source("b.txt", sentence=None)))
+        await until(lambda: "2 sources" in screen(shown))
+        lines = [line.split("│")[0].strip(" ▁▃▅█") for line in screen(shown).splitlines()]
         first = lines.index("Aalen")
-        told = ["Aalen", "read in notes/ada.txt", "Ada moved to Aalen in the spring.", "Bergen"]
-        assert lines[first : first + 4] == told
-        await pilot.press("ctrl+t", "ctrl+t", "ctrl+t")
-        await _type(pilot, "Where to?")
-        await until(lambda: screen(shown).count("read in notes/ada.txt") == 2)
-        assert [turn.query_one(".answer").display for turn in shown.query(Turn)] == [True, False]
+        assert lines[first + 1] == "93% confident (high), read in /notes/ada.txt"
+        assert _answers(shown) == ["Aalen"]
+        told = shown.query_one(Passage).query_one(Static).visual
+        assert isinstance(told, Content)
+        underlined = [told.plain[span.start : span.end] for span in told.spans if "underline" in str(span.style)]
+        assert underlined == ["Ada moved to Aalen\nin the spring."]
+        assert "from the file" in told.plain
+
+
+@pytest.mark.usefixtures("idle")
+async def test_text_of_a_file_that_is_gone_is_shown_as_the_banks_copy(
+    shown: Dashboard, until: Any, screen: Any
+) -> None:
+    gone, lost = _source("ada.txt", state="gone", text_from="bank"), _source("b.txt", state="changed", text_from=None)
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await _answer(shown, pilot, _reply("Aalen", "high", gone, replace(lost, sentence=None, passage=None)))
+        await until(lambda: "2 sources" in screen(shown))
+        assert "! the file no longer exists; this is the bank's copy" in screen(shown)
+        await pilot.press("ctrl+o", "enter")
+        await until(lambda: shown.query_one("#aside").has_class("-open"))
+        await until(lambda: "Ada moved a piano." in screen(shown))
+        await pilot.press("down", "enter")
+        await until(lambda: "The text is no longer available." in screen(shown))
+        assert "! the file has changed since; the bank keeps no copy" in screen(shown)
+
+
+@pytest.mark.usefixtures("idle")
+async def test_what_is_not_in_the_memory_is_said_with_the_closest_passages(
+    shown: Dashboard, until: Any, screen: Any
+) -> None:
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await _answer(shown, pilot, _reply(None, "low", _source("ada.txt")))
+        await until(lambda: "1 closest passage" in screen(shown))
+        assert _answers(shown) == ["Not in this memory."]
+        assert "confident" not in screen(shown)
+
+
+@pytest.mark.usefixtures("idle")
+async def test_a_read_is_chosen_only_for_a_model_that_has_several(shown: Dashboard, until: Any) -> None:
+    async with shown.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        for has_reads in (False, True, False):
+            shown.query_one(AskView).post_message(ModelReady(has_reads))
+            await until(lambda expected=has_reads: shown.query_one("#how").display == expected)
+            await until(lambda expected=has_reads: ("Read" in shown_keys(shown)) == expected)
 
 
 async def test_escape_stops_an_answer_and_the_next_one_comes(
@@ -172,7 +246,7 @@ async def test_a_bank_of_another_model_is_told_with_the_way_out(
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with shown.run_test(size=(100, 30)):
         await until(lambda: "mbc bank reencode" in screen(shown))
-        shown.query_one(AskView).post_message(ModelReady())  # as when the right one has come
+        shown.query_one(AskView).post_message(ModelReady(has_reads=True))  # as when the right one has come
         await until(lambda: "mbc bank reencode" not in screen(shown))
 
 
@@ -213,9 +287,10 @@ async def test_the_embedded_model_answers(home: Path, notes: Path, mbc: Any, unt
     assert mbc("ingest", notes, "--bank", "mini.mbc", "--model", "mini", "--workers", 0).exit_code == 0
     app = Dashboard(Places(home / "mini.mbc", "mini", home / "runs"), AskView.NAME)
     async with app.run_test(size=(160, 45)) as pilot:
-        await until(lambda: "often wrong" in screen(app))
         await _type(pilot, QUESTION)
         await until(lambda: "2 sources" in screen(app))
+        assert _answers(app) == ["Aalen"]
         assert app.query(Citation).first().cited.sentence == "Ada moved to Aalen in the spring."
         assert app.known.codes_read is not None
-        assert app.known.codes_read.shape == (1, 180, 512)
+        assert app.known.bank is not None
+        assert app.known.codes_read.shape == app.known.bank.counts.shape

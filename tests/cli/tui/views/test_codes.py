@@ -42,7 +42,7 @@ async def test_the_code_used_most_is_shown_first_with_its_documents(
     make_bank("memory.mbc", record("/three.txt", "abc"), record("/[b]one\x1b.txt", "a"))
     async with shown.run_test(size=(80, 24)) as pilot:
         await until(lambda: "4 times" in _line(shown))
-        assert _line(shown) == "code 0: 4 times in the bank, 50.0% of this book"
+        assert _line(shown) == "code 0: 4 times in the bank, 50.0% of this codebook"
         assert "perplexity 3 of 8, 5 dead (62%)" in str(_codes(shown).border_title)
         assert not shown.query_one("#books").display
         await until(lambda: "one" in _users(shown))
@@ -102,7 +102,7 @@ async def test_many_books_leave_room_on_a_small_screen(shown: Dashboard, home: A
     async with shown.run_test(size=(80, 24)):
         await until(lambda: "a.txt" in _users(shown))
         assert shown.query_one("#users").region.bottom <= shown.query_one(Footer).region.y
-        assert "Next book" in shown_keys(shown)
+        assert "Next codebook" in shown_keys(shown)
 
 
 async def test_a_layer_without_numbers_says_how_to_get_them(shown: Dashboard, until: Any, make_bank: Any) -> None:
@@ -112,7 +112,7 @@ async def test_a_layer_without_numbers_says_how_to_get_them(shown: Dashboard, un
     async with shown.run_test(size=(80, 24)) as pilot:
         await until(lambda: "No bank" in nothing())
         assert "Ingest" in nothing()
-        assert not shown_keys(shown) & {"Book", "Book before", "Next book"}
+        assert not shown_keys(shown) & {"Codebook", "Previous codebook", "Next codebook"}
         await pilot.press("t")
         await pilot.pause()
         assert "Train" in nothing()
@@ -143,7 +143,7 @@ async def test_training_and_the_last_question_have_layers_of_their_own(
         assert _line(shown) == "code 5: 0 times in the bank, dead  ◆ 75% of the last read"
         await pilot.press("t", "left", "left", "left", "left")
         await pilot.pause()
-        assert _line(shown) == "code 1: 0.25 a batch of late, 25.0% of this book  ◆ 25% of the last read"
+        assert _line(shown) == "code 1: 0.25 a batch recently, 25.0% of this codebook  ◆ 25% of the last read"
         assert "5 dead" in str(_codes(shown).border_title)
         await pilot.press("l")
         await pilot.pause()

@@ -47,7 +47,7 @@ async def test_no_chunks_yet_are_no_curve(places: Places, make_bank: Any, until:
     async with app.run_test(size=(120, 40)):
         await until(lambda: app.known.bank and app.known.ingest.finished)
         await until(lambda: "finished" in screen(app))
-        assert "nothing was ingested yet" in screen(app)
+        assert "nothing ingested yet" in screen(app)
 
 
 def test_now_moves_in_steps_of_a_two_hundredth() -> None:

@@ -1,11 +1,38 @@
 """The passage of a source."""
 
+import pytest
+
 from mbc_cli.tui.widgets.passage import passage_text
 from mbc_cli.tui.widgets.turn import Cited
 
 
-def test_the_fitting_sentence_is_marked_where_it_is_broken_over_lines() -> None:
-    cited = Cited("a.txt", "", 0.5, "", None, "Ada moved to Aalen.", "It rained.\nAda moved\n  to Aalen. So\x1b.")
-    told = passage_text(cited)
-    assert told.plain == "It rained.\nAda moved\n  to Aalen. So␛."
-    assert [told.plain[span.start : span.end] for span in told.spans] == ["Ada moved\n  to Aalen."]
+def underlined(sentence: str | None, passage: str | None) -> tuple[str, list[str]]:
+    """The text of a passage, and what is underlined in it."""
+    told = passage_text(Cited("a.txt", "", 0.5, "50%", "", None, "from the file", sentence, passage))
+    return told.plain, [told.plain[span.start : span.end] for span in told.spans]
+
+
+@pytest.mark.parametrize(
+    ("passage", "plain", "marked"),
+    [
+        (
+            "It rained.\nAda moved\n  to Aalen. So\x1b.",
+            "It rained.\nAda moved\n  to Aalen. So␛.",
+            "Ada moved\n  to Aalen.",
+        ),
+        ("Ada moved\x0b\x1fto\tAalen.", "Ada moved␋␟to Aalen.", "Ada moved␋␟to Aalen."),
+        ("Ada moved to Aalen.\r\nWhy?", "Ada moved to Aalen. \nWhy?", "Ada moved to Aalen."),
+    ],
+)
+def test_the_sentence_that_was_read_is_underlined_however_it_is_broken(passage: str, plain: str, marked: str) -> None:
+    assert underlined("Ada moved to Aalen.", passage) == (plain, [marked])
+
+
+def test_without_a_sentence_nothing_is_underlined() -> None:
+    assert underlined(None, "Ada moved.") == ("Ada moved.", [])
+    assert underlined("Bruno moved.", "Ada moved.") == ("Ada moved.", [])
+
+
+def test_a_passage_without_text_says_so() -> None:
+    told, _ = underlined(None, None)
+    assert told == "The text is no longer available."

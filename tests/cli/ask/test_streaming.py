@@ -18,27 +18,25 @@ def _noting(pieces, call):
 def test_an_answer_is_shown_as_it_comes(mbc, bank, model, says, terminal, monkeypatch):
     says("Aa\x1blen")
     pieces = []
-    monkeypatch.setattr(rendering.Saying, "__call__", _noting(pieces, rendering.Saying.__call__))
+    monkeypatch.setattr(rendering.AnswerStream, "__call__", _noting(pieces, rendering.AnswerStream.__call__))
     result = mbc("ask", QUESTION, "--bank", bank, "--model", model)
     assert pieces == ["Aa\x1b", "l", "en"]
     assert result.stdout.splitlines()[:2] == ["Aa␛len", ""]
 
 
-@pytest.mark.parametrize(
-    "options", [("--beams", 2), ("--min-confidence", 0), ("--json",), ("--answer", "both")], ids=str
-)
+@pytest.mark.parametrize("options", [("--beams", 2), ("--min-confidence", 0), ("--json",)], ids=str)
 def test_an_answer_that_may_change_is_shown_whole(mbc, bank, calibrated, says, terminal, monkeypatch, options):
     says("Aalen")
     pieces = []
-    monkeypatch.setattr(rendering.Saying, "__call__", _noting(pieces, rendering.Saying.__call__))
+    monkeypatch.setattr(rendering.AnswerStream, "__call__", _noting(pieces, rendering.AnswerStream.__call__))
     result = mbc("ask", QUESTION, "--bank", bank, "--model", calibrated, *options)
     assert (result.exit_code, pieces) == (0, [])
     assert result.stdout.count("Aalen") >= 1
 
 
 def test_the_line_ends_when_an_answer_is_stopped(mbc, bank, model, terminal, monkeypatch):
-    def generate(self, prefix, questions, *, said, **options):
-        said("Aal")
+    def generate(self, prefix, questions, *, on_token, **options):
+        on_token("Aal")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(BaseLM, "generate", generate)

@@ -1,0 +1,169 @@
+"""The one answer of a model that reads: where it was read, how sure it is, and what is said where there is none."""
+
+import json
+
+import pytest
+
+from mbc_cli.render.answer import confidence_words
+from mbc_cli.render.reply import reply_json, show_reply
+from mbc_engine.serving.ask import Confidence
+from tests.cli.ask.conftest import QUESTION
+from tests.needs import embedded_encoder
+
+
+def test_the_answer_its_place_and_the_other_sources(reply, source, capsys):
+    ada, bruno = source("ada.txt", "Ada moved to Aalen."), source("bruno.md", "Bruno moved.", share=0.25)
+    show_reply(reply("Aalen", ada, bruno))
+    assert capsys.readouterr().out.splitlines() == [
+        "Aalen",
+        "82% confident (high), read in ada.txt",
+        "   Ada moved to Aalen.",
+        "",
+        "Other sources:",
+        "1. bruno.md  25%",
+        "   Bruno moved.",
+    ]
+
+
+def test_an_answer_without_other_sources_ends_with_its_sentence(reply, source, capsys):
+    show_reply(reply("Aalen", source("ada.txt", "Ada moved to Aalen.")))
+    assert capsys.readouterr().out.splitlines()[-1] == "   Ada moved to Aalen."
+
+
+def test_an_answer_may_name_no_source(reply, capsys):
+    show_reply(reply("Aalen"))
+    assert capsys.readouterr().out.splitlines() == ["Aalen", "82% confident (high)"]
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ("unchanged", "ada.txt"),
+        ("unknown", "ada.txt"),
+        ("changed", "ada.txt; the file has changed since"),
+        ("gone", "ada.txt; the file no longer exists"),
+        ("unreadable", "ada.txt; the file cannot be read"),
+    ],
+)
+def test_what_was_read_in_the_bank_is_said_to_be(reply, source, capsys, state, told):
+    show_reply(reply("Aalen", source("ada.txt", "Ada moved to Aalen.", state=state, text_from="bank")))
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line == f"82% confident (high), read in the bank's copy of {told}"
+
+
+def test_without_an_answer_the_closest_passages_follow(reply, source, capsys):
+    ada = source("ada.txt", "Ada moved.", share=0.001, state="gone", text_from="bank")
+    bruno = source("bruno.md", None, state="changed", passage=None, text_from=None, start=None)
+    show_reply(reply(None, ada, bruno, probability=0.31, label="low"))
+    assert capsys.readouterr().out.splitlines() == [
+        "Not in this memory.",
+        "",
+        "Closest passages:",
+        "1. ada.txt  <1%",
+        "   Ada moved.",
+        "   the file no longer exists; this is the bank's copy",
+        "2. bruno.md  50%",
+        "   the file has changed since",
+    ]
+
+
+def test_neither_answer_nor_source_is_one_line(reply, capsys):
+    show_reply(reply(None, probability=0.0, label="low"))
+    assert capsys.readouterr().out == "Not in this memory.\n"
+
+
+def test_json_of_an_answer(reply, source, home):
+    ada = source("ada.txt", "Ada moved to Aalen.", date="2024-05-31", state="gone", text_from="bank")
+    told = reply_json(reply("Aalen", ada, probability=0.82345678), [home / "memory.mbc"], 1.5)
+    assert told == {
+        "question": QUESTION,
+        "answer": "Aalen",
+        "confidence": 0.8235,
+        "label": "high",
+        "gain": None,
+        "sources": [
+            {
+                "path": str(home / "ada.txt"),
+                "part": "",
+                "share": 0.5,
+                "ties": 0,
+                "state": "gone",
+                "sentence": "Ada moved to Aalen.",
+                "text_from": "bank",
+                "start": 0,
+                "date": "2024-05-31",
+                "bank": str(home / "memory.mbc"),
+            }
+        ],
+        "timings": {"model": 1.5, "search": 0.01, "answer": 0.2, "sources": 0.03},
+        "bank": {
+            "paths": [str(home / "memory.mbc")],
+            "documents": 2,
+            "chunks": 2,
+            "sizes": {"codes": 54, "texts": 60, "codebook": 4096, "file": 8192},
+        },
+    }
+
+
+def test_json_without_an_answer_has_the_confidence_in_the_one_withheld(reply, home):
+    told = reply_json(reply(None, probability=0.31, label="low"), [home / "memory.mbc"], 1.5)
+    assert (told["answer"], told["confidence"], told["label"]) == (None, 0.31, "low")
+
+
+@pytest.mark.parametrize(
+    ("probability", "label", "told"),
+    [
+        (0.999, "high", "99% confident (high)"),
+        (0.5, "medium", "50% confident (medium)"),
+        (0.0, "low", "0% confident (low)"),
+        (0.881, "memory", "from memory (88% likely that the bank holds the answer)"),
+    ],
+)
+def test_confidence_in_words(probability, label, told):
+    assert confidence_words(Confidence(probability, label)).plain == told
+
+
+@pytest.fixture
+def remembered(mbc, notes, home):
+    """A bank of the embedded model that holds the notes."""
+    assert mbc("ingest", notes, "--bank", "mini.mbc", "--workers", 0).exit_code == 0
+    return home / "mini.mbc"
+
+
+@embedded_encoder
+def test_answers_stay_when_the_files_go(mbc, remembered, notes):
+    asking = ("ask", "--bank", remembered, "--min-confidence", 0)
+
+    def told(question):
+        told = json.loads(mbc(*asking, question, "--json").stdout)
+        (first, second) = told["sources"]
+        return told["answer"], told["confidence"], first["path"], first["sentence"], first["text_from"], second["path"]
+
+    before = told(QUESTION)
+    assert before[2:5] == (str(notes / "ada.txt"), "Ada moved to Aalen in the spring.", "file")
+    (notes / "ada.txt").unlink()
+    (notes / "bruno.md").write_text("Bruno stayed.")
+    after = told(QUESTION)
+    assert after == (*before[:4], "bank", before[5])
+    lines = mbc(*asking, QUESTION).stdout.splitlines()
+    assert lines[0] == before[0]
+    assert lines[1].endswith("read in the bank's copy of notes/ada.txt; the file no longer exists")
+
+
+@embedded_encoder
+def test_without_text_only_the_files_can_be_read(mbc, notes, home):
+    assert mbc("ingest", notes, "--bank", "codes.mbc", "--no-text", "--workers", 0).exit_code == 0
+    asking = ("ask", QUESTION, "--bank", "codes.mbc", "--min-confidence", 0)
+    assert "read in notes/ada.txt" in mbc(*asking).stdout
+    for name in ("ada.txt", "bruno.md"):
+        (notes / name).unlink()
+    result = mbc(*asking)
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "Not in this memory.")
+
+
+@embedded_encoder
+def test_a_model_that_reads_has_no_other_read(mbc, remembered):
+    result = mbc("ask", QUESTION, "--bank", remembered, "--read", "flat")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Error: --read does not apply to mini")
+    assert mbc("ask", QUESTION, "--bank", remembered, "--max-tokens", 1, "--beams", 3).exit_code == 0

@@ -1,0 +1,90 @@
+"""What happens where output cannot be written: nobody reads it any more, or the disk is full."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mbc_cli.__main__
+
+COMMANDS = (
+    ("--help",),
+    ("ask", "--help"),
+    ("config", "list", "--json"),
+    ("bank", "list", "--bank", "memory.mbc"),
+    ("bank", "export", "--bank", "memory.mbc"),
+)
+FULL = Path("/dev/full")
+
+
+@pytest.fixture
+def files(make_bank, record, home):
+    make_bank("memory.mbc", record("/a.txt", "Ada"))
+    (home / "XDG_CONFIG_HOME" / "mbc").mkdir(parents=True)
+    (home / "XDG_CONFIG_HOME" / "mbc" / "config.toml").write_text('model = "mini"\n')
+
+
+def _closed(*command, unbuffered=""):
+    """The exit code and stderr of a command whose stdout nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return _run(command, writer, unbuffered)
+    finally:
+        os.close(writer)
+
+
+def _full(*command, unbuffered=""):
+    with FULL.open("wb") as stdout:
+        return _run(command, stdout, unbuffered)
+
+
+def _run(command, stdout, unbuffered):
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered, "COLUMNS": "500"}
+    started = [sys.executable, mbc_cli.__main__.__file__, *map(str, command)]
+    done = subprocess.run(started, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, env=environment)
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_closed_pipe_ends_a_command_quietly_and_a_full_disk_in_a_line(command):
+    assert _closed(*command) == (141, "")
+    if FULL.exists():
+        told = "Error: The output cannot be written: no space left on device.\n  Make room on the disk.\n"
+        assert _full(*command) == (1, told)
+
+
+def test_so_do_commands_that_run_a_model(bank, model):
+    options = ("--bank", bank, "--model", model, "--json")
+    assert _closed("ask", "Where did Ada move?", *options) == (141, "")
+    if FULL.exists():
+        code, told = _full("ingest", "notes", "--workers", 0, *options)
+        assert code == 1
+        assert told.splitlines()[-2] == "Error: The output cannot be written: no space left on device."
+
+
+@pytest.mark.usefixtures("files")
+def test_output_that_is_not_buffered_is_no_different():
+    command = ("bank", "list", "--bank", "memory.mbc")
+    assert _closed(*command, unbuffered="1") == (141, "")
+    if FULL.exists():
+        assert _full(*command, unbuffered="1")[0] == 1
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_streams_that_are_closed_from_the_beginning_are_as_if_nobody_listened(stream, home):
+    number = {"stdout": 1, "stderr": 2}[stream]
+    command = f"exec {sys.executable} {mbc_cli.__main__.__file__} bank info --json --bank missing.mbc {number}>&-"
+    assert subprocess.run(["sh", "-c", command], capture_output=True).returncode == 5
+
+
+def test_an_error_that_nobody_reads_keeps_its_exit_code(home):
+    for command, code in ((["--nonsense"], 2), (["bank", "info", "--bank", "missing.mbc"], 5)):
+        reader, writer = os.pipe()
+        os.close(reader)
+        started = [sys.executable, mbc_cli.__main__.__file__, *command]
+        assert subprocess.run(started, stdout=writer, stderr=writer).returncode == code
+        os.close(writer)
