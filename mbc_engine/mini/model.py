@@ -22,7 +22,7 @@ from mbc_engine.bank import CodeShape, fingerprint
 from mbc_engine.config import RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.mini.address import SEEN_CHUNKS, Address
-from mbc_engine.mini.confidence import Judged, judge
+from mbc_engine.mini.confidence import FEATURES, Judged, judge
 from mbc_engine.mini.retrieval import Hit, Scope, WordScore, rerank
 from mbc_engine.mini.span_reader import Span, SpanReader
 from mbc_engine.mini.span_reader_folder import load_span_reader
@@ -257,6 +257,11 @@ def build(
     Raises:
         ModelError: the encoder is not there or not supported.
     """
+    if len(settings.confidence.weights) != len(FEATURES):
+        raise ModelError(
+            f"A confidence has {len(FEATURES)} weights here, not {len(settings.confidence.weights)}.",
+            hint="Get the model again, or a version of mbc that fits it.",
+        )
     encoder = load_encoder(settings.encoder, device=device)
     if encoder.is_encoder_decoder:
         raise ModelError(

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine import QAExample, Recall, calibrate, ingest, load_model, open_bank
+from mbc_engine import Confidence, QAExample, Recall, calibrate, ingest, load_model, open_bank
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.calibrate import require_enough, require_writable, separation, settings_of, store
 from mbc_engine.events import Calibrated, QuestionsAnswered
-from mbc_engine.model.bank_binding import fingerprints
 from mbc_engine.model.checkpoint import save_model
-from mbc_engine.model.confidence import Judgement, judge
+from mbc_engine.model.confidence import judge
 
 SETTINGS = ConfidenceSettings(slope=1.25, intercept=-0.5, from_memory=0.75, from_model=0.125)
 
@@ -177,21 +176,22 @@ def test_calibrating_changes_neither_the_model_nor_its_banks(
     note.write_text("Ada moved to Aalen in the spring.")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [note]))
-        assert Recall(model, bank).ask(["Who moved?"])[0].judgement is None
-    before = fingerprints(model)
+        assert Recall(model, bank).ask(["Who moved?"])[0].confidence is None
+    before = model.fingerprints()
     weights = (folder / "model.safetensors").read_bytes()
     first, second = (calibrated(model, examples(40), bank_documents=20) for _ in range(2))
     assert first == second
-    assert fingerprints(model) == before
+    assert model.fingerprints() == before
     store(settings_of(first), folder)
     assert (folder / "model.safetensors").read_bytes() == weights
     again = load_model(folder)
     assert again.settings.confidence == settings_of(first)
-    assert fingerprints(again) == before
+    assert again.fingerprints() == before
     with open_bank(again, tmp_path / "b.mbc") as bank:
         reply = Recall(again, bank).ask(["Who moved?"])[0]
-    assert reply.judgement == judge(settings_of(first), reply.gain)
-    assert isinstance(reply.judgement, Judgement)
+    assert reply.gain is not None
+    judged = judge(settings_of(first), reply.gain)
+    assert reply.confidence == Confidence(judged.confidence, judged.origin)
 
 
 def test_a_model_whose_gains_are_no_numbers_is_not_calibrated(tiny: Any, examples: Examples) -> None:

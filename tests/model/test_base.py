@@ -144,10 +144,10 @@ def test_rows_stop_at_their_own_ends(base: BaseLM, monkeypatch: pytest.MonkeyPat
     assert base.generate(prefix_for(base, 3), QUESTIONS[:3], max_new_tokens=4) == ["a", "a", "aaaa"]
 
 
-def test_an_answer_is_said_in_pieces_that_stay(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_comes_in_pieces_that_stay(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces: list[str] = []
     tokens = ids_of(base, "\n Zoë met 東京 § Hugo.\nAda")
-    assert said(base, monkeypatch, tokens, said=pieces.append)[0] == "Zoë met 東京 § Hugo."
+    assert said(base, monkeypatch, tokens, on_token=pieces.append)[0] == "Zoë met 東京 § Hugo."
     assert pieces == ["Zoë ", "met ", "東", "京", " ", "§ ", "Hugo."]
 
 
@@ -155,16 +155,16 @@ def test_an_answer_is_said_in_pieces_that_stay(base: BaseLM, monkeypatch: pytest
 def test_the_pieces_are_the_answer(base: BaseLM, seed: int) -> None:
     pieces: list[str] = []
     prefix = prefix_for(base, 1, seed=seed)
-    (answer,) = base.generate(prefix, ["Who moved?"], max_new_tokens=30, said=pieces.append)
+    (answer,) = base.generate(prefix, ["Who moved?"], max_new_tokens=30, on_token=pieces.append)
     assert "".join(pieces).strip() == answer
     assert [answer] == base.generate(prefix, ["Who moved?"], max_new_tokens=30)
     assert all(pieces)
 
 
-def test_only_one_greedy_answer_can_be_said(base: BaseLM) -> None:
+def test_only_one_greedy_answer_comes_in_pieces(base: BaseLM) -> None:
     for questions, beams in ((["Who?"], 2), (["Who?", "Ada?"], 1), ([], 1)):
         with pytest.raises(ValueError, match="one greedy answer"):
-            base.generate(prefix_for(base, 1), questions, beams=beams, said=print)
+            base.generate(prefix_for(base, 1), questions, beams=beams, on_token=print)
 
 
 def test_an_answer_has_at_most_the_tokens_asked_for(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mbc_engine.errors import ModelError, ModelMismatch
-from mbc_engine.model.bank_binding import fingerprints, open_bank, signature
+from mbc_engine.model.bank_binding import open_bank, signature
 from mbc_engine.model.checkpoint import load_model, load_trained_state, save_model, trained_state
 from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model.mbc import MBC
@@ -58,7 +58,7 @@ def test_a_loaded_model_gives_the_same_codes_and_answers(
     assert (again.memorise(TEXTS) == codes).all()
     one, other = (made.answer(QUESTIONS, CodeMemory(codes, made.codebook)) for made in (model, again))
     assert one == other
-    assert fingerprints(again) == fingerprints(model)
+    assert again.fingerprints() == model.fingerprints()
     assert not again.training
 
 
@@ -84,26 +84,26 @@ def test_every_trained_parameter_is_stored_once(tiny: Any) -> None:
 
 def test_a_fingerprint_changes_with_what_decides_codes_and_with_nothing_else(tiny: Any) -> None:
     model = tiny.model()
-    amortizer, codebook = fingerprints(model)
+    amortizer, codebook = model.fingerprints()
     assert re.fullmatch("[0-9a-f]{16}", amortizer)
     assert re.fullmatch("[0-9a-f]{16}", codebook)
     with torch.no_grad():
         model.questions.amortizer.head_bias += 1
         model.aggregator.blocks[0].attention.query.weight += 1
         model.codebook.usage += 1
-        assert fingerprints(model) == (amortizer, codebook)
+        assert model.fingerprints() == (amortizer, codebook)
         model.codebook.books[0, 0, 3, 7] += 1e-6
-        assert fingerprints(model)[0] == amortizer
-        assert fingerprints(model)[1] != codebook
+        assert model.fingerprints()[0] == amortizer
+        assert model.fingerprints()[1] != codebook
         model.documents.amortizer.head_bias[0, 0] += 1e-6
-        assert fingerprints(model)[0] != amortizer
+        assert model.fingerprints()[0] != amortizer
 
 
 def test_a_signature_names_model_and_fingerprints(tiny: Any) -> None:
     model = tiny.model()
     model.name = "tiny"
     made = signature(model)
-    assert (made.name, made.amortizer, made.codebook) == ("tiny", *fingerprints(model))
+    assert (made.name, made.amortizer, made.codebook) == ("tiny", *model.fingerprints())
 
 
 def test_half_precision_halves_the_weights(tiny: Any, saved: Path, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.events import TrainFinished
-from mbc_engine.model.bank_binding import fingerprints
 from mbc_engine.model.base import load_base
 from mbc_engine.model.builder import load_pretrained, trainable_parameters
 from mbc_engine.model.checkpoint import load_model, save_model, trained_state
@@ -74,7 +73,7 @@ def test_a_saved_model_says_the_same_and_fits_its_banks(
     assert (again.memorise(TEXTS) == codes).all()
     one, other = (made.answer(QUESTIONS, CodeMemory(codes, made.codebook)) for made in (model, again))
     assert one == other
-    assert fingerprints(again) == fingerprints(model)
+    assert again.fingerprints() == model.fingerprints()
 
 
 @pytest.mark.parametrize("weights", PACKED)
@@ -91,14 +90,14 @@ def test_packed_weights_are_not_stored(wide: Any, weights: str) -> None:
 def test_a_fingerprint_is_of_what_was_packed_and_how_and_not_of_how_it_was_rounded(wide: Any) -> None:
     """A GPU may round a weight otherwise than a CPU; the bank is the same model's."""
     made = {weights: wide.model("gpt2", "t5", *overrides("float32", weights)) for weights in ("float32", *PACKED)}
-    assert len({fingerprints(model) for model in made.values()}) == 3
+    assert len({model.fingerprints() for model in made.values()}) == 3
     model = made["nf4"]
-    before = fingerprints(model)
+    before = model.fingerprints()
     layer = next(iter(packed(model.documents).values()))
     layer.weight.data[0] ^= 1
-    assert fingerprints(model) == before
+    assert model.fingerprints() == before
     model.documents.packed_from = "nf4 of another"
-    assert fingerprints(model) != before
+    assert model.fingerprints() != before
 
 
 def test_what_an_encoder_was_packed_from_is_told_by_its_values(wide: Any, tmp_path: Path) -> None:

@@ -124,12 +124,12 @@ def test_memorising_and_asking_are_the_same_there(models: tuple[MBC, MBC], tmp_p
             assert list(ingest(model, bank, [tmp_path / "notes"], workers=0))
             recall = Recall(model, bank)
             for mode in ("flat", "hierarchical:2", "routed:2"):
-                for reply in recall.ask(questions, read_mode=mode, answers=Answers.BOTH, with_codes=True, beams=2):
-                    yield reply.answer, reply.read, reply.gain, [replace(own, bank="") for own in reply.sources]
+                for reply in recall.ask(questions, read_mode=mode, with_codes=True, beams=2):
+                    yield reply.answer, reply.gain, [replace(own, bank="") for own in reply.sources]
                     assert reply.codes is not None
                     yield from reply.codes.ravel().tolist()
             pieces: list[str] = []
-            yield recall.ask(questions[:1], said=pieces.append)[0].answer, pieces
+            yield recall.ask(questions[:1], on_token=pieces.append)[0].answer, pieces
 
     here, there = models
     expected = list(replies(here, "here.mbc"))

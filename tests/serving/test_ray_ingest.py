@@ -21,6 +21,7 @@ from ray import cloudpickle
 from mbc_engine import MBC, MemoryBank, ingest, load_model, open_bank
 from mbc_engine.bank import Record, export
 from mbc_engine.datasets.newswire import stories
+from mbc_engine.documents import Chunk
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
 from mbc_engine.model.checkpoint import save_model
@@ -34,7 +35,7 @@ from tests.needs import embedded_encoder
 pytestmark = [
     pytest.mark.ray,
     pytest.mark.xdist_group("ray"),  # one cluster at a time
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pipes to processes that Ray ends
@@ -196,10 +197,10 @@ def test_a_stop_keeps_what_is_committed_and_the_work_of_a_killed_process_is_done
 class Deadly(Chunker):
     """Ends the process that has such a text to cut."""
 
-    def __call__(self, text: str) -> list[str]:
+    def chunks(self, text: str) -> list[Chunk]:
         if "deadly" in text:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__(text)
+        return super().chunks(text)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
@@ -210,7 +211,7 @@ def test_files_that_kill_again_and_again_are_named_and_what_was_committed_stays(
     folder = tmp_path / "news"
     many_stories(folder, 320)
     (folder / "0300.txt").write_text("A deadly story.")
-    own = model.documents.chunker
+    own = model.chunker
     monkeypatch.setitem(model.documents.__dict__, "chunker", Deadly(own.tokenizer, own.capacity))
     with open_bank(model, tmp_path / "b.mbc") as bank:
         with pytest.raises(MBCError, match=r"0280\.txt to .*0319\.txt, died 4 times") as raised:

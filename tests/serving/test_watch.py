@@ -12,7 +12,7 @@ from mbc_engine.events import IngestFinished
 from mbc_engine.serving.watch import watch
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_what_changes_is_ingested_and_what_goes_is_pruned(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model, stop = tiny.model(), threading.Event()
     seen: list[tuple[int, int, int]] = []
@@ -42,7 +42,7 @@ def test_what_changes_is_ingested_and_what_goes_is_pruned(tiny: Any, folder: Pat
     assert seen[3] == (0, 0, 1)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_a_named_file_that_is_put_in_place_anew_is_followed(tiny: Any, tmp_path: Path) -> None:
     model, stop, path = tiny.model(), threading.Event(), tmp_path / "a.txt"
     path.write_text("First.")
@@ -64,7 +64,7 @@ def test_a_named_file_that_is_put_in_place_anew_is_followed(tiny: Any, tmp_path:
         assert [document.size for document in bank.documents()] == [len("Third.")]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_what_an_ignore_file_no_longer_names_is_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model, stop = tiny.model(), threading.Event()
     (folder / ".mbcignore").write_text("0.txt\n1.txt\n")

@@ -124,7 +124,7 @@ def launch(folder: Path, run: str, processes: int, *options: str) -> list[int]:
         for rank in range(processes)
     ]
     try:
-        ends = [process.communicate(timeout=120) for process in running]
+        ends = [process.communicate(timeout=600) for process in running]
     finally:
         for process in running:
             process.kill()  # where one waits for another in vain
