@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model.bank_binding import open_bank
     from mbc_engine.model.mbc import MBC
-    from mbc_engine.serving.ask import Confidence, Recall, Reply
+    from mbc_engine.serving.ask import Recall
     from mbc_engine.serving.ingest import ingest, ingest_stream
     from mbc_engine.serving.reencode import reencode
+    from mbc_engine.serving.reply import Confidence, Reply
     from mbc_engine.serving.sources import Source
     from mbc_engine.serving.watch import watch
     from mbc_engine.training.trainer import train
@@ -35,7 +36,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Banks": "mbc_engine.bank",
     "Compressed": "mbc_engine.methods.compressed",
-    "Confidence": "mbc_engine.serving.ask",
+    "Confidence": "mbc_engine.serving.reply",
     "Config": "mbc_engine.config",
     "EmptyBank": "mbc_engine.methods.controls",
     "Event": "mbc_engine.events",
@@ -44,7 +45,7 @@ _HOMES = {
     "MemoryBank": "mbc_engine.bank",
     "QAExample": "mbc_engine.datasets.example",
     "Recall": "mbc_engine.serving.ask",
-    "Reply": "mbc_engine.serving.ask",
+    "Reply": "mbc_engine.serving.reply",
     "RetrieveAndRead": "mbc_engine.methods.retrieve_and_read",
     "RetrieverReader": "mbc_engine.mini.model",
     "Selection": "mbc_engine.bank",
