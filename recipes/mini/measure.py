@@ -36,10 +36,15 @@ from mbc_engine.bank import Record
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.newswire import stories
+from mbc_engine.documents import Chunk
+from mbc_engine.methods.word_index import WordIndex
 from mbc_engine.metrics import compare
+from mbc_engine.mini.retrieval import Scope
+from mbc_engine.model.bank_binding import signature
 
 BATCH: Final = 32
 BINS: Final = 10
+PARTS: Final = ("finding", "quality", "size", "time")
 WITHOUT_ANSWER: Final = 300  # questions asked without the paragraph that answers them
 
 Figures = dict[str, Any]
@@ -102,6 +107,34 @@ def quality(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
         **confidence(sure, right, model.settings.confidence.threshold),
         "answered without the paragraph": percent(reply.answer is not None for reply in without),
         "asked without the paragraph": len(without),
+    }
+
+
+def finding(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
+    """How often the right paragraph is found first, or among five, before anything is read."""
+    examples, texts = squad(data, paragraphs)
+    own = {text: place for place, text in enumerate(texts)}
+    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.books.shape[-1], keeps_text=True)
+    with bank:
+        records = [Record(f"/{place}", "", f"{place:032x}", 1, None) for place in range(len(texts))]
+        codes = model.memorise(texts)
+        bank.add(
+            [(record, code[None], [Chunk(text, 0)]) for record, code, text in zip(records, codes, texts, strict=True)]
+        )
+        scope = Scope(bank, None)
+        usual, found = model.settings, {}
+        for name, weight in (("codes and words", usual.word_weight), ("codes alone", 0.0)):
+            model.settings = usual.model_copy(update={"word_weight": weight})
+            hits = [model.find([one.question], scope, top=5)[0] for one in examples]
+            found[name] = [[hit.chunk for hit in several] for several in hits]
+        model.settings = usual
+    index = WordIndex(texts)
+    found["BM25"] = [index.ranking(one.question)[:5] for one in examples]
+    right = [own[one.text] for one in examples]
+    return {
+        f"{name}, {what}": percent(place in places[:most] for place, places in zip(right, ranked, strict=True))
+        for name, ranked in found.items()
+        for what, most in (("first", 1), ("in five", 5))
     }
 
 
@@ -291,7 +324,7 @@ def main() -> None:
     parser = stage_parser(__doc__, "data", "threads")
     parser.add_argument("--out", type=Path, default=Path("build/mini/measured"))
     parser.add_argument("--model", default="mini")
-    parser.add_argument("--only", nargs="+", choices=("quality", "size", "time"), default=["quality", "size", "time"])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--paragraphs", type=int, default=402, help="of squad_val")
     parser.add_argument("--chunks", type=int, default=100_000, help="of the large bank")
     parser.set_defaults(threads=2)
@@ -302,6 +335,8 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     for name in args.only:
         match name:
+            case "finding":
+                figures = finding(model, args.data, args.paragraphs)
             case "quality":
                 figures = quality(model, args.data, args.paragraphs)
             case "size":
