@@ -13,8 +13,6 @@ CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
 ADAPTER: Final = "adapter"
 READER: Final = "reader"
-READER_CONFIG: Final = f"{READER}/reader.toml"
-READER_WEIGHTS: Final = f"{READER}/reader.safetensors"
 # What a base LM's name begins with that lies in this package.
 EMBEDDED: Final = "embedded:"
 
@@ -40,11 +38,6 @@ def is_model(folder: Path) -> bool:
         return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
     except OSError:  # no folder could have this name
         return False
-
-
-def has_reader(folder: Path) -> bool:
-    """Whether a model's folder also holds what reads answers in passages."""
-    return (folder / READER_CONFIG).is_file()
 
 
 def find_model(name: str) -> Path:

@@ -160,7 +160,7 @@ def _cell_needs(cell: Cell, settings: ExperimentSettings, machine: Machine, most
 def _estimated_config(cell: Cell) -> Config:
     """The config that is estimated by. Raises MBCError if there is none."""
     if cell.is_of_retriever_reader:
-        raise ConfigError(f"Time and memory of a retriever-reader such as {cell.base.title} are not estimated.")
+        raise ConfigError(f"{cell.base.title} is a retriever-reader.")
     return cell.config()
 
 

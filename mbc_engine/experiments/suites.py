@@ -160,11 +160,11 @@ def _faults_of_kind(base: BaseSettings, settings: ExperimentSettings) -> Iterato
             continue
         if reads:
             yield (
-                f"{base.title} is a retriever-reader, and the method {name} needs a model of the paper's method",
+                f"the method {name} needs a model of the paper's method, and {base.title} is a retriever-reader",
                 ("Use --method retriever-reader, or a model or preset of the paper's method."),
             )
         else:
-            yield f"{base.title} is not a retriever-reader, which the method {name} needs", "Use --model mini."
+            yield f"the method {name} needs a retriever-reader, which {base.title} is not", "Use --model mini."
     if reads and settings.read is not None:
         yield (
             f"--read does not apply to {base.title}, which has only one way to search its bank",

@@ -15,10 +15,9 @@ from mbc_engine.mini.span_reader import SpanReader, adapt, trained_parameters
 from mbc_engine.model.encoders import load_encoder
 from mbc_engine.model.low_rank import LowRankLinear
 from mbc_engine.model.tensor_file import shapes_of, write_tensors
-from mbc_engine.model_folder import READER_CONFIG, READER_WEIGHTS
 
-SETTINGS: Final = Path(READER_CONFIG).name
-WEIGHTS: Final = Path(READER_WEIGHTS).name
+SETTINGS: Final = "reader.toml"
+WEIGHTS: Final = "reader.safetensors"
 _AGAIN: Final = "Get the model again."
 
 

@@ -42,7 +42,7 @@ BATCH = 8
 # What an answer that is not the gold counts, by its F1; see above.
 SOME_WORDS, HALF = 0.39, 0.55
 # The threshold: of the answers that are given, so many are to be right, by the regression's own word.
-PRECISION = 0.77
+PRECISION = 0.76
 
 
 @dataclass(frozen=True)

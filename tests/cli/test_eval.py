@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from mbc_cli.evaluations import find_evaluation
+from tests.needs import embedded_encoder
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def test_an_unknown_model_is_an_error(mbc, questions):
         (["--suite", "grand"], "There is no suite 'grand'."),
         (
             ["--data", "newswire:test:2", "--method", "mbc"],
-            "mini is a retriever-reader, and the method mbc needs a model of the paper's method.",
+            "The method mbc needs a model of the paper's method, and mini is a retriever-reader.",
         ),
         (["--data", "newswire:test:2", "--read", "flat"], "--read does not apply to mini"),
         (["--data", "newswire:test:2", "--method", "magic"], "There is no method 'magic'."),
@@ -229,3 +230,14 @@ def test_the_page_is_opened_if_asked(evaluate, mbc, monkeypatch, home):
     page.unlink()
     assert mbc("eval", "show", "first", "--report").exit_code == 0
     assert page.is_file()
+
+
+@embedded_encoder
+def test_a_retriever_reader_is_evaluated_alone(mbc):
+    told = json.loads(mbc("eval", "--data", "newswire:test:2", "--limit", 2, "--json").stdout)
+    online = rows_of(told)["retriever-reader"]
+    assert list(rows_of(told)) == ["retriever-reader"]
+    assert (online["scores"]["questions"], online["cost"]["documents"], online["cost"]["paper_bytes"]) == (2, 2, None)
+    assert told["verdicts"] == []
+    plan = mbc("eval", "--data", "newswire:test:2", "--plan")
+    assert "no estimate: mini is a retriever-reader." in " ".join(plan.stdout.split())

@@ -27,7 +27,6 @@ ONLY_PARSED = {
     r"(accelerate launch|torchrun) ": "several processes, and SQuAD; tests/training/test_processes.py trains so",
     r"mbc ingest .*--engine ray": "a cluster takes 20 s to start; tests/serving/test_ray_ingest.py ingests so",
     r"mbc calibrate --data newswire": "minutes",
-    r"mbc calibrate --model mini ": "minutes, and it would change the package",
 }
 # Commands that are passed over.
 NOT_TYPED = {

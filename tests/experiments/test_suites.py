@@ -113,9 +113,9 @@ def test_a_file_is_a_suite_too(suite):
         (
             'model = "trained"',
             'model = "mini"',
-            "mini is a retriever-reader, and the method mbc needs a model of the paper",
+            "the method mbc needs a model of the paper's method, and mini is a retriever-reader.",
         ),
-        ('"mbc"', '"retriever-reader"', "mini is not a retriever-reader, which the method retriever-reader needs."),
+        ('"mbc"', '"retriever-reader"', "the method retriever-reader needs a retriever-reader, which mini is not."),
         ('["mbc"]', '["mbc"]\nrates = []', "own.toml: rates: list should have at least 1 item"),
         ('["mbc"]', '["mbc"]\nrates = [-1.0]', "own.toml: rates.0: input should be greater than 0."),
         ('["mbc"]', '["mbc"]\nrates = [inf]', "own.toml: rates.0: input should be a finite number."),

@@ -7,6 +7,7 @@ import torch
 
 from mbc_engine.config import RetrieverReaderSettings
 from mbc_engine.methods.retrieve_and_read import RetrieveAndRead
+from mbc_engine.mini.confidence import FEATURES
 from mbc_engine.mini.model import RetrieverReader, build
 from mbc_engine.mini.span_reader import SpanReader, adapt
 from mbc_engine.model.encoders import load_encoder
@@ -29,7 +30,7 @@ def model(tiny: Any) -> RetrieverReader:
             "encoder": name,
             "window": 32,
             "address": {"tokens": 4, "codes": 16, "dim": 2},
-            "confidence": {"weights": [0.0] * 5},
+            "confidence": {"weights": [0.0] * len(FEATURES)},
         }
     )
     model = build(settings, reader)

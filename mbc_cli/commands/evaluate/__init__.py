@@ -52,9 +52,9 @@ def evaluate(
 ) -> None:
     """Evaluate how well methods answer: exact match, F1, sources, seconds, bytes.
 
-    A method takes in documents, then is asked about them. Without --[b]train[/b] a trained model is asked, and controls
-    whose bank is empty, shuffled or of other documents: a model that answers no better than they do makes no use of
-    its memory. Everything is kept in one folder, with an HTML report, report.html.
+    A method takes in documents, then is asked about them. Without --[b]train[/b] a trained model is asked. One of the
+    paper's method is asked with an empty bank, too, and with ones that are shuffled or hold other documents: a model
+    that answers no better then makes no use of its memory. Everything is kept in one folder, with an HTML report, report.html.
     Ctrl-C stops the evaluation; --run continues it.
 
     \b

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from mbc_cli.data import read_data
 from mbc_engine.datasets.by_name import absolute, is_of_hub
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.experiments.cells import is_retriever_reader
 from mbc_engine.experiments.roster import controls_of
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
@@ -105,7 +105,10 @@ def settings_of(data: str, typed: One) -> ExperimentSettings:
 
 def _methods_of(model: str | None) -> list[str]:
     """What is evaluated where nobody says: the model, and the controls of its method."""
-    own = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
+    try:
+        own = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
+    except ModelError:
+        own = "mbc"  # that there is no such model is told once the data were looked at
     return [own, *controls_of(own)]
 
 
