@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.mini.model import save
 from mbc_engine.training.trainer import train
 from tests.training.conftest import Runner
 
@@ -21,12 +22,8 @@ def test_nothing_to_train_on_is_told_before_anything_is_loaded(tiny: Any, tmp_pa
         next(train(tiny.config(), [], [], tmp_path / "run", cache=tmp_path))
 
 
-def test_models_that_remember_words_are_made_elsewhere(tiny: Any, tmp_path: Path, start: Runner) -> None:
-    words = ("model.routing=true", "model.read=routed", "model.words={}")
-    with pytest.raises(ConfigError, match="The model to train remembers words; such a model is made by recipes/mini"):
-        start(tiny.config("gpt2", "bert", *words), "run")
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.toml").write_text(tiny.config("gpt2", "bert", *words).to_toml())
-    with pytest.raises(ConfigError, match="model remembers words"):
+def test_a_training_starts_from_models_of_the_papers_method_alone(tiny: Any, tmp_path: Path, start: Runner) -> None:
+    save(tiny.retriever_reader(), tmp_path / "model")
+    with pytest.raises(ConfigError, match="describes a retriever-reader such as mini; this needs a model of the paper"):
         start(tiny.config(), "run", start=tmp_path / "model")
     assert not (tmp_path / "run").exists()
