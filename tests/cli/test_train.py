@@ -86,18 +86,12 @@ def test_training_can_start_from_a_model(mbc, preset, data, model):
     assert result.exit_code == 0
 
 
-def test_models_that_remember_words_are_not_trained_here(mbc, preset, data, home, tiny):
-    words = ("--set", "model.read=routed", "--set", "model.words={}")
-    (home / "words").mkdir()
-    config = tiny.config("gpt2", "bert", "model.routing=true", "model.read=routed", "model.words={}")
-    (home / "words" / "config.toml").write_text(config.to_toml())
-    (home / "words" / "model.safetensors").touch()
+def test_a_training_does_not_start_from_a_retriever_reader(mbc, preset, data, home):
     before = sorted(home.rglob("*"))
-    for arguments in (words, ("--from", home / "words")):
-        result = mbc("train", "--preset", preset, "--data", data, "--run", "./run", *arguments)
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert "remembers words" in result.stderr
-        assert "--list-presets" in result.stderr
+    result = mbc("train", "--preset", preset, "--data", data, "--run", "./run", "--from", "mini")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "a retriever-reader such as mini" in result.stderr
+    assert "Train one with `mbc train`" in result.stderr
     assert sorted(home.rglob("*")) == before
 
 
