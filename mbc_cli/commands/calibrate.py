@@ -36,7 +36,7 @@ def calibrate(
     \b
     Examples:
       mbc calibrate --model runs/mine --data questions.jsonl
-      mbc calibrate --data newswire:test:200 --bank-size 16 --questions 400 --dry-run
+      mbc calibrate --model runs/mine --data newswire:test:200 --bank-size 16 --dry-run
     """
     from mbc_cli.data import read_data
     from mbc_cli.engine import load_model, loading, require_model

@@ -63,8 +63,9 @@ def test_a_model_is_measured_on_squad(mbc, model, small_squad):
 
 
 @pytest.mark.parametrize("command", [("eval",), ("calibrate",), ("train", "--preset", "mini")])
-def test_a_split_that_there_is_not_ends_in_one_line_and_a_hint(mbc, home, command):
-    result = mbc(*command, "--data", "squad:dev")
+def test_a_split_that_there_is_not_ends_in_one_line_and_a_hint(mbc, model, command):
+    chosen = ("--model", model) if command == ("calibrate",) else ()
+    result = mbc(*command, *chosen, "--data", "squad:dev")
     assert result.exit_code == 3
     assert "'squad:dev' is not squad:SPLIT[:FOLDER]." in result.stderr
     assert "train, validation, test" in result.stderr
