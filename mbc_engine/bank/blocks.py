@@ -30,7 +30,6 @@ from mbc_engine.bank.origins import Origins
 from mbc_engine.bank.packed import PackedBlock
 from mbc_engine.bank.records import BankHeader
 from mbc_engine.bank.text_codec import decode_chunk
-from mbc_engine.documents import Chunk
 
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
@@ -212,16 +211,6 @@ class BlockTable:
             raise damaged(self._name)
         return found
 
-    def text(self, number: int) -> Chunk:
-        """A chunk's text.
-
-        Raises:
-            BankError: it is not there, or is damaged.
-        """
-        with decoded(self._name):
-            (data,) = self._connection.execute("SELECT data FROM texts WHERE id = ?", (number,)).fetchone()
-            return decode_chunk(data)
-
     def append_texts(self, rows: Sequence[bytes]) -> int:
         """Put texts behind all others; returns the number of the first."""
         (last,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
@@ -337,9 +326,9 @@ class BlockTable:
 
     def _check_rows(self) -> None:
         """Compare the checksums of all blocks that were not read yet; their codes are not read."""
-        unchecked = [block for block in self.numbers() if block not in self._checked_rows]
-        for block in unchecked:
-            self._row_if_there(block)
+        for block in self.numbers():
+            if block not in self._checked_rows:
+                self._row_if_there(block)
 
     def _check_row(self, block: int, row: Row) -> None:
         if block not in self._checked_rows:

@@ -286,7 +286,8 @@ class StoredBank:
         with self.snapshot():
             for block, places, within in self._located(chunks):
                 numbers = self._blocks.text_numbers_at(block, within)
-                result |= zip(places.tolist(), map(self._blocks.text, numbers), strict=True)
+                texts = (decode_chunk(self._blocks.text_rows(number, 1)[0]) for number in numbers)
+                result |= zip(places.tolist(), texts, strict=True)
         return [result[place] for place in range(len(result))]
 
     def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:
