@@ -56,9 +56,7 @@ def demo(
         files = _write(told, folder / "stories")
         began = time.perf_counter()
         loaded = load_model(model, device)
-        from mbc_engine.model.bank_binding import open_bank
-        from mbc_engine.serving.ask import Recall
-        from mbc_engine.serving.ingest import ingest
+        from mbc_engine import Recall, ingest, open_bank
 
         loading = time.perf_counter() - began
         with open_bank(loaded, folder / "demo.mbc") as bank:

@@ -52,17 +52,7 @@ def watch(
         ModelMismatch: as `ingest`.
     """
     require_paths(paths, ignore)
-    # A named file is watched by its folder: saving often puts another file in its place.
-    folders = {path if path.is_dir() else path.absolute().parent for path in paths}
-    coming = changes(
-        *sorted(folders),
-        watch_filter=None,
-        stop_event=stop,
-        rust_timeout=_STOP_MILLISECONDS,
-        yield_on_timeout=True,
-        raise_interrupt=False,
-        ignore_permission_denied=True,
-    )
+    coming = _changes(paths, stop)
     try:
         next(coming, None)  # the watch begins before the first walk, so that nothing falls between the two
         yield from ingest(
@@ -81,6 +71,21 @@ def watch(
             waiting = set()
     except OSError as error:
         raise DataError(f"The folders cannot be watched: {error}.", hint="Ingest them now and then instead.") from error
+
+
+def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple[Change, str]]]:
+    """What changes at the paths, as it changes; nothing now and then."""
+    # A named file is watched by its folder: saving often puts another file in its place.
+    folders = {path if path.is_dir() else path.absolute().parent for path in paths}
+    return changes(
+        *sorted(folders),
+        watch_filter=None,
+        stop_event=stop,
+        rust_timeout=_STOP_MILLISECONDS,
+        yield_on_timeout=True,
+        raise_interrupt=False,
+        ignore_permission_denied=True,
+    )
 
 
 def _again(

@@ -188,9 +188,12 @@ def test_calibrating_changes_neither_the_model_nor_its_banks(
     assert again.settings.confidence == settings_of(first)
     assert again.fingerprints() == before
     with open_bank(again, tmp_path / "b.mbc") as bank:
-        reply = Recall(again, bank).ask(["Who moved?"])[0]
+        assert not again.settings.confidence.slope  # it tells no answers apart
+        assert Recall(again, bank).ask(["Who moved?"])[0].confidence is None
+        store(SETTINGS, folder)
+        reply = Recall(load_model(folder), bank).ask(["Who moved?"])[0]
     assert reply.gain is not None
-    judged = judge(settings_of(first), reply.gain)
+    judged = judge(SETTINGS, reply.gain)
     assert reply.confidence == Confidence(judged.confidence, judged.origin)
 
 
