@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mbc_engine.model.amortizer import mean_pooled
 from mbc_engine.model.kmeans import kmeans
 
 # Chosen on questions to six articles that neither the books nor `squad_val` come from.
@@ -52,20 +51,12 @@ class Address(nn.Module):
         self.log_scale = nn.Parameter(torch.tensor(math.log(20.0)))
         self.register_buffer("spread", torch.ones(tokens * dim))
 
-    def documents(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Vectors of documents, to be encoded: the encoder's states [B, S, E] and mask [B, S] -> [B, tokens, dim]."""
-        return self.of_documents(mean_pooled(states, mask))
-
-    def questions(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Vectors of questions, for `tables`: the encoder's states [B, S, E] and mask [B, S] -> [B, tokens, dim]."""
-        return self.of_questions(mean_pooled(states, mask))
-
     def of_documents(self, sentence_vectors: Tensor) -> Tensor:
-        """The same from unit sentence vectors [B, E]."""
+        """Vectors of documents, to be encoded, from unit sentence vectors [B, E]: [B, tokens, dim]."""
         return self._turned(sentence_vectors - self.document_mean)
 
     def of_questions(self, sentence_vectors: Tensor) -> Tensor:
-        """The same from unit sentence vectors [B, E]."""
+        """Vectors of questions, for `tables`, from unit sentence vectors [B, E]: [B, tokens, dim]."""
         return self._turned(sentence_vectors - self.question_mean)
 
     def _turned(self, centred: Tensor) -> Tensor:

@@ -178,7 +178,8 @@ class RetrieverReader(nn.Module):
         documents = dict(zip(chunks, scope.documents_of(chunks), strict=True))
         texts: dict[int, str] = {}
         if scope.bank.keeps_text:
-            texts = {chunk: own.text for chunk, own in zip(chunks, scope.bank.texts_at(chunks), strict=True)}
+            kept = zip(chunks, scope.bank.texts_at(chunks), strict=True)
+            texts = {chunk: own.text if own else "" for chunk, own in kept}
         hits: list[list[Hit]] = []
         for question, ranked in zip(questions, found, strict=True):
             bonus = np.zeros(len(ranked), np.float32)
@@ -259,7 +260,7 @@ def build(
     """
     if len(settings.confidence.weights) != len(FEATURES):
         raise ModelError(
-            f"A confidence has {len(FEATURES)} weights here, not {len(settings.confidence.weights)}.",
+            f"This mbc expects {len(FEATURES)} confidence weights; the model has {len(settings.confidence.weights)}.",
             hint="Get the model again, or a version of mbc that fits it.",
         )
     encoder = load_encoder(settings.encoder, device=device)

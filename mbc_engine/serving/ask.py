@@ -21,7 +21,7 @@ from mbc_engine.model.mbc import MBC
 from mbc_engine.model.ranking import Ranked
 from mbc_engine.serving.ask_options import AskOptions
 from mbc_engine.serving.reply import Confidence, Reply, Timings
-from mbc_engine.serving.sources import Passage, Source, best_sentences, passages_of, sentence_around
+from mbc_engine.serving.sources import Passage, Passages, Source, best_sentences, sentence_around
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,7 +52,7 @@ class _Draft:
 class _Answerer(Protocol):
     """One kind of model, ready to answer from one bank. Its methods are called in a snapshot of the bank."""
 
-    def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock") -> list[_Draft]:
+    def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock", known: Passages) -> list[_Draft]:
         """Answers to questions."""
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Ranked]]:
@@ -114,8 +114,9 @@ class Recall:
         clock = _Clock()
         with self._bank.snapshot():
             totals, sizes = self._bank.totals(), self._bank.sizes()
-            drafts = self._answerer.drafts(questions, options, clock)
-            named = self._sources(questions, drafts, options.sources)
+            passages = Passages(self._bank, self._model.chunker)
+            drafts = self._answerer.drafts(questions, options, clock, passages)
+            named = self._sources(questions, drafts, passages, options.sources)
         timings = clock.timings()
         return [
             Reply(
@@ -159,13 +160,15 @@ class Recall:
         options = AskOptions(read_mode, selection)
         with self._bank.snapshot():
             found = self._answerer.chunks(queries, options, top)
-            passages = passages_of(self._bank, self._model.chunker, [own.chunk for several in found for own in several])
+            passages = Passages(self._bank, self._model.chunker).of(own.chunk for several in found for own in several)
         return [tuple(Source.of(passages[own.chunk], own, None) for own in several) for several in found]
 
-    def _sources(self, questions: Sequence[str], drafts: Sequence[_Draft], most: int) -> list[tuple[Source, ...]]:
+    def _sources(
+        self, questions: Sequence[str], drafts: Sequence[_Draft], known: Passages, most: int
+    ) -> list[tuple[Source, ...]]:
         """The sources of each answer, with the sentence that was read, or the one that fits best."""
         ranked = [draft.ranked[:most] for draft in drafts]
-        passages = passages_of(self._bank, self._model.chunker, [own.chunk for several in ranked for own in several])
+        passages = known.of(own.chunk for several in ranked for own in several)
         wanted = [
             (question, passages[own.chunk].text)
             for question, draft, several in zip(questions, drafts, ranked, strict=True)
@@ -193,13 +196,18 @@ class _ReadingAnswerer:
         self._model, self._bank = model, bank
         self._whole: tuple[Hashable, Scope, Tensor] | None = None
 
-    def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock") -> list[_Draft]:
+    def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock", known: Passages) -> list[_Draft]:
         model = self._model
         hits = self._find(questions, options, model.settings.candidates)
         read = [own[: model.settings.passages] for own in hits]
         clock.search_ends()
-        passages = passages_of(self._bank, model.chunker, [hit.chunk for own in read for hit in own])
+        passages = known.of(hit.chunk for own in read for hit in own)
         readable = [[hit for hit in own if passages[hit.chunk].text] for own in read]
+        if not any(readable):
+            raise NothingToRead(
+                "The text of the passages found is no longer available.",
+                hint="Ingest the files again, into a bank that keeps text if they are to be moved or deleted.",
+            )
         answers = model.read(questions, [[(passages[hit.chunk].text or "", hit) for hit in own] for own in readable])
         min_confidence = options.min_confidence
         if min_confidence is None:
@@ -270,7 +278,7 @@ class _PrefixAnswerer:
         self._model, self._bank, self._parts = model, bank, model.reader()
         self._whole: tuple[Hashable, BankMemory] | None = None
 
-    def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock") -> list[_Draft]:
+    def drafts(self, questions: Sequence[str], options: AskOptions, clock: "_Clock", known: Passages) -> list[_Draft]:
         model, settings = self._model, self._model.settings
         require_askable(model, options)
         calibration = settings.confidence if options.read_mode in (None, settings.read) else None
@@ -373,7 +381,7 @@ def _required(memory: _Searched, bank: ReadableBank) -> _Searched:
         return memory
     if bank.totals().chunks:
         raise NothingToRead(
-            f"No document of {bank.name} fits what was asked for.",
+            f"No document in {bank.name} matches the selection.",
             hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
         )
     raise NothingToRead(f"{bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")

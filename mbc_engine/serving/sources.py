@@ -1,10 +1,10 @@
 """From chunks to what a person can look up: the file, the text as it was ingested, and the sentence that matters."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from mbc_engine.bank import ReadableBank, StoredDocument
+from mbc_engine.bank import ReadableBank, StoredChunk, StoredDocument
 from mbc_engine.documents import Chunk, split_sentences
 from mbc_engine.model.chunker import Chunker
 from mbc_engine.model.ranking import Ranked
@@ -92,49 +92,47 @@ class SentenceEncoder(Protocol):
         """Unit vectors, [B, E]."""
 
 
-def passages_of(bank: ReadableBank, chunker: Chunker, chunks: Iterable[int]) -> dict[int, Passage]:
-    """The passages of chunks, by their indices in stored order; call it in the snapshot they were found in.
+class Passages:
+    """The passages of chunks in one snapshot of a bank; no file is opened twice.
 
     Args:
-        bank: where they were found.
+        bank: where the chunks were found.
         chunker: of the bank's model, which cuts the files as they were cut.
-        chunks: their indices.
     """
-    wanted = sorted(set(chunks))
-    stored = bank.chunks_at(wanted)
-    kept = list(bank.texts_at(wanted)) if bank.keeps_text else [None] * len(wanted)
-    files = Files()
-    # What two banks hold was read in other places for each.
-    documents = {(own.bank, own.document.digest): own.document for own in stored}
-    places = {key: _place(files, chunker, document) for key, document in documents.items()}
-    found: dict[int, Passage] = {}
-    for chunk, own, text in zip(wanted, stored, kept, strict=True):
-        place = places[own.bank, own.document.digest]
-        read = place.chunk(own.ordinal)
-        # A file cut by other rules since gives other chunks; the codes are of the text in the bank.
-        is_same = read is not None and text in (None, read)
-        best, text_from = (read, "file") if is_same else (text, "bank" if text else None)
-        found[chunk] = Passage(
+
+    def __init__(self, bank: ReadableBank, chunker: Chunker) -> None:
+        self._bank, self._chunker, self._files = bank, chunker, Files()
+        self._places: dict[tuple[str, str], _Place] = {}
+        self._found: dict[int, Passage] = {}
+
+    def of(self, chunks: Iterable[int]) -> dict[int, Passage]:
+        """The passages of chunks, by their indices in stored order."""
+        wanted = sorted(set(chunks))
+        missing = [chunk for chunk in wanted if chunk not in self._found]
+        kept = list(self._bank.texts_at(missing)) if self._bank.keeps_text else [None] * len(missing)
+        for chunk, stored, text in zip(missing, self._bank.chunks_at(missing), kept, strict=True):
+            self._found[chunk] = self._passage(stored, text)
+        return {chunk: self._found[chunk] for chunk in wanted}
+
+    def _passage(self, stored: StoredChunk, kept: Chunk | None) -> Passage:
+        # What two banks hold was read in other places for each.
+        key = stored.bank, stored.document.digest
+        if key not in self._places:
+            self._places[key] = _place(self._files, stored.document)
+        place = self._places[key]
+        # The codes are of the text in the bank, however the file would be cut today.
+        text_from: TextFrom = place.holder_of(kept) if kept else "file"
+        best = kept or place.chunk(self._chunker, stored.ordinal)
+        return Passage(
             place.path,
             place.part,
             place.state,
             place.date,
-            own.bank,
+            stored.bank,
             best.text if best else None,
-            text_from,  # type: ignore[arg-type]  # the two names above
+            text_from if best else None,
             best.start if best else None,
         )
-    return found
-
-
-def text_reader(chunker: Chunker) -> Callable[[StoredDocument], Sequence[Chunk] | None]:
-    """What gives a document's chunks from its file; None where no file is unchanged. See `bank.upgrade`."""
-    files = Files()
-
-    def chunks(document: StoredDocument) -> Sequence[Chunk] | None:
-        return _place(files, chunker, document).chunks or None
-
-    return chunks
 
 
 def best_sentences(encoder: SentenceEncoder, wanted: Sequence[tuple[str, str | None]]) -> list[str | None]:
@@ -163,34 +161,42 @@ def sentence_around(passage: str, start: int, end: int) -> str:
     return " ".join(" ".join(around).split())
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Place:
-    """Where a document is to be found now; `chunks` are those of its file, none where it is not as it was."""
+    """Where a document is to be found now, and its text there; None where that is not as it was."""
 
     path: str
     part: str
     state: State
-    chunks: Sequence[Chunk]
+    text: str | None
     date: str | None
+    chunks: Sequence[Chunk] | None = None
 
-    def chunk(self, ordinal: int) -> Chunk | None:
-        """The chunk of that number; None also if chunks are made by other rules since."""
+    def holder_of(self, kept: Chunk) -> TextFrom:
+        """Where a chunk that the bank has the text of is to be read: in the file, if it stands there still."""
+        return "file" if self.text is not None and self.text.startswith(kept.text, kept.start) else "bank"
+
+    def chunk(self, chunker: Chunker, ordinal: int) -> Chunk | None:
+        """The chunk of that number in the file; None also if chunks are made by other rules since."""
+        if self.text is None:
+            return None
+        if self.chunks is None:
+            self.chunks = chunker.chunks(self.text)
         return self.chunks[ordinal] if ordinal < len(self.chunks) else None
 
 
-def _place(files: Files, chunker: Chunker, document: StoredDocument) -> _Place:
+def _place(files: Files, document: StoredDocument) -> _Place:
     """The first origin of a document that is still what was ingested, or else the first."""
     origins, digest = document.origins, document.digest
     if not origins:
-        return _Place(digest, "", "unknown", (), None)
+        return _Place(digest, "", "unknown", None, None)
     looks = []
     for origin in origins:
         looks.append((origin, files.look(origin, digest)))
         if looks[-1][1].document:
             break
     origin, look = next((found for found in looks if found[1].document), looks[0])
-    chunks = chunker.chunks(look.document.text) if look.document else ()
-    return _Place(origin.source, origin.part, look.state, chunks, origin.date)
+    return _Place(origin.source, origin.part, look.state, look.document.text if look.document else None, origin.date)
 
 
 def _sentences(passage: str) -> list[str]:

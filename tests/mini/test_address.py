@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mbc_engine.mini.address import LENGTH_SHARE, ORDINARY_CHUNKS, WHITENING, Address
+from mbc_engine.model.amortizer import mean_pooled
 
 # Two positions of one dimension, three codes each.
 BOOKS = torch.tensor([[[0.0], [1.0], [-2.0]], [[0.5], [3.0], [3.0]]])
@@ -33,9 +34,10 @@ def test_a_text_is_its_unit_mean_state_without_what_all_share_turned_into_positi
         address.question_mean.copy_(torch.tensor([0.6, 0.0]))
     # The mean of (2, 4) and (4, 4) is (3, 4), of length 5; the third state is masked.
     states, mask = torch.tensor([[[2.0, 4.0], [4.0, 4.0], [90.0, 0.0]]]), torch.tensor([[1, 1, 0]])
-    documents = address.documents(states, mask)
+    vectors = mean_pooled(states, mask)
+    documents = address.of_documents(vectors)
     torch.testing.assert_close(documents, torch.tensor([[[0.5], [1.0]]]))
-    questions = address.questions(states, mask)
+    questions = address.of_questions(vectors)
     torch.testing.assert_close(questions, torch.tensor([[[0.8], [0.0]]]))
 
 

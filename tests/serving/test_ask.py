@@ -24,7 +24,7 @@ from mbc_engine.model.ranking import Ranked
 from mbc_engine.model.reads import Reading
 from mbc_engine.serving.ask import Timings
 from mbc_engine.serving.ingest import ingest_stream
-from mbc_engine.serving.sources import best_sentences, passages_of
+from mbc_engine.serving.sources import Passages, best_sentences
 
 
 def test_an_answer_names_sources_and_what_became_of_them(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -167,20 +167,20 @@ def test_a_heading_is_shown_only_where_there_is_no_sentence(tiny: Any, tmp_path:
 
 
 @pytest.mark.parametrize("keeps_text", [True, False])
-def test_where_chunks_are_made_otherwise_since_the_bank_has_the_text(
+def test_where_chunks_are_made_otherwise_since_the_bank_knows_the_text(
     tiny: Any, long_document: Path, tmp_path: Path, keeps_text: bool
 ) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc", keeps_text=keeps_text) as bank:
         list(ingest(model, bank, [long_document]))
         chunks = [chunk_of(bank, "long.txt", ordinal).chunk for ordinal in (0, 1)]
-        usual = passages_of(bank, model.chunker, chunks)
+        usual = Passages(bank, model.chunker).of(chunks)
         wider = Chunker(model.chunker.tokenizer, 1000)
-        whole, beyond = passages_of(bank, wider, chunks).values()
+        whole, beyond = Passages(bank, wider).of(chunks).values()
     assert (whole.state, beyond.state) == ("unchanged", "unchanged")
     if keeps_text:
         assert [whole.text, beyond.text] == [own.text for own in usual.values()]
-        assert (whole.text_from, beyond.text_from) == ("bank", "bank")
+        assert (whole.text_from, beyond.text_from) == ("file", "file")
     else:
         assert (whole.text, beyond.text, beyond.text_from) == (long_document.read_text(), None, None)
 
@@ -190,9 +190,9 @@ def test_a_passage_says_where_it_starts(tiny: Any, long_document: Path, tmp_path
     with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
         list(ingest(model, bank, [long_document]))
         chunks = range(bank.totals().chunks)
-        from_file = passages_of(bank, model.chunker, chunks)
+        from_file = Passages(bank, model.chunker).of(chunks)
         long_document.unlink()
-        from_bank = passages_of(bank, model.chunker, chunks)
+        from_bank = Passages(bank, model.chunker).of(chunks)
     for own, other in zip(from_file.values(), from_bank.values(), strict=True):
         assert own.text == text[own.start : own.start + len(own.text)] == other.text
         assert (own.start, own.text_from, other.text_from) == (other.start, "file", "bank")
@@ -255,7 +255,7 @@ def test_a_selection_that_nothing_fits_says_so(tiny: Any, folder: Path, tmp_path
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         for selection in (Selection(only=("*.pdf",)), Selection(as_of=date(1900, 1, 1))):
-            with pytest.raises(BankError, match=r"No document of .* fits") as refused:
+            with pytest.raises(BankError, match=r"No document in .* matches") as refused:
                 Recall(model, bank).ask(["Who won?"], selection=selection)
             assert "--only" in str(refused.value.hint)
 
@@ -387,6 +387,6 @@ def test_each_part_of_the_work_has_its_own_time(
         monkeypatch.setattr("mbc_engine.serving.ask.time", SimpleNamespace(perf_counter=lambda: now[0]))
         for name, seconds in (("read", 1), ("say", 2), ("memory_gains", 4)):
             monkeypatch.setattr(MBC, name, takes(seconds, getattr(MBC, name)))
-        monkeypatch.setattr("mbc_engine.serving.ask.passages_of", takes(8, passages_of))
+        monkeypatch.setattr(Passages, "of", takes(8, Passages.of))
         (reply,) = Recall(model, bank).ask(["Who won?"])
     assert reply.timings == Timings(search=1, answer=6, sources=8)

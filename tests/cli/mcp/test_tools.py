@@ -61,7 +61,7 @@ async def test_only_the_documents_asked_for_are_searched(serving: Serving, bank:
         answer = await client.call_tool("ask", {"question": "Who moved?", "only": ["*.md"], "sources": 5})
         assert [Path(own["path"]).name for own in answer.structured_content["sources"]] == ["bruno.md"]
         nothing = await client.call_tool("ask", {"question": "Who moved?", "only": ["*.pdf"]})
-        assert nothing.is_error and "fits what was asked for" in told(nothing)
+        assert nothing.is_error and "matches the selection" in told(nothing)
 
 
 async def test_a_model_that_is_not_there_is_told_at_each_call(serving: Serving, bank: Path) -> None:
