@@ -55,6 +55,7 @@ FILES = {
     "news/sport/league.md": "# Sport\n\nHaifa leads the league after a 3-1 victory over Izmir. Bruno Adler scored twice.",
     "notes/ada.txt": BRIDGE,
     "notes/bruno.md": "Bruno Adler moved to Bergen in 1911. The bridge of Bergen was built in the same year.",
+    "reviews.csv": "product,review\nkettle,It boils a litre in two minutes.\n",
     "notes/old.txt": "The old ferry was sold to a museum in Cadiz.",
     "notes/drafts/ferry.txt": "Nothing of this is certain.",
     "sport/league.txt": "Haifa leads the league.",
