@@ -73,6 +73,23 @@ def decode_chunk(data: bytes) -> Chunk:
     raise ValueError("a text does not say where it starts")
 
 
+def row_checksum(number: int, data: bytes) -> int:
+    """CRC-32 of a row of the table `texts`: of its id too, so that no row is taken for another one."""
+    return zlib.crc32(data, zlib.crc32(number.to_bytes(8, "little", signed=True)))
+
+
+def decode_row(number: int, crc: int, data: bytes) -> Chunk:
+    """The chunk in a row of the table `texts`.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    chunk = decode_chunk(data)
+    if crc != row_checksum(number, data):
+        raise ValueError("its checksum does not match")
+    return chunk
+
+
 def _encode(text: str, before: bytes) -> bytes:
     plain = text.encode("utf-8", "surrogatepass")
     codec, payload = _PLAIN, plain
