@@ -1,6 +1,6 @@
 """From chunks to what a person can look up: the file, the text as it was ingested, and the sentence that matters."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -125,16 +125,6 @@ def passages_of(bank: ReadableBank, chunker: Chunker, chunks: Iterable[int]) -> 
             best.start if best else None,
         )
     return found
-
-
-def text_reader(chunker: Chunker) -> Callable[[StoredDocument], Sequence[Chunk] | None]:
-    """What gives a document's chunks from its file; None where no file is unchanged. See `bank.upgrade`."""
-    files = Files()
-
-    def chunks(document: StoredDocument) -> Sequence[Chunk] | None:
-        return _place(files, chunker, document).chunks or None
-
-    return chunks
 
 
 def best_sentences(encoder: SentenceEncoder, wanted: Sequence[tuple[str, str | None]]) -> list[str | None]:
