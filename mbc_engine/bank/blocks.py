@@ -29,7 +29,7 @@ from mbc_engine.bank.index import KeyIndex
 from mbc_engine.bank.origins import Origins
 from mbc_engine.bank.packed import PackedBlock
 from mbc_engine.bank.records import BankHeader
-from mbc_engine.bank.text_codec import decode_chunk
+from mbc_engine.bank.text_codec import decode_row, row_checksum
 
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
@@ -53,7 +53,8 @@ class Place(NamedTuple):
 class BlockTable:
     """Reads and writes blocks and texts; transactions are the caller's.
 
-    Checksums of a block are compared when it is first read; those of texts each time. What it holds in memory stays right while only its owner writes: after another's write, or a rollback, `forget`.
+    Checksums of a block are compared when it is first read; those of texts each time. What it holds in memory stays
+    right while only its owner writes: after another's write, or a rollback, `forget`.
     """
 
     def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
@@ -202,20 +203,23 @@ class BlockTable:
         Raises:
             BankError: one of them is not there, or is damaged.
         """
-        query = "SELECT data FROM texts WHERE id BETWEEN ? AND ? ORDER BY id"
+        query = "SELECT id, crc, data FROM texts WHERE id BETWEEN ? AND ? ORDER BY id"
         with decoded(self._name):
-            found = [data for (data,) in self._connection.execute(query, (first, first + count - 1))]
-            for data in found:
-                decode_chunk(data)
-        if len(found) != count:
+            found = self._connection.execute(query, (first, first + count - 1)).fetchall()
+            for row in found:
+                decode_row(*row)
+        if [number for number, _, _ in found] != list(range(first, first + count)):
             raise damaged(self._name)
-        return found
+        return [data for _, _, data in found]
 
     def append_texts(self, rows: Sequence[bytes]) -> int:
         """Put texts behind all others; returns the number of the first."""
         (last,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
         with decoded(self._name):  # there is no larger number than the largest
-            self._connection.executemany("INSERT INTO texts VALUES (?, ?)", enumerate(rows, last + 1))
+            self._connection.executemany(
+                "INSERT INTO texts VALUES (?, ?, ?)",
+                ((number, row_checksum(number, data), data) for number, data in enumerate(rows, last + 1)),
+            )
         return int(last) + 1
 
     def delete_texts(self, first: int, count: int) -> int:

@@ -29,7 +29,7 @@ class ReadableBank(Protocol):
 
     @property
     def keeps_text(self) -> bool:
-        """Whether the exact text of every chunk is kept beside its codes."""
+        """Whether the exact text of some chunks is kept beside their codes; of all of them, where it is one bank."""
         ...
 
     def require(self, signature: ModelSignature) -> None:
@@ -68,8 +68,11 @@ class ReadableBank(Protocol):
         """The codes of some chunks, by their index in stored order."""
         ...
 
-    def texts_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[Chunk]:
-        """The exact texts of some chunks, by their index in stored order."""
+    def texts_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> Sequence[Chunk | None]:
+        """The exact texts of some chunks, by their index in stored order; None where a chunk's bank keeps no text.
+
+        Ask only where `keeps_text`.
+        """
         ...
 
     def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:

@@ -43,9 +43,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.half_life is not None and not self.half_life > 0:
-            raise ConfigError("A half-life must be longer than nothing.", hint="For example --half-life 30d.")
+            raise ConfigError("A half-life must be above 0.", hint="For example --half-life 30d.")
         if self.since and self.as_of and self.since > self.as_of:
-            raise ConfigError(f"No day is since {self.since} and as of {self.as_of}.", hint="Exchange the two.")
+            raise ConfigError(f"No day is since {self.since} and as of {self.as_of}.", hint="Swap the two dates.")
         _ = self._only, self._exclude  # refused here, not at the first document
 
     @property

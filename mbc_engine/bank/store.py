@@ -63,8 +63,8 @@ class MemoryBank(StoredBank):
             signature: the model that will write the bank.
             shape: the shape of its codes.
             dim: the width of a codebook vector.
-            keeps_origins: False for a bank that knows its documents by a short content hash only: a third of the size,
-                but a changed file is one more document.
+            keeps_origins: False for a bank that knows its documents by a short content hash only. It leaves out where
+                they were read, their sizes and dates, and a changed file is one more document.
             keeps_text: keep the exact text of every chunk too.
 
         Raises:

@@ -335,7 +335,7 @@ class StoredBank:
             return
         self._blocks.forget()
         if read_header(self._connection, self.name) != self.header:
-            raise BankError(f"{self.name} has become another bank.", hint="Open it again.")
+            raise BankError(f"{self.name} was replaced by another bank.", hint="Open it again.")
         self._version = version
 
     def _lookup(

@@ -1,8 +1,8 @@
 """A chunk's exact text as bytes: zstd with a dictionary of English prose, which a short text cannot learn by itself.
 
-A text is its codec (1 byte), a checksum (4 bytes, little-endian), and the payload. The checksum is the CRC-32 of the
-codec, the payload and the text in UTF-8: of the payload, because zstd ignores some bits; of the text, because another
-dictionary would give another one. `encode_chunk` puts the chunk's start before all that, and under the checksum.
+A chunk is its start, its codec (1 byte), a checksum (4 bytes, little-endian), and the payload. The checksum is the
+CRC-32 of the start, the codec, the payload and the text in UTF-8: of the payload, because zstd ignores some bits; of the
+text, because another dictionary would give another one.
 """
 
 import threading
@@ -27,29 +27,15 @@ MAX_UNFOLDED: Final = 16 << 20
 _MAX_START_BYTES: Final = 9
 
 
-def encode(text: str) -> bytes:
-    """A text as bytes, the same ones each time with one version of zstd; half a surrogate is kept as well."""
-    return _encode(text, b"")
-
-
-def decode(data: bytes) -> str:
-    """The inverse of `encode`.
-
-    Raises:
-        ValueError: the bytes are damaged.
-    """
-    return _decode(data, b"")
-
-
 def encode_chunk(chunk: Chunk) -> bytes:
-    """A row of the table `texts`: the chunk's start, seven bits to a byte, lowest first, and its text.
+    """A chunk as bytes, the same ones each time with one version of zstd; half a surrogate is kept as well.
 
     Raises:
         ValueError: the start is not in [0, 2**63).
     """
     if not 0 <= chunk.start < 1 << 63:
         raise ValueError(f"a chunk cannot start at {chunk.start}")
-    start, rest = bytearray(), chunk.start
+    start, rest = bytearray(), chunk.start  # seven bits to a byte, lowest first
     while rest > 0x7F:
         start.append(rest & 0x7F | 0x80)
         rest >>= 7
@@ -71,6 +57,23 @@ def decode_chunk(data: bytes) -> Chunk:
         if byte < 0x80:
             return Chunk(_decode(data[place + 1 :], data[: place + 1]), start)
     raise ValueError("a text does not say where it starts")
+
+
+def row_checksum(number: int, data: bytes) -> int:
+    """CRC-32 of a row of the table `texts`: of its id too, so that no row is taken for another one."""
+    return zlib.crc32(data, zlib.crc32(number.to_bytes(8, "little", signed=True)))
+
+
+def decode_row(number: int, crc: int, data: bytes) -> Chunk:
+    """The chunk in a row of the table `texts`.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    chunk = decode_chunk(data)
+    if crc != row_checksum(number, data):
+        raise ValueError("its checksum does not match")
+    return chunk
 
 
 def _encode(text: str, before: bytes) -> bytes:

@@ -80,8 +80,8 @@ class Banks:
 
     @property
     def keeps_text(self) -> bool:
-        """Whether each bank keeps the exact text of its chunks."""
-        return all(bank.keeps_text for bank in self.banks)
+        """Whether any of the banks keeps the exact text of its chunks."""
+        return any(bank.keeps_text for bank in self.banks)
 
     def require(self, signature: ModelSignature) -> None:
         """Make sure that this model wrote the banks.
@@ -155,17 +155,18 @@ class Banks:
                 result[places] = bank.codes_at(within)
         return result
 
-    def texts_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[Chunk]:
-        """As `MemoryBank.texts_at`.
+    def texts_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[Chunk | None]:
+        """As `MemoryBank.texts_at`; None for the chunks of a bank that keeps no text.
 
         Raises:
-            BankError: a bank that has one of the chunks keeps no text, or is damaged.
+            BankError: a bank that has one of the chunks is damaged.
             IndexError: there is no such chunk.
         """
-        result: dict[int, Chunk] = {}
+        result: dict[int, Chunk | None] = {}
         with self.snapshot():
             for bank, places, within in self._located(chunks):
-                result |= zip(places.tolist(), bank.texts_at(within), strict=True)
+                texts = bank.texts_at(within) if bank.keeps_text else [None] * len(within)
+                result |= zip(places.tolist(), texts, strict=True)
         return [result[place] for place in range(len(result))]
 
     def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:

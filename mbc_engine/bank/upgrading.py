@@ -5,7 +5,7 @@ were of the bare bytes, so that the next ingest takes every document for changed
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -13,29 +13,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mbc_engine.bank.block import Row, checksum, read_block
-from mbc_engine.bank.database import damaged, decoded, delete, transaction
+from mbc_engine.bank.database import damaged, decoded, transaction
 from mbc_engine.bank.format import CodeShape, unpack
 from mbc_engine.bank.merging import copy
 from mbc_engine.bank.records import BankHeader, ModelSignature, Origin, StoredDocument, StoredItem
 from mbc_engine.bank.replace import replace_content
 from mbc_engine.bank.schema import FORMAT_VERSION, header_checksum, opened, require_format
 from mbc_engine.bank.store import MemoryBank
-from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError, ModelMismatch
 
-TextsOf = Callable[[StoredDocument], Sequence[Chunk] | None]
 _BATCH = 10_000
 
 
-def upgrade(path: Path, signature: ModelSignature | None, texts_of: TextsOf | None = None) -> bool:
-    """Bring a bank to the present format in its place; False if it has that already.
+def upgrade(path: Path, signature: ModelSignature | None) -> bool:
+    """Bring a bank to the present format in its place; False if it has that already. It keeps no text, as before.
 
     Args:
         path: the bank.
         signature: its model; None for whichever that is.
-        texts_of: gives the chunks of a document as they were when it was encoded, or None. The bank keeps text from
-            now on if there are as many as it has codes, for every document; otherwise it keeps none.
 
     Raises:
         BankError: there is no bank, it is damaged, or it cannot be written. The old one stays as it was.
@@ -58,14 +53,11 @@ def upgrade(path: Path, signature: ModelSignature | None, texts_of: TextsOf | No
                     f"not {signature.name} ({signature.fingerprint}).",
                     hint="Name the model that wrote it with --model, or run `mbc bank reencode` to move it to this one.",
                 )
-            old = _Old(connection, version, header, str(path))
-            if texts_of is None or not _rebuild(old, new, texts_of):
-                delete(new)
-                _rebuild(old, new, None)
+            _rebuild(_Old(connection, version, header, str(path)), new)
 
         def require_old() -> None:
             if _version(path) != version:
-                raise BankError(f"{path} was brought up to date by another process meanwhile.", hint="Go on with it.")
+                raise BankError(f"Another process has already upgraded {path}.", hint="You can use it now.")
 
         replace_content(path, new, check=require_old)
     return True
@@ -109,36 +101,21 @@ class _Old:
     name: str
 
 
-def _rebuild(old: _Old, path: Path, texts_of: TextsOf | None) -> bool:
-    """Make the bank anew at `path`; False, and no more than a part of it, where a document's text is not to be had."""
-    header, keeps_text = old.header, texts_of is not None
-    bank = MemoryBank.create(
-        path, header.signature, header.shape, header.dim, keeps_origins=header.keeps_origins, keeps_text=keeps_text
-    )
-    with bank:
+def _rebuild(old: _Old, path: Path) -> None:
+    """Make the bank anew at `path`."""
+    header = old.header
+    with (
+        MemoryBank.create(path, header.signature, header.shape, header.dim, keeps_origins=header.keeps_origins) as bank,
+        decoded(old.name),
+    ):
         items = _documents_of_version_1(old) if old.version == 1 else _documents(old)
         with bank.changing():
-            while True:
-                with decoded(old.name):
-                    batch = list(islice(items, _BATCH))
-                if not batch:
-                    break
-                if texts_of is not None:
-                    chunks = [texts_of(document) for document, _, _ in batch]
-                    if any(
-                        own is None or len(own) != len(codes) for own, (_, codes, _) in zip(chunks, batch, strict=True)
-                    ):
-                        return False
-                    batch = [
-                        (*item[:2], list(map(encode_chunk, own or ()))) for item, own in zip(batch, chunks, strict=True)
-                    ]
-                with decoded(old.name):
-                    copy(batch, bank)
+            while batch := list(islice(items, _BATCH)):
+                copy(batch, bank)
         (counts,) = old.connection.execute("SELECT counts FROM bank").fetchone()
         # Version 1 counted a content once for each place it was read from.
         if old.version > 1 and counts != bank.counts().astype("<i8").tobytes():
             raise damaged(old.name)
-    return True
 
 
 def _documents(old: _Old) -> Iterator[StoredItem]:

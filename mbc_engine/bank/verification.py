@@ -13,7 +13,7 @@ from mbc_engine.bank.counts import count
 from mbc_engine.bank.database import NONSENSE, transaction
 from mbc_engine.bank.records import BankHeader
 from mbc_engine.bank.schema import opened, read_header, read_state, require_format
-from mbc_engine.bank.text_codec import decode_chunk
+from mbc_engine.bank.text_codec import decode_row
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, BlocksVerified, DamageFound, Event
 
@@ -134,10 +134,10 @@ class _Check:
     def _all_texts(self) -> Iterator[DamageFound]:
         """Every text is decoded, and belongs to one chunk."""
         stored = []
-        for number, data in self._connection.execute("SELECT id, data FROM texts"):
+        for number, crc, data in self._connection.execute("SELECT id, crc, data FROM texts"):
             stored.append(number)
             try:
-                decode_chunk(data)
+                decode_row(number, crc, data)
             except NONSENSE as error:
                 yield DamageFound(f"text {number}", str(error))
         owned = np.concatenate([np.empty(0, np.int64), *self._texts])

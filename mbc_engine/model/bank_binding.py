@@ -1,13 +1,11 @@
 """What binds a bank to the model that wrote it: fingerprints of all that its codes depend on."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from torch import Tensor
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, upgrade
-from mbc_engine.documents import Chunk
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, upgrade
 
 
 class CodingModel(Protocol):
@@ -61,16 +59,14 @@ def open_bank(
     )
 
 
-def upgrade_bank(
-    model: CodingModel, path: Path, texts_of: Callable[[StoredDocument], Sequence[Chunk] | None] | None = None
-) -> bool:
+def upgrade_bank(model: CodingModel, path: Path) -> bool:
     """Bring a bank of an earlier format to the present one as `bank.upgrade` does; False if it has that already.
 
     Raises:
         ModelMismatch: another model wrote it.
         BankError: it cannot be read or written; the old one stays as it was.
     """
-    return upgrade(path, signature(model), texts_of)
+    return upgrade(path, signature(model))
 
 
 def signature(model: CodingModel) -> ModelSignature:

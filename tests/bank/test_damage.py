@@ -81,6 +81,46 @@ def test_numbers_of_blocks_are_under_the_checksum_too(path: Path) -> None:
                 READS[name](bank)
 
 
+@pytest.mark.parametrize("first", [1, 4])
+def test_a_text_whose_id_has_changed_is_never_taken_for_another(
+    made: Any, tmp_path: Path, first: int, rounds: Any
+) -> None:
+    """Every bit that makes one id another and some that do not, with ids from 1 and with a gap before the first."""
+    path, changed = tmp_path / "bank.mbc", tmp_path / "changed.mbc"
+    with made.bank(path, keeps_text=True) as bank:
+        bank.add([made.item(f"/{content}", content) for content in (2, 5, 8)])
+        if first > 1:
+            bank.remove([("/2", "")])
+        chunks = bank.texts_at(range(bank.totals().chunks))
+    assert len(set(chunks)) == len(chunks) == 10 - first
+    for number in range(first, 10):
+        for bit in (*range(4), *range(4, 63, rounds(full=1, reduced=12))):
+            changed.write_bytes(path.read_bytes())
+            connection = sqlite3.connect(changed, isolation_level=None)
+            connection.execute("DELETE FROM texts WHERE id = ?", (number ^ 1 << bit,))  # which would be hidden by it
+            connection.execute("UPDATE texts SET id = ? WHERE id = ?", (number ^ 1 << bit, number))
+            connection.close()
+            with MemoryBank.open(changed, read_only=True) as bank:
+                for at, chunk in enumerate(chunks):
+                    if first + at in (number, number ^ 1 << bit):
+                        with pytest.raises(BankError, match="is damaged"):
+                            bank.texts_at([at])
+                    else:
+                        assert bank.texts_at([at]) == [chunk]
+            assert any(found.where == f"text {number ^ 1 << bit}" for found in made.damages(changed))
+
+
+def test_texts_that_have_changed_places_are_damage(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE texts SET data = (SELECT data FROM texts WHERE id = 5) WHERE id = 4")
+    connection.execute("UPDATE texts SET crc = (SELECT crc FROM texts WHERE id = 5) WHERE id = 4")
+    connection.close()
+    with MemoryBank.open(path) as bank:
+        assert bank.texts_at([2, 4])
+        with pytest.raises(BankError, match="is damaged"):
+            bank.texts_at([3])
+
+
 def test_a_missing_text_is_damage(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("DELETE FROM texts WHERE id = 5")

@@ -110,9 +110,9 @@ def test_a_reader_keeps_its_snapshot_and_then_says_that_the_bank_is_another(
             before = made.lines(reader)
             replace_content(path, new)
             assert made.lines(reader) == before
-        with pytest.raises(BankError, match="has become another bank"), reader.snapshot():
+        with pytest.raises(BankError, match="was replaced by another bank"), reader.snapshot():
             reader.counts()
-        with pytest.raises(BankError, match="has become another bank"):
+        with pytest.raises(BankError, match="was replaced by another bank"):
             list(reader.documents())
     with MemoryBank.open(path, read_only=True) as reader:
         assert reader.header.signature == OTHER
@@ -122,6 +122,6 @@ def test_a_writer_does_not_write_into_a_bank_that_is_another(made: Any, path: Pa
     with MemoryBank.open(path) as writer:
         writer.add([made.item("/c", 3)])
         replace_content(path, new)
-        with pytest.raises(BankError, match="has become another bank"):
+        with pytest.raises(BankError, match="was replaced by another bank"):
             writer.add([made.item("/d", 4)])
     assert made.damages(path) == []

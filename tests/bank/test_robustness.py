@@ -222,6 +222,7 @@ HUGE = 2**63 - 1
         "UPDATE texts SET data = 'text'",
         "UPDATE texts SET data = x''",
         "UPDATE texts SET data = 5",
+        "UPDATE texts SET crc = 'x'",
         "UPDATE texts SET id = -id",
         f"UPDATE texts SET id = {HUGE} WHERE id = (SELECT max(id) FROM texts)",
         "UPDATE blocks SET texts = 'text'",

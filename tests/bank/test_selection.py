@@ -132,7 +132,7 @@ def test_patterns_that_mean_nothing_are_refused(name: str, pattern: str) -> None
 
 @pytest.mark.parametrize("half_life", [0.0, -3.0, math.nan])
 def test_a_half_life_that_is_none_is_refused(half_life: float) -> None:
-    with pytest.raises(ConfigError, match="half-life") as refused:
+    with pytest.raises(ConfigError, match=r"^A half-life must be above 0\.") as refused:
         Selection(half_life=half_life)
     assert refused.value.hint
 

@@ -56,15 +56,22 @@ def test_chunks_are_numbered_through_all_banks(made: Any, contents: Sequence[set
                     look([beyond])
 
 
-def test_a_bank_without_text_gives_none_and_the_others_theirs(made: Any) -> None:
+def test_a_bank_without_text_leaves_the_others_theirs(made: Any) -> None:
     with made.bank(keeps_text=True) as full, made.bank() as bare:
         full.add([made.item("/1", 1)])
         bare.add([made.item("/2", 2)])
-        together = Banks([full, bare])
-        assert not together.keeps_text
-        assert together.texts_at([1, 0]) == made.chunks(1)[::-1]
-        with pytest.raises(BankError, match="does not keep the text"):
-            together.texts_at([0, 2])
+        one, two = made.chunks(1)
+        for order, wanted, expected in (
+            ([full, bare], [1, 0], [two, one]),
+            ([full, bare], [4, 1, 2, 0], [None, two, None, one]),
+            ([bare, full], [0, 3, 2, 4], [None, one, None, two]),
+        ):
+            assert Banks(order).keeps_text
+            assert Banks(order).texts_at(wanted) == expected
+        with pytest.raises(IndexError, match="chunk indices must be in"):
+            Banks([full, bare]).texts_at([5])
+        assert not Banks([bare]).keeps_text
+        assert Banks([bare]).texts_at([0, 1]) == [None, None]
 
 
 def test_each_chunk_says_which_bank_it_is_in(files: list[Path]) -> None:

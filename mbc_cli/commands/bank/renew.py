@@ -63,8 +63,7 @@ def reencode(
 def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -> None:
     """Bring a bank written by an older mbc up to date. Needs the model that wrote it.
 
-    Codes are kept. If the model keeps text, it is read again from unchanged files.
-    A bank of an older mini belongs to another model: run `mbc bank reencode`.
+    Codes are kept. A bank of an older mini belongs to another model: run `mbc bank reencode`.
 
     \b
     Examples:
@@ -81,10 +80,9 @@ def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -
         pass
     loaded = load_model(model, "cpu")
     from mbc_engine.model.bank_binding import upgrade_bank
-    from mbc_engine.serving.sources import text_reader
 
     with ending_with("The bank was not changed."), working("Upgrading"):
-        is_upgraded = upgrade_bank(loaded, bank, text_reader(loaded.chunker) if loaded.keeps_text else None)
+        is_upgraded = upgrade_bank(loaded, bank)
     if json:
         print_json({"path": str(bank), "upgraded": is_upgraded})
     else:
