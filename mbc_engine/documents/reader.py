@@ -3,7 +3,7 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from mbc_engine.documents.encoding import storable
 from mbc_engine.documents.formats import SUFFIXES, TEXT, Format, kind_of
 from mbc_engine.documents.formats.content import BadRow, Content
 from mbc_engine.documents.formats.rows import read_candidates, read_contents
-from mbc_engine.documents.pieces import piece_name, text_pieces
+from mbc_engine.documents.pieces import named_whole, piece_name, text_pieces
 from mbc_engine.documents.unreadable import EmptyFile, UnreadableFile, reason, shown
 from mbc_engine.errors import DataError
 
@@ -62,6 +62,35 @@ def read_file(path: Path, text_column: str | None = None) -> Iterator[Document |
 def reread_file(path: Path) -> Iterator[Part | Skipped]:
     """The parts of one file, in order, for whoever knows a digest but not which `text_column` it was read with."""
     return _read(path, _parts)
+
+
+def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
+    """The `text_column` that one file was read with; None for the default, or where nothing tells.
+
+    Args:
+        path: the file, some of whose rows may have changed.
+        digests: of documents that were read from it, or the first digits, by their parts.
+    """
+    rows = {named_whole(part) for part in digests}
+
+    def was_read(document: Document) -> bool:
+        return document.part in digests and document.digest.startswith(digests[document.part])
+
+    def columns(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[list[str | None]]:
+        for item in read_candidates(format.read(stream)):
+            if isinstance(item, BadRow) or item[0] not in rows:
+                continue
+            documents = ((column, _pieces(content, format, source, date, (0, 0))) for column, content in item[1])
+            yield [column for column, own in documents if any(map(was_read, own))]
+
+    found: list[str | None] = []
+    for item in _read(path, columns):
+        if not isinstance(item, Skipped):
+            # Two columns may say the same in one row: a later one tells which it was.
+            found = [column for column in found if column in item] or found or item
+            if len(found) == 1:
+                break
+    return found[0] if found else None
 
 
 def _read(
@@ -152,7 +181,7 @@ def _parts(stream: ByteStream, format: Format, source: str, date: str | None) ->
             continue
         span = (stream.position(), stream.position())
         named: dict[str, list[Document]] = {}
-        for content in item[1]:
+        for _, content in item[1]:
             for document in _pieces(content, format, source, date, span):
                 named.setdefault(document.part, []).append(document)
         yield from (Part(name, iter(documents)) for name, documents in named.items())
