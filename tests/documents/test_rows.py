@@ -1,12 +1,15 @@
 """Rows of JSON Lines and CSV: a document each."""
 
 import csv
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from mbc_engine.documents import Document, Part, Skipped, encoding, read_document, read_file, reread_file
+from mbc_engine.documents import Document, Part, Skipped, encoding, read_document, read_file, reader, reread_file
 from mbc_engine.documents.formats import csv as csv_format
 
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
@@ -227,3 +230,18 @@ def test_a_row_is_found_again_as_it_was_read(write: Callable[[str, str], Path], 
 def test_what_has_changed_is_found_as_it_is_read_by_default(write: Callable[[str, str], Path]) -> None:
     path = write("a.csv", TABLE)
     assert read_document(str(path), "a", "0" * 64).text == "Tent\n\nshort"
+
+
+def test_rows_that_are_passed_by_are_not_hashed(
+    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[bytes] = []
+
+    def sha256(data: bytes) -> Any:
+        hashed.append(data)
+        return hashlib.sha256(data)
+
+    monkeypatch.setattr(reader, "hashlib", SimpleNamespace(sha256=sha256))
+    path = write("a.csv", "text,review\n" + "".join(f"text {number},review {number}\n" for number in range(100)))
+    assert read_document(str(path), "row 100", "0" * 64).text == "text 99"
+    assert hashed == [b"row\0None\0text 99", b"row\0None\0review 99"]
