@@ -210,6 +210,20 @@ def test_an_unknown_column_is_one_reason_for_the_file(
     assert list(read_file(path, "review")) == [Skipped(str(path.resolve()), reason)]
 
 
+def test_a_table_without_the_column_is_not_read_on(write: Callable[[str, str], Path]) -> None:
+    path = write("a.csv", "id,text\n1,Ada\n2,Bruno\n3," + "x" * 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "LINE_CHARACTERS", 20)
+        (skipped,) = read_file(path, "review")
+    assert isinstance(skipped, Skipped)
+    assert skipped.reason == "has no column named 'review'; its columns are id, text"
+
+
+def test_a_row_that_ends_early_has_all_columns(write: Callable[[str, str], Path]) -> None:
+    path = write("a.csv", "text,review\nshort\nwhole,It leaks.\n")
+    assert rows(list(read_file(path, "review"))) == [("1", "has no text"), ("row 2", "It leaks.")]
+
+
 def test_a_named_column_means_nothing_to_a_file_without_rows(write: Callable[[str, str], Path]) -> None:
     assert rows(list(read_file(write("a.txt", "Ada"), "review"))) == [("", "Ada")]
 

@@ -36,28 +36,27 @@ def read_contents(
         text_column: the field that holds the text.
 
     Raises:
-        UnreadableFile: there are rows, and none of them has this field.
+        UnreadableFile: there are rows, and none of them has this field; told at the first row of a table.
     """
-    lacking: list[Row] = []
+    lacking: list[int] = []
+    names = ""
     is_there = text_column is None
     for item, part in _named(items):
         if not isinstance(item, Row):
             yield item
         elif text_column is not None and not is_there and _key(item, text_column) is None:
-            lacking.append(
-                item if not lacking else Row(item.number, {})
-            )  # one is enough to tell which fields there are
+            names = names or _listed(item.fields)
+            if item.is_of_table:
+                raise _no_column(text_column, names)
+            lacking.append(item.number)
         else:
             is_there = True
-            yield from (BadRow(row.number, "has no text") for row in lacking)
+            yield from (BadRow(number, "has no text") for number in lacking)
             lacking = []
             text = _default_text(item) if text_column is None else _column_text(item, text_column)
             yield _content(item, part, text) if text else BadRow(item.number, "has no text")
-    if lacking:
-        names = ", ".join(map(str, lacking[0].fields))
-        told = "".join(letter if letter.isprintable() else "?" for letter in names)
-        short = told if len(told) <= _LONGEST_LIST else f"{told[:_LONGEST_LIST]}…"
-        raise UnreadableFile(f"has no column named {text_column!r}; its columns are {short}")
+    if lacking and text_column is not None:
+        raise _no_column(text_column, names)
 
 
 def read_candidates(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[str, Iterator[Candidate]] | BadRow]:
@@ -74,6 +73,15 @@ def read_candidates(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[s
 def is_row_name(text: str) -> bool:
     """Whether a row of this id is called by it."""
     return 0 < len(text) <= _LONGEST_ID and storable(text) == text and not _TAKEN_NAME.fullmatch(text)
+
+
+def _no_column(name: str, columns: str) -> UnreadableFile:
+    return UnreadableFile(f"has no column named {name!r}; its columns are {columns}")
+
+
+def _listed(fields: Iterable[str]) -> str:
+    told = "".join(letter if letter.isprintable() else "?" for letter in ", ".join(fields))
+    return told if len(told) <= _LONGEST_LIST else f"{told[:_LONGEST_LIST]}…"
 
 
 def _named(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[Content | Row | BadRow, str]]:
