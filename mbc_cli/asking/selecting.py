@@ -47,7 +47,7 @@ def _day(option: str, typed: str, *, is_last: bool) -> date:
         return date(year, month, int(found["day"] or (monthrange(year, month)[1] if is_last else 1)))
     except ValueError as error:
         raise ConfigError(
-            f"{option} {typed!r} is no day.", hint="Days are such as 2024-05-31; 2024-05 is a month, 2024 a year."
+            f"{option} {typed!r} is not a date.", hint="Write dates as 2024-05-31; 2024-05 is a month, 2024 a year."
         ) from error
 
 
@@ -55,7 +55,8 @@ def _days(typed: str) -> float:
     found = _TIME.fullmatch(typed.strip())
     if found is None:
         raise ConfigError(
-            f"--half-life {typed!r} is no time.", hint="Times are such as 30d, 4w, 6m or 1y; a number alone means days."
+            f"--half-life {typed!r} is not a period.",
+            hint="Write periods as 30d, 4w, 6m or 1y; a number alone means days.",
         )
     return float(found[1]) * _DAYS[found[2]]
 

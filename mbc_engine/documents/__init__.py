@@ -3,7 +3,7 @@
 from mbc_engine.documents.chunks import Chunk, chunk
 from mbc_engine.documents.document import Document, Skipped
 from mbc_engine.documents.ignore import IGNORE_FILE, Rule, ignore_path
-from mbc_engine.documents.reader import Part, read_document, read_file, read_stream, reread_file
+from mbc_engine.documents.reader import Part, find_text_column, read_document, read_file, read_stream, reread_file
 from mbc_engine.documents.sentences import split_sentences
 from mbc_engine.documents.unreadable import shown
 from mbc_engine.documents.walk import Found, find_files, is_empty, require_paths
@@ -18,6 +18,7 @@ __all__ = [
     "Skipped",
     "chunk",
     "find_files",
+    "find_text_column",
     "ignore_path",
     "is_empty",
     "read_document",

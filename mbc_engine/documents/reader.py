@@ -3,9 +3,10 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -16,33 +17,47 @@ from mbc_engine.documents.encoding import storable
 from mbc_engine.documents.formats import SUFFIXES, TEXT, Format, kind_of
 from mbc_engine.documents.formats.content import BadRow, Content
 from mbc_engine.documents.formats.rows import read_candidates, read_contents
-from mbc_engine.documents.pieces import piece_name, text_pieces
+from mbc_engine.documents.pieces import named_whole, piece_name, text_pieces
 from mbc_engine.documents.unreadable import EmptyFile, UnreadableFile, reason, shown
 from mbc_engine.errors import DataError
 
 _Item = TypeVar("_Item")
 
 
-@dataclass(frozen=True)
 class Part:
-    """A part of a file that is read once more.
+    """A part of a file that is read once more; a row in pieces is one part.
 
     Attributes:
-        name: as of `Document.part`.
-        documents: what may have been read from it, what is read without a `text_column` first. Can be iterated once.
+        name: as of `Document.part`; of what is in pieces, the name of the whole.
     """
 
-    name: str
-    documents: Iterator[Document]
+    def __init__(self, name: str, documents: Iterator[Document]) -> None:
+        """`documents` is all that may have been read from it, what is read without a `text_column` first."""
+        self.name = name
+        self._read: list[Document] = []
+        self._unread = documents
 
-    def find(self, digest: str) -> Document | None:
-        """The document whose digest begins so, or else the one that is read by default; None if nothing is."""
+    def may_hold(self, part: str) -> bool:
+        """Whether it, or a piece of it, has this name."""
+        return not self.name or self.name in (part, named_whole(part))
+
+    def find(self, part: str, digest: str) -> Document | None:
+        """The document of this name whose digest begins so, or else the one read by default; None if there is none."""
         default = None
-        for document in self.documents:
+        for document in self._documents():
+            if document.part != part:
+                continue
             if document.digest.startswith(digest):
                 return document
             default = default or document
         return default
+
+    def _documents(self) -> Iterator[Document]:
+        """Documents are made as they are asked for, for most parts are passed by, and kept for the next piece."""
+        yield from self._read
+        for document in self._unread:
+            self._read.append(document)
+            yield document
 
 
 def read_file(path: Path, text_column: str | None = None) -> Iterator[Document | Skipped]:
@@ -62,6 +77,35 @@ def read_file(path: Path, text_column: str | None = None) -> Iterator[Document |
 def reread_file(path: Path) -> Iterator[Part | Skipped]:
     """The parts of one file, in order, for whoever knows a digest but not which `text_column` it was read with."""
     return _read(path, _parts)
+
+
+def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
+    """The `text_column` that one file was read with; None for the default, or where nothing tells.
+
+    Args:
+        path: the file, some of whose rows may have changed.
+        digests: of documents that were read from it, or the first digits, by their parts.
+    """
+    rows = {named_whole(part) for part in digests}
+
+    def was_read(document: Document) -> bool:
+        return document.part in digests and document.digest.startswith(digests[document.part])
+
+    def columns(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[list[str | None]]:
+        for item in read_candidates(format.read(stream)):
+            if isinstance(item, BadRow) or item[0] not in rows:
+                continue
+            documents = ((column, _pieces(content, format, source, date, (0, 0))) for column, content in item[1])
+            yield [column for column, own in documents if any(map(was_read, own))]
+
+    found: list[str | None] = []
+    for item in _read(path, columns):
+        if not isinstance(item, Skipped):
+            # Two columns may say the same in one row: a later one tells which it was.
+            found = [column for column in found if column in item] or found or item
+            if len(found) == 1:
+                break
+    return found[0] if found else None
 
 
 def _read(
@@ -118,7 +162,7 @@ def read_document(source: str, part: str = "", digest: str = "") -> Document:
         raise DataError(f"{source} did not come from a file.", hint="It cannot be read a second time.")
     why = f"has no part {part!r} any more" if part else "holds more than one document now"
     for item in reread_file(path):
-        if isinstance(item, Part) and item.name == part and (document := item.find(digest)):
+        if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part, digest)):
             return document
         if isinstance(item, Skipped) and item.source == shown(os.path.realpath(path)):
             why = item.reason
@@ -149,13 +193,10 @@ def _parts(stream: ByteStream, format: Format, source: str, date: str | None) ->
         is_empty = False
         if isinstance(item, BadRow):
             yield Skipped(f"{source}#{item.number}", item.reason)
-            continue
-        span = (stream.position(), stream.position())
-        named: dict[str, list[Document]] = {}
-        for content in item[1]:
-            for document in _pieces(content, format, source, date, span):
-                named.setdefault(document.part, []).append(document)
-        yield from (Part(name, iter(documents)) for name, documents in named.items())
+        else:
+            name, candidates = item
+            pieces = partial(_pieces, format=format, source=source, date=date, span=(stream.position(),) * 2)
+            yield Part(name, chain.from_iterable(pieces(content) for _, content in candidates))
     stream.require_whole()
     if is_empty:
         raise EmptyFile

@@ -115,7 +115,7 @@ def _read_settings(path: Path) -> _Settings:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"The settings of the reader in {path.parent} cannot be read: {error}", hint=_AGAIN) from error
     if min(settings.rank, settings.longest) < 1 or settings.window < 8:
-        raise ModelError(f"{path} describes a reader that cannot read.", hint=_AGAIN)
+        raise ModelError(f"{path} has invalid settings.", hint=_AGAIN)
     return settings
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mbc_engine.bank import Origin
 from mbc_engine.documents import Document, Part, Skipped, read_document, reread_file
+from mbc_engine.documents.pieces import named_whole
 from mbc_engine.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Files:
 
     def __init__(self) -> None:
         self._seen: dict[str, set[str]] = {}
+        self._last: dict[str, Part] = {}
         self._unread: dict[str, Iterator[Part | Skipped]] = {}
         self._unreadable: set[str] = set()
 
@@ -49,7 +51,9 @@ class Files:
 
     def _find(self, source: str, part: str, digest: str) -> Document | None:
         """A part of a source as it is now: the document of this digest, where it can be read as that."""
-        if part in self._seen.get(source, ()):  # passed by already
+        if source in self._last and self._last[source].may_hold(part):
+            return self._last[source].find(part, digest)
+        if self._seen.get(source, set()) & {part, named_whole(part)}:  # passed by already
             with suppress(DataError):
                 return read_document(source, part, digest)
             return None
@@ -61,6 +65,7 @@ class Files:
                     self._unreadable.add(source)
                 continue
             seen.add(item.name)
-            if item.name == part:
-                return item.find(digest)
+            self._last[source] = item
+            if item.may_hold(part):
+                return item.find(part, digest)
         return None

@@ -1,13 +1,13 @@
 """A bank brought to another model: its documents read again from where they came or as it keeps them, and encoded."""
 
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from mbc_engine.bank import MemoryBank, Record, delete, replace_content, upgrade
-from mbc_engine.documents import Chunk, Skipped
+from mbc_engine.documents import Chunk, Skipped, find_text_column
 from mbc_engine.documents.byte_stream import split_suffixes
 from mbc_engine.documents.formats import SUFFIXES
 from mbc_engine.documents.pieces import named_whole
@@ -56,7 +56,7 @@ def reencode(
             if not (keeps_text or Path(source).is_file()):
                 yield run.skipped(Skipped(source, "is gone"))
         damaged: set[str] = set()
-        items = read_all(files, new, chunker, workers=workers)
+        items = _read_as_before(files, _text_columns(path, files), new, chunker, workers)
         yield from run.memorise(_only(items, wanted, damaged))
         if run.is_complete and keeps_text:
             yield from run.memorise(_from_texts(path, _missing(wanted, _names(new), damaged), chunker))
@@ -110,9 +110,33 @@ def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
 def _whole(name: Name) -> Name:
     """The document that a name is a piece of, or it itself: long ones come in pieces, of another size by now."""
     source, part = name
+    return source, named_whole(part) if _has_rows(source) else ""
+
+
+def _has_rows(source: str) -> bool:
     format = SUFFIXES.get(split_suffixes(source)[0])
-    has_rows = format is not None and format.name == "row"
-    return source, named_whole(part) if has_rows else ""
+    return format is not None and format.name == "row"
+
+
+def _text_columns(path: Path, files: Sequence[Path]) -> dict[Path, str | None]:
+    """With which `text_column` each file with rows was read for the bank at `path`, which does not keep that."""
+    digests: dict[str, dict[str, str]] = {str(file): {} for file in files if _has_rows(str(file))}
+    if not digests:
+        return {}
+    with MemoryBank.open(path, read_only=True) as old:
+        for document in old.documents():
+            for source, part in (origin[:2] for origin in document.origins):
+                if source in digests:
+                    digests[source][part] = document.digest
+    return {Path(source): find_text_column(Path(source), own) for source, own in digests.items()}
+
+
+def _read_as_before(
+    files: Sequence[Path], columns: Mapping[Path, str | None], new: MemoryBank, chunker: Chunker, workers: int
+) -> Generator[Item | None, None, None]:
+    for column in dict.fromkeys(map(columns.get, files)):
+        own = [file for file in files if columns.get(file) == column]
+        yield from read_all(own, new, chunker, workers=workers, text_column=column)
 
 
 def _missing(wanted: set[Name], had: set[Name], damaged: set[str]) -> list[Name]:

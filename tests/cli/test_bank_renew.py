@@ -126,7 +126,9 @@ def test_an_old_bank_is_brought_up_to_date(mbc, old, model):
     told = mbc("bank", "info", "--bank", old)
     assert told.exit_code == 5
     assert f"mbc bank upgrade --bank {old}" in told.stderr
-    assert "is now up to date" in mbc("bank", "upgrade", "--bank", old, "--model", model).stdout
+    upgraded = mbc("bank", "upgrade", "--bank", old, "--model", model).stdout
+    assert "is now up to date" in upgraded
+    assert "the next `mbc ingest` reads them again" in " ".join(upgraded.split())
     assert mbc("bank", "info", "--bank", old).exit_code == 0
     again = mbc("bank", "upgrade", "--bank", old, "--model", model, "--json").stdout
     assert json.loads(again) == {"path": str(old), "upgraded": False}

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mbc_engine.bank import Origin
 from mbc_engine.documents import Document, Skipped, pieces, read_document, read_file, read_stream
 from mbc_engine.documents.byte_stream import ByteStream
+from mbc_engine.serving.file_state import Files
 
 
 @pytest.fixture
@@ -138,6 +140,27 @@ def test_a_long_row_comes_in_pieces_called_by_it(read: Callable[[str, str], list
         ("row 2, part 2", "another row"),
         ("row 3", "short"),
     ]
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("column", [None, "review"])
+def test_pieces_are_found_again_in_any_order(write: Callable[[str, str], Path], column: str | None) -> None:
+    rows = [
+        {"id": name, "text": f"a line of {name}..\nanother line\nthird", "review": f"no line of {name}.\nelse"}
+        for name in ("ada", "bea")
+    ]
+    path = write("a.jsonl", "\n".join(map(json.dumps, rows)))
+    documents = [item for item in read_file(path, column) if isinstance(item, Document)]
+    page = [
+        item for item in read_file(write("a.html", "<p>a line of text<p>another line")) if isinstance(item, Document)
+    ]
+    assert len(documents) > len(page) > 1
+    files = Files()
+    for own in [*documents, *reversed(documents), *page, *reversed(page)]:
+        look = files.look(Origin(own.source, own.part, own.date), own.digest)
+        assert (look.state, look.document) == ("unchanged", own)
+    for source, part in ((documents[0].source, "ada, part 9"), (page[0].source, "9")):
+        assert files.look(Origin(source, part, None), "0").state == "gone"
 
 
 def test_a_piece_of_a_row_names_the_row() -> None:

@@ -1,12 +1,15 @@
 """Rows of JSON Lines and CSV: a document each."""
 
 import csv
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from mbc_engine.documents import Document, Part, Skipped, encoding, read_document, read_file, reread_file
+from mbc_engine.documents import Document, Part, Skipped, encoding, read_document, read_file, reader, reread_file
 from mbc_engine.documents.formats import csv as csv_format
 
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
@@ -207,6 +210,20 @@ def test_an_unknown_column_is_one_reason_for_the_file(
     assert list(read_file(path, "review")) == [Skipped(str(path.resolve()), reason)]
 
 
+def test_a_table_without_the_column_is_not_read_on(write: Callable[[str, str], Path]) -> None:
+    path = write("a.csv", "id,text\n1,Ada\n2,Bruno\n3," + "x" * 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "LINE_CHARACTERS", 20)
+        (skipped,) = read_file(path, "review")
+    assert isinstance(skipped, Skipped)
+    assert skipped.reason == "has no column named 'review'; its columns are id, text"
+
+
+def test_a_row_that_ends_early_has_all_columns(write: Callable[[str, str], Path]) -> None:
+    path = write("a.csv", "text,review\nshort\nwhole,It leaks.\n")
+    assert rows(list(read_file(path, "review"))) == [("1", "has no text"), ("row 2", "It leaks.")]
+
+
 def test_a_named_column_means_nothing_to_a_file_without_rows(write: Callable[[str, str], Path]) -> None:
     assert rows(list(read_file(write("a.txt", "Ada"), "review"))) == [("", "Ada")]
 
@@ -227,3 +244,18 @@ def test_a_row_is_found_again_as_it_was_read(write: Callable[[str, str], Path], 
 def test_what_has_changed_is_found_as_it_is_read_by_default(write: Callable[[str, str], Path]) -> None:
     path = write("a.csv", TABLE)
     assert read_document(str(path), "a", "0" * 64).text == "Tent\n\nshort"
+
+
+def test_rows_that_are_passed_by_are_not_hashed(
+    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[bytes] = []
+
+    def sha256(data: bytes) -> Any:
+        hashed.append(data)
+        return hashlib.sha256(data)
+
+    monkeypatch.setattr(reader, "hashlib", SimpleNamespace(sha256=sha256))
+    path = write("a.csv", "text,review\n" + "".join(f"text {number},review {number}\n" for number in range(100)))
+    assert read_document(str(path), "row 100", "0" * 64).text == "text 99"
+    assert hashed == [b"row\0None\0text 99", b"row\0None\0review 99"]

@@ -229,3 +229,25 @@ def test_a_file_of_which_other_pieces_are_in_the_bank_is_taken_whole(
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         assert bank.parts_of(str(long)) == {str(number) for number in range(1, 8)}
         assert bank.parts_of(str(folder / "rows.jsonl")) == {"17"}
+
+
+def test_rows_are_read_again_from_the_column_that_they_were_read_from(
+    tiny: Any, other: MBC, folder: Path, tmp_path: Path
+) -> None:
+    """The first row, which both columns say the same in, does not tell which it was; the third changes."""
+    model, table = tiny.model(), folder / "reviews.csv"
+    rows = ["Same,Same", "Wrong.,It leaks.", "Wrong.,It burns."]
+    table.write_text("\n".join(["text,review", *rows]))
+    with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
+        list(ingest(model, bank, [table], text_column="review"))
+        list(ingest(model, bank, [folder / "0.txt"]))
+    table.write_text("\n".join(["text,review", *rows[:2], "Wrong.,It froze."]))
+    assert finished(reencode(other, tmp_path / "b.mbc")).bank_documents == 4
+    with MemoryBank.open(tmp_path / "b.mbc") as bank:
+        found = {
+            origin.part: [chunk.text for chunk in bank.texts_of(document.digest)]
+            for document in bank.documents()
+            for origin in document.origins
+            if origin.source == str(table)
+        }
+    assert found == {"row 1": ["Same"], "row 2": ["It leaks."], "row 3": ["It froze."]}

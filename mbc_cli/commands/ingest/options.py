@@ -17,9 +17,7 @@ PruneOption = Annotated[
     bool, typer.Option("--prune", help="Remove documents whose files are no longer in the folders.")
 ]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Keep running and memorise changes, until Ctrl-C.")]
-NoSourcesOption = Annotated[
-    bool, typer.Option("--no-sources", help="Create a bank without file names, a third of the size.")
-]
+NoSourcesOption = Annotated[bool, typer.Option("--no-sources", help="Create a bank without file names and dates.")]
 TextOption = Annotated[
     bool | None,
     typer.Option(

@@ -97,5 +97,7 @@ def show_upgraded(name: str, is_upgraded: bool) -> None:
     """What `mbc bank upgrade` prints."""
     if is_upgraded:
         out.print(f"{plain(name)} is now up to date.")
+        # Formats 1 and 2 are of versions that cut pieces of 64 KB.
+        out.print("Long files are now split into smaller parts, so the next `mbc ingest` reads them again.")
     else:
         out.print(f"{plain(name)} is already up to date.")

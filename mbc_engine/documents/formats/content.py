@@ -41,11 +41,13 @@ class Row:
         number: in its file, from 1.
         fields: by name.
         joined: all fields as one text, where none of them has a name that promises one; else "".
+        is_of_table: whether all rows of the file have these fields.
     """
 
     number: int
     fields: Mapping[str, object]
     joined: str = ""
+    is_of_table: bool = False
 
 
 Read = Callable[[ByteStream], Iterator[Content | Row | BadRow]]

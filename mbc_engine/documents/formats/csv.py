@@ -37,7 +37,8 @@ def read_csv(stream: ByteStream) -> Iterator[Row | BadRow]:
             yield BadRow(number, "has more cells than the header")
         elif any(cell.strip() for cell in cells):
             joined = "" if has_text else _joined(columns, cells)
-            yield Row(number, dict(zip(names, cells, strict=False)), joined)
+            fields = dict.fromkeys(names, "") | dict(zip(names, cells, strict=False))
+            yield Row(number, fields, joined, is_of_table=True)
 
 
 def _separator(header: str) -> str:

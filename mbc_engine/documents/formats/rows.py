@@ -14,6 +14,8 @@ from mbc_engine.documents.formats.content import BadRow, Content, Row, with_titl
 from mbc_engine.documents.unreadable import UnreadableFile
 
 TEXT_FIELDS: Final = ("text", "content", "body")
+# What a row may have been read as, after the field taken for its text; None stands for the default.
+Candidate = tuple[str | None, Content]
 _LONGEST_ID: Final = 200
 _LONGEST_LIST: Final = 200
 # How rows without a usable id are called, and pieces of long rows.
@@ -34,44 +36,52 @@ def read_contents(
         text_column: the field that holds the text.
 
     Raises:
-        UnreadableFile: there are rows, and none of them has this field.
+        UnreadableFile: there are rows, and none of them has this field; told at the first row of a table.
     """
-    lacking: list[Row] = []
+    lacking: list[int] = []
+    names = ""
     is_there = text_column is None
     for item, part in _named(items):
         if not isinstance(item, Row):
             yield item
         elif text_column is not None and not is_there and _key(item, text_column) is None:
-            lacking.append(
-                item if not lacking else Row(item.number, {})
-            )  # one is enough to tell which fields there are
+            names = names or _listed(item.fields)
+            if item.is_of_table:
+                raise _no_column(text_column, names)
+            lacking.append(item.number)
         else:
             is_there = True
-            yield from (BadRow(row.number, "has no text") for row in lacking)
+            yield from (BadRow(number, "has no text") for number in lacking)
             lacking = []
             text = _default_text(item) if text_column is None else _column_text(item, text_column)
             yield _content(item, part, text) if text else BadRow(item.number, "has no text")
-    if lacking:
-        names = ", ".join(map(str, lacking[0].fields))
-        told = "".join(letter if letter.isprintable() else "?" for letter in names)
-        short = told if len(told) <= _LONGEST_LIST else f"{told[:_LONGEST_LIST]}…"
-        raise UnreadableFile(f"has no column named {text_column!r}; its columns are {short}")
+    if lacking and text_column is not None:
+        raise _no_column(text_column, names)
 
 
-def read_candidates(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[str, Iterator[Content]] | BadRow]:
-    """The name of each part, and what may have been read as its document, depending on the field taken for the text."""
+def read_candidates(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[str, Iterator[Candidate]] | BadRow]:
+    """The name of each part, and what may have been read as its document, the default first."""
     for item, part in _named(items):
         if isinstance(item, BadRow):
             yield item
         elif isinstance(item, Row):
             yield part, _candidates(item, part)
         elif item.text.strip():
-            yield part, iter((item,))
+            yield part, iter(((None, item),))
 
 
 def is_row_name(text: str) -> bool:
     """Whether a row of this id is called by it."""
     return 0 < len(text) <= _LONGEST_ID and storable(text) == text and not _TAKEN_NAME.fullmatch(text)
+
+
+def _no_column(name: str, columns: str) -> UnreadableFile:
+    return UnreadableFile(f"has no column named {name!r}; its columns are {columns}")
+
+
+def _listed(fields: Iterable[str]) -> str:
+    told = "".join(letter if letter.isprintable() else "?" for letter in ", ".join(fields))
+    return told if len(told) <= _LONGEST_LIST else f"{told[:_LONGEST_LIST]}…"
 
 
 def _named(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[Content | Row | BadRow, str]]:
@@ -90,9 +100,11 @@ def _named(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[Content | 
             yield item, item.part if isinstance(item, Content) else ""
 
 
-def _candidates(row: Row, part: str) -> Iterator[Content]:
-    texts = dict.fromkeys([_default_text(row), *(_column_text(row, name) for name in row.fields)])
-    return (_content(row, part, text) for text in texts if text)
+def _candidates(row: Row, part: str) -> Iterator[Candidate]:
+    default = _default_column(row)
+    for column in (None, *(name for name in row.fields if name != default)):
+        if text := _default_text(row) if column is None else _column_text(row, column):
+            yield column, _content(row, part, text)
 
 
 def _content(row: Row, part: str, text: str) -> Content:
@@ -103,7 +115,12 @@ def _content(row: Row, part: str, text: str) -> Content:
 def _default_text(row: Row) -> str:
     if row.joined:
         return storable(row.joined)
-    return next((text for name in TEXT_FIELDS if (text := _column_text(row, name))), "")
+    column = _default_column(row)
+    return "" if column is None else _column_text(row, column)
+
+
+def _default_column(row: Row) -> str | None:
+    return next((name for name in TEXT_FIELDS if _column_text(row, name)), None)
 
 
 def _column_text(row: Row, name: str) -> str:

@@ -43,7 +43,7 @@ async def test_what_does_not_fit_is_told_in_a_line(serving: Serving, bank: Path)
             "min_confidence: Input should be less than or equal to 1; loud: Extra inputs are not permitted."
         )
         for given, message in (
-            ({"since": "soon"}, "'soon' is no day"),
+            ({"since": "soon"}, "'soon' is not a date"),
             ({"only": ["!"]}, "'!' cannot be used"),
             ({"only": ["*a*a*a*b"]}, "at most 3 places"),
         ):

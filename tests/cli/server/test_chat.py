@@ -101,7 +101,7 @@ async def test_the_options_of_a_request_are_those_of_the_question(serving: Calla
         ({"mbc": {"answers": "both"}}, "mbc.answers", "not permitted"),
         ({"mbc": {"read": "sideways"}}, None, "no read"),
         ({"mbc": {"read": "routed:1001"}}, "mbc.read", "at most"),
-        ({"mbc": {"since": "soon"}}, None, "mbc.since 'soon' is no day"),
+        ({"mbc": {"since": "soon"}}, None, "mbc.since 'soon' is not a date"),
         ({"mbc": {"half_life": "0d"}}, None, "mbc.half_life 30d"),
         ({"mbc": {"only": ["x" * 201]}}, "mbc.only.0", "at most 200"),
         ({"mbc": {"only": ["*a*a*a*b"]}}, "mbc.only.0", "at most 3 places"),
