@@ -56,6 +56,7 @@ FILES = {
     "notes/ada.txt": BRIDGE,
     "notes/bruno.md": "Bruno Adler moved to Bergen in 1911. The bridge of Bergen was built in the same year.",
     "reviews.csv": "product,review\nkettle,It boils a litre in two minutes.\n",
+    "notes/draft.md": "Not every plan for the ferry was drawn.",
     "notes/old.txt": "The old ferry was sold to a museum in Cadiz.",
     "notes/drafts/ferry.txt": "Nothing of this is certain.",
     "sport/league.txt": "Haifa leads the league.",
