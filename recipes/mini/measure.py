@@ -1,7 +1,8 @@
 """How good `mini` is, what its banks weigh and how long it takes, beside what `mbc eval` measures.
 
-    python recipes/mini/measure.py --data ../shared/data            # every part; or --only quality size time
+    python recipes/mini/measure.py --data ../shared/data            # every part; or --only finding quality size time
 
+- finding: how often the right paragraph is found first, or among five, beside codes alone and BM25.
 - quality: all questions of `squad_val` with its 402 paragraphs in a bank, once with their files there and once from the
   bank alone. EM and F1 of the likeliest answers, whatever their confidence; how often the right source comes first, or
   among five; what the confidence is worth; how many questions still get an answer without the paragraph that has it.
