@@ -1,0 +1,89 @@
+"""A retriever-reader as a whole: what its codes depend on, and that a saved one is the same."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from mbc_engine import load_model
+from mbc_engine.errors import ModelError
+from mbc_engine.mini.model import RetrieverReader, save
+
+TEXTS = ["Ada moved to Aalen.", "The river rose, and nobody was hurt.", "Hugo won."]
+
+
+@pytest.fixture
+def model(tiny: Any) -> RetrieverReader:
+    made: RetrieverReader = tiny.retriever_reader("Aalen")
+    return made
+
+
+def test_codes_are_a_function_of_the_text_alone(model: RetrieverReader) -> None:
+    together = model.memorise(TEXTS)
+    assert together.shape == (3, 3, 1)
+    for text, codes in zip(TEXTS, together, strict=True):
+        assert np.array_equal(model.memorise([text])[0], codes)
+    steps = {places[0]: codes[0] for places, codes in model.memorise_stepwise(TEXTS)}
+    assert np.array_equal(np.stack([steps[place] for place in range(3)]), together)
+
+
+@pytest.mark.parametrize(
+    ("part", "binds"),
+    [
+        ("address.basis", (True, False)),
+        ("address.document_mean", (True, False)),
+        ("address.books", (False, True)),
+        ("encoder.embeddings.word_embeddings.weight", (True, False)),
+        ("address.question_mean", (False, False)),
+        ("address.spread", (False, False)),
+        ("frequencies", (False, False)),
+    ],
+)
+def test_a_bank_is_bound_to_what_its_codes_depend_on(
+    model: RetrieverReader, part: str, binds: tuple[bool, bool]
+) -> None:
+    before = model.fingerprints()
+    with torch.no_grad():
+        model.state_dict(keep_vars=True)[part].add_(0.5)
+    after = model.fingerprints()
+    assert tuple(one != other for one, other in zip(before, after, strict=True)) == binds
+
+
+def test_a_bank_is_bound_to_the_window(model: RetrieverReader) -> None:
+    before = model.fingerprints()
+    model.settings = model.settings.model_copy(update={"window": 24})
+    assert model.fingerprints()[0] != before[0]
+
+
+def test_a_saved_model_makes_the_same_codes(model: RetrieverReader, tmp_path: Path) -> None:
+    save(model, tmp_path / "own", dtype=torch.float32)
+    again = load_model(tmp_path / "own")
+    assert isinstance(again, RetrieverReader)
+    assert (again.name, again.folder, again.settings) == ("own", tmp_path / "own", model.settings)
+    assert again.fingerprints() == model.fingerprints()
+    assert np.array_equal(again.memorise(TEXTS), model.memorise(TEXTS))
+    assert torch.equal(again.frequencies, model.frequencies)
+    with pytest.raises(ModelError, match="settings of the reader"):  # which is saved by itself
+        again.read(["Who?"], [[(TEXTS[0], None)]])  # type: ignore[list-item]
+
+
+def test_weights_of_another_shape_are_refused(model: RetrieverReader, tmp_path: Path) -> None:
+    save(model, tmp_path)
+    state = load_file(tmp_path / "model.safetensors")
+    save_file(state | {"frequencies": torch.ones(3)}, tmp_path / "model.safetensors")
+    with pytest.raises(ModelError, match="does not hold the weights"):
+        load_model(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"short")
+    with pytest.raises(ModelError, match="cannot be read"):
+        load_model(tmp_path)
+
+
+def test_a_confidence_of_other_features_is_refused(model: RetrieverReader, tmp_path: Path) -> None:
+    save(model, tmp_path)
+    config = tmp_path / "config.toml"
+    config.write_text(config.read_text().replace("weights = [1.0, ", "weights = ["))
+    with pytest.raises(ModelError, match="expects 5 confidence weights; the model has 4"):
+        load_model(tmp_path)
