@@ -35,8 +35,6 @@ from mbc_engine.bank.text_codec import decode_row, row_checksum
 _HELD: Final = 4
 # One chunk in so many is few: from there on, unpacking the whole block is as quick.
 _FEW: Final = 16
-
-
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts"
 
 Name = tuple[str, str]

@@ -158,7 +158,8 @@ def test_without_text_only_the_files_can_be_read(mbc, notes, home):
     for name in ("ada.txt", "bruno.md"):
         (notes / name).unlink()
     result = mbc(*asking)
-    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "Not in this memory.")
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert result.stderr.startswith("Error: The text of the passages found is no longer available.")
 
 
 @embedded_encoder

@@ -22,7 +22,8 @@ from mbc_cli.tui.widgets.question_input import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Turn
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.model.base import BaseLM
-from mbc_engine.serving.ask import Confidence, Label, Reply, Source, Timings
+from mbc_engine.serving.ask import Confidence, Reply, Source, Timings
+from mbc_engine.serving.reply import Label
 from tests.cli.tui.conftest import shown_keys
 from tests.needs import embedded_encoder
 
