@@ -183,7 +183,7 @@ def with_words(model: RetrieverReader, best: Sequence[Ranked], texts: Sequence[s
     score = WordScore(pieces, model.frequencies.float().numpy())
     worth = np.float32(model.settings.word_weight * float(model.address.log_scale.exp()))
     bonus = worth * score(pieces([QUESTION])[0], texts)
-    return [Ranked(own.chunk, own.share, 0) for own, _ in rerank(best, bonus)]
+    return rerank(best, bonus)
 
 
 @torch.no_grad()

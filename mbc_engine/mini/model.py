@@ -186,7 +186,7 @@ class RetrieverReader(nn.Module):
             if texts:
                 bonus = self._word_bonus(question, [texts[own.chunk] for own in ranked])
             ordered = rerank(ranked, bonus)[:top]
-            hits.append([Hit(own.chunk, documents[own.chunk], own.share, words) for own, words in ordered])
+            hits.append([Hit(own.chunk, documents[own.chunk], own.share) for own in ordered])
         return hits
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[tuple[str, Hit]]]) -> list[Answered]:

@@ -30,13 +30,11 @@ class Hit:
         chunk: its index in stored order.
         document: which document it is of, in stored order.
         share: its probability under the softmax over all chunks' scores.
-        words: what the words it shares with the question are worth, from 0 on; 0 in a bank without text.
     """
 
     chunk: int
     document: int
     share: float
-    words: float
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ class Scope:
         return found
 
 
-def rerank(found: Sequence[Ranked], bonus: NDArray[np.float32]) -> list[tuple[Ranked, float]]:
+def rerank(found: Sequence[Ranked], bonus: NDArray[np.float32]) -> list[Ranked]:
     """Chunks in the order of their scores with a bonus each, with their shares of everything as it is then.
 
     Args:
@@ -122,14 +120,14 @@ def rerank(found: Sequence[Ranked], bonus: NDArray[np.float32]) -> list[tuple[Ra
         bonus: what is added to the logarithm of each share, [n], none below 0.
 
     Returns:
-        the chunks, and the bonus of each, best first; of equal ones, the first stays.
+        the chunks, best first; of equal ones, the first stays.
     """
     shares = np.array([own.share for own in found])
     raised = shares * np.exp((bonus - bonus.max(initial=0)).astype(np.float64))
     rest = max(0.0, 1 - shares.sum()) * float(np.exp(-bonus.max(initial=0)))
     total = raised.sum() + rest
     order = np.argsort(-raised, kind="stable").tolist()
-    return [(Ranked(found[at].chunk, float(raised[at] / total), 0), float(bonus[at])) for at in order]
+    return [Ranked(found[at].chunk, float(raised[at] / total), 0) for at in order]
 
 
 def by_document(hits: Sequence[Hit], top: int, first: Hit | None = None) -> list[Ranked]:
