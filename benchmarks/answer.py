@@ -32,13 +32,13 @@ from transformers import (
 )
 
 from mbc_engine import load_examples, load_preset
-from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.builder import Pretrained, build, load_pretrained
-from mbc_engine.model.code_memory import CodeMemory
-from mbc_engine.model.encoders import Encoder
-from mbc_engine.model.first_line import DECODING, first_line
-from mbc_engine.model.mbc import MBC
-from mbc_engine.model.prefix import KVPrefix
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.encoders import Encoder
+from mbc_engine.lm.prefix import KVPrefix
+from mbc_engine.lm.texts import DECODING, first_line
+from mbc_engine.paper.builder import Pretrained, build, load_pretrained
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.memories import CodeMemory
 
 TOKENS = 16
 DOCUMENTS = 1000

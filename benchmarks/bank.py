@@ -23,8 +23,8 @@ from measuring import in_a_new_process
 
 from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, Record, fingerprint, pack, verify
 from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.documents import Chunk
 from mbc_engine.events import BankVerified, IngestFinished
+from mbc_engine.text import Chunk
 
 T5_WIDTH = 768  # D of the T5-base that MAC and the paper's larger models use
 
@@ -199,10 +199,9 @@ def memory_of_a_question(path: str) -> tuple[int, float, float]:
     """Bytes by which the process grows at most, and seconds, when a question is routed to its best chunks."""
     import torch
 
-    from mbc_engine.model.code_memory import BankMemory
-    from mbc_engine.model.codebook import Codebook
-    from mbc_engine.model.ranking import Ranking
-    from mbc_engine.model.router import Router
+    from mbc_engine.paper.codebook import Codebook
+    from mbc_engine.paper.memories import BankMemory, Router
+    from mbc_engine.paper.reads import Ranking
 
     torch.set_num_threads(1)
     with torch.inference_mode(), MemoryBank.open(Path(path), read_only=True) as bank:

@@ -31,9 +31,8 @@ import numpy as np
 
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record, fingerprint
 from mbc_engine.events import CodesReset, TrainStarted, TrainStep, Validated
-from mbc_engine.work.event_log import EventLog
-from mbc_engine.work.lock import work_lock
-from mbc_engine.work.run_folder import EVENTS, LOCK
+from mbc_engine.runs.event_log import EventLog, work_lock
+from mbc_engine.runs.training_runs import EVENTS, LOCK
 
 SIZES = ((80, 24), (200, 50))
 RATE = 50

@@ -13,8 +13,8 @@ import numpy as np
 from fuzz_samples import COMPRESSIONS, NUMBERS, SAMPLES, SUFFIXES, TOKENS, hostile, members_of, zipped
 
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record, export, import_lines, verify
-from mbc_engine.documents import Document, Skipped, read_file
 from mbc_engine.errors import MBCError
+from mbc_engine.text import Document, Skipped, read_file
 
 CANARY: Final = "what no document may show"
 READ: Final = "read"

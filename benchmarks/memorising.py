@@ -25,7 +25,7 @@ import torch
 from shapes import SHAPES, SQUAD, examples, random_model
 from torch.utils.flop_counter import FlopCounterMode
 
-from mbc_engine.model.mbc import MBC
+from mbc_engine.paper.mbc import MBC
 
 DOCUMENTS: Final = 96
 ROUNDS: Final = 3

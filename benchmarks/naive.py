@@ -23,11 +23,11 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mbc_engine.model.base import BaseLM
-from mbc_engine.model.base_texts import BaseTexts, Targets
-from mbc_engine.model.mbc import MBC
-from mbc_engine.model.prefix import KVPrefix
-from mbc_engine.model.text_encoder import TextEncoder
+from mbc_engine.lm.base import BaseLM
+from mbc_engine.lm.prefix import KVPrefix
+from mbc_engine.lm.texts import BaseTexts, Targets
+from mbc_engine.paper.amortizer import TextEncoder
+from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.data import Batch
 from mbc_engine.training.objective import Losses, Objective
 

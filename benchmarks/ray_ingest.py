@@ -27,8 +27,8 @@ from wording import in_time, table
 from mbc_engine import MBC, ingest, load_model, open_bank
 from mbc_engine.bank import MemoryBank, export
 from mbc_engine.events import DocumentsIngested, Event
-from mbc_engine.serving.distributed.cluster import Actors, connected
-from mbc_engine.serving.distributed.ingest import ingest_on_ray
+from mbc_engine.ingestion.ray.cluster import Actors, connected
+from mbc_engine.ingestion.ray.driver import ingest_on_ray
 
 STORIES: Final = DATA / "news/reuters21578.jsonl.xz"
 CHUNKS: Final = 480

@@ -26,11 +26,10 @@ from torch.nn import functional
 
 from mbc_engine import load_preset
 from mbc_engine.bank import CodeShape, MemoryBank, delete
-from mbc_engine.model.aggregator import Aggregator, Block, CrossAttention, KeyValue
-from mbc_engine.model.code_memory import BankMemory
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.reads import Reader, Reading, read
-from mbc_engine.model.router import Router
+from mbc_engine.paper.aggregator import Aggregator, Block, CrossAttention, KeyValue
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.memories import BankMemory, Router
+from mbc_engine.paper.reads import Reader, Reading, read
 
 FOLDER: Final = Path("build/performance")
 WIDTHS: Final = {"distilgpt2": 768, "llama2-7b": 4096, "mini": 192}  # D, by the preset that has the rest of the shape

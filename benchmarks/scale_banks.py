@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from mbc_engine.bank import MemoryBank
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.router import Router
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.memories import Router
 
 SHARDS: Final = (1, 2, 4, 8, 16, 64)
 TOP: Final = 64  # documents and chunks that a ranking keeps: as many as mini ranks again by their words

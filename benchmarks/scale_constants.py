@@ -20,11 +20,10 @@ from scale_banks import FORMS, SHARDS, TOP, empty, path_of, paths_of, routing_of
 from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank, Record, merge
 from mbc_engine.datasets.newswire import stories
-from mbc_engine.model.code_memory import BankMemory
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.ranking import Ranking
-from mbc_engine.model.router import Router
-from mbc_engine.serving.ingest import BATCH_CHUNKS
+from mbc_engine.ingestion.run import BATCH_CHUNKS
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.memories import BankMemory, Router
+from mbc_engine.paper.reads import Ranking
 
 QUESTIONS: Final = 16
 RUNS: Final = 5

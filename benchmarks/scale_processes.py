@@ -17,8 +17,8 @@ from scale_shards import merged, rank
 from torch import distributed
 
 from mbc_engine.bank import MemoryBank
-from mbc_engine.model.code_memory import BankMemory
-from mbc_engine.model.ranking import Ranking
+from mbc_engine.paper.memories import BankMemory
+from mbc_engine.paper.reads import Ranking
 
 RUNS: Final = 21
 _KEY: Final = b"mbc"

@@ -24,13 +24,10 @@ from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, WordScore, rerank
-from mbc_engine.model.code_memory import BankMemory
-from mbc_engine.model.hierarchy import Hierarchy, Result, Share
-from mbc_engine.model.memory import Masses, log_of
-from mbc_engine.model.ranking import Ranked, Ranking
-from mbc_engine.model.reads import read as read_memory
-from mbc_engine.model.reads import read_flat
-from mbc_engine.model.router import Router
+from mbc_engine.paper.aggregator import Hierarchy, Result, Share
+from mbc_engine.paper.memories import BankMemory, Masses, Router, log_of
+from mbc_engine.paper.reads import Ranked, Ranking, read_flat
+from mbc_engine.paper.reads import read as read_memory
 
 RUNS: Final = 3
 GROUP: Final = 4

@@ -21,7 +21,7 @@ from scale_projection import (
 )
 from wording import table
 
-from mbc_engine.serving.ingest import BATCH_CHUNKS
+from mbc_engine.ingestion.run import BATCH_CHUNKS
 
 MILLION: Final = 1_000_000
 BLOCK: Final = 8192  # chunks of a block of a bank with sources

@@ -23,13 +23,12 @@ from transformers import (
 
 from mbc_engine import load_examples, load_preset
 from mbc_engine.config import Config
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.model.base import BaseLM
-from mbc_engine.model.builder import Pretrained, build
-from mbc_engine.model.encoders import Encoder
-from mbc_engine.model.mbc import MBC
-from mbc_engine.model.skeleton import config_of
-from mbc_engine.model.weights import base_dtype, settle
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.lm.base import BaseLM
+from mbc_engine.lm.encoders import Encoder
+from mbc_engine.lm.pretrained import base_dtype, settle
+from mbc_engine.paper.builder import Pretrained, build, config_of
+from mbc_engine.paper.mbc import MBC
 
 DATA: Final = Path(__file__).resolve().parents[2] / "shared/data"
 SQUAD: Final = DATA / "qa/squad_train_part.jsonl.xz"
@@ -131,7 +130,7 @@ def _lm(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _packed_lm(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    """A base LM with the linear layers of its blocks in 4 bits, as `mbc_engine.model.weights` holds them."""
+    """A base LM with the linear layers of its blocks in 4 bits, as `mbc_engine.lm.pretrained` holds them."""
     device = torch.get_default_device()
     with torch.device("meta"):
         model = _lm(config, dtype)

@@ -87,8 +87,8 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[s
             ):
                 import_module(module)
                 stages.end(library)
+            from mbc_engine.answering import Recall
             from mbc_engine.mini import model as retriever_reader
-            from mbc_engine.serving.ask import Recall
 
             stages.end("our modules")
             retriever_reader.load_encoder = stages.within("encoder", rest, retriever_reader.load_encoder)

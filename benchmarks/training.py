@@ -21,12 +21,11 @@ from naive import DOCUMENT, QUESTION, NaiveLM, NaiveObjective, PaddedStates
 from shapes import SHAPES, SQUAD, examples, random_model
 
 from mbc_engine.config import TrainingSettings
-from mbc_engine.model.builder import trainable_parameters
-from mbc_engine.model.mbc import MBC
-from mbc_engine.training.data import TrainingSet
+from mbc_engine.paper.builder import trainable_parameters
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.training.data import LiveStates, TrainingSet
 from mbc_engine.training.objective import Objective
 from mbc_engine.training.processes import processes_on
-from mbc_engine.training.texts import LiveStates
 
 OURS: Final = "ours"
 NAIVE: Final = "naive"

@@ -7,11 +7,18 @@ from typing import Annotated
 import typer
 
 from mbc_cli.commands import ask, calibrate, config, demo, doctor, evaluate, ingest, mcp, serve, train, tui
-from mbc_cli.commands.bank import compact, documents, exchange, info, merge, remove, renew, verify
+from mbc_cli.commands import runs as control
+from mbc_cli.commands import runs as look
+from mbc_cli.commands.bank import exchange, merge, remove, verify
+from mbc_cli.commands.bank import merge as compact
+from mbc_cli.commands.bank import reencode as renew
+from mbc_cli.commands.bank import show as documents
+from mbc_cli.commands.bank import show as info
 from mbc_cli.commands.evaluate import look as evaluate_look
-from mbc_cli.commands.models import listing, pull, push
+from mbc_cli.commands.models import share as pull
+from mbc_cli.commands.models import share as push
+from mbc_cli.commands.models import show as listing
 from mbc_cli.commands.models import show as models_show
-from mbc_cli.commands.runs import control, look
 from mbc_cli.options import EVERYWHERE
 from mbc_cli.program import Command, Group, Program, UnconfiguredCommand, WorkingGroup, configure, note_shared
 from mbc_engine import __version__

@@ -13,8 +13,8 @@ from typer.core import TyperGroup
 
 from mbc_cli.paths import DEFAULT_MODEL, default_bank, runs_folder
 from mbc_cli.text import plain, size
+from mbc_engine.config import READ_MODES
 from mbc_engine.errors import MBCError
-from mbc_engine.read_modes import READ_MODES
 
 Found = list[tuple[str, str]]
 
@@ -37,7 +37,7 @@ def banks(incomplete: str) -> Found:
 def models(ctx: typer.Context, incomplete: str) -> Found:
     """The models of the package and of the user's data folder by name, and those of runs by their folders."""
     from mbc_engine.model_folder import is_model, own_models, packaged_model
-    from mbc_engine.work.run_folder import MODEL
+    from mbc_engine.runs.training_runs import MODEL
 
     places = (packaged_model(DEFAULT_MODEL).parent, own_models())
     names = {entry.name: "" for place in places for entry in _entries(str(place)) if is_model(Path(entry.path))}
@@ -66,7 +66,7 @@ def presets(incomplete: str) -> Found:
 
 def runs(ctx: typer.Context, incomplete: str) -> Found:
     """Training runs by their names in --runs."""
-    from mbc_engine.work.run_folder import CONFIG
+    from mbc_engine.runs.training_runs import CONFIG
 
     found = {entry.name: "" for entry in _entries(str(_runs_folder(ctx))) if Path(entry.path, CONFIG).is_file()}
     return _beginning(found, incomplete)
@@ -86,14 +86,14 @@ def suites(incomplete: str) -> Found:
 
 def methods(incomplete: str) -> Found:
     """The methods that can be evaluated."""
-    from mbc_engine.experiments.roster import METHODS
+    from mbc_engine.experiments.registry import METHODS
 
     return _beginning({name: kind.told for name, kind in METHODS.items()}, incomplete)
 
 
 def protocols(incomplete: str) -> Found:
     """The protocols of an evaluation."""
-    from mbc_engine.experiments.settings import Protocol
+    from mbc_engine.experiments.cells import Protocol
 
     return _beginning(dict.fromkeys(get_args(Protocol), ""), incomplete)
 
@@ -114,7 +114,7 @@ def evaluations(incomplete: str) -> Found:
 
 def config_keys(ctx: typer.Context, incomplete: str) -> Found:
     """Keys of the config file: those for all commands, and, once a command was begun, its own."""
-    from mbc_cli.config.keys import keys
+    from mbc_cli.config import keys
 
     root = ctx.find_root().command
     assert isinstance(root, TyperGroup)
@@ -130,7 +130,7 @@ def config_keys(ctx: typer.Context, incomplete: str) -> Found:
 
 def config_values(ctx: typer.Context, incomplete: str) -> Found:
     """What the option of the key that stands before takes."""
-    from mbc_cli.config.keys import find_key
+    from mbc_cli.config import find_key
 
     root = ctx.find_root().command
     assert isinstance(root, TyperGroup)

@@ -1,4 +1,7 @@
-"""Loading the heavy part of the engine: quietly, and saying what takes so long."""
+"""Loading the heavy part of the engine: quietly, and saying what takes so long.
+
+Reading datasets for a command: quietly, and with something to see on a terminal meanwhile.
+"""
 
 import gc
 import logging
@@ -6,17 +9,20 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
-from mbc_cli.verbosity import verbosity
+from mbc_cli.render.terminal import verbosity
+from mbc_engine.datasets.by_name import load_examples
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import usable_cores
 from mbc_engine.model_folder import find_model
 
 if TYPE_CHECKING:
     from mbc_engine.load import Model
+
 
 # What torch computes on, built in or by an extension of its own.
 _DEVICE: Final = re.compile(r"(cpu|cuda|mps|xpu|hpu|mtia|npu|xla)(:\d+)?")
@@ -25,7 +31,7 @@ _DEVICE: Final = re.compile(r"(cpu|cuda|mps|xpu|hpu|mtia|npu|xla)(:\d+)?")
 @contextmanager
 def loading(what: str) -> Iterator[None]:
     """Show on a terminal that `what` is being loaded; keep the libraries below from talking, unless --verbose."""
-    from mbc_cli.render.consoles import working
+    from mbc_cli.render.terminal import working
 
     # torch's threads wait for each other after every layer. Where other programs use the cores too, a thread that waits
     # busily keeps the one it waits for from running: on two cores an answer took 1.6 s instead of 0.25 s.
@@ -102,7 +108,7 @@ def load_model(name: str, device: str | None = None) -> "Model":
         ModelError: it is not there or cannot be used.
         ConfigError: the device is not there.
     """
-    from mbc_cli.render.consoles import detail
+    from mbc_cli.render.terminal import detail
     from mbc_cli.text import seconds
 
     require_model(name, device)
@@ -148,3 +154,31 @@ def number_of_workers(wanted: int | None) -> int:
     if wanted is not None:
         return wanted
     return max(1, usable_cores() - 1)
+
+
+# What keeps the libraries of the hub from talking and from drawing, if it is there before they are imported.
+_HUSHED = {
+    "DATASETS_VERBOSITY": "error",
+    "HF_HUB_VERBOSITY": "error",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+}
+
+
+def read_data(sources: Sequence[str]) -> list[QAExample]:
+    """The questions of datasets, one dataset after the other.
+
+    Raises:
+        DataError: one of them cannot be read.
+    """
+    from mbc_cli.render.terminal import detail, working
+
+    if not verbosity().verbose:
+        for name, value in _HUSHED.items():
+            os.environ.setdefault(name, value)
+    examples: list[QAExample] = []
+    for source in sources:
+        with working(f"Reading {source}"):
+            examples += (read := load_examples(source))
+        detail(f"data: {source}, {len(read):,} questions on {len({example.text for example in read}):,} documents")
+    return examples

@@ -18,7 +18,7 @@ def opened(
     """`open_bank` for a while. A bank made for it goes again if it is left empty, whatever happened."""
     from mbc_engine.bank import delete
     from mbc_engine.bank.database import bytes_at, wal_of
-    from mbc_engine.model.bank_binding import open_bank
+    from mbc_engine.paper.checkpoint import open_bank
 
     is_new, is_empty = not bytes_at(path), False
     try:
@@ -36,6 +36,6 @@ def opened(
 def noted(events: Iterator["Event"], bank: "MemoryBank", path: Path) -> Iterator["Event"]:
     """Events on their way, kept for whoever watches the bank; of one that is to know no names, nothing is kept."""
     from mbc_cli.paths import activity_log
-    from mbc_engine.work.activity_log import recorded
+    from mbc_engine.runs.ingests import recorded
 
     return recorded(events, activity_log(path)) if bank.header.keeps_origins else events

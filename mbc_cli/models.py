@@ -22,11 +22,11 @@ from mbc_engine.config import (
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
 from mbc_engine.model_folder import CONFIG, find_model, is_model, own_models, packaged_model
+from mbc_engine.runs.training_runs import MODEL, runs_in
 from mbc_engine.sharing.inspection import code_shape
-from mbc_engine.work.run_folder import MODEL, runs_in
 
 if TYPE_CHECKING:
-    from mbc_engine.model.skeleton import ParameterTable
+    from mbc_engine.paper.builder import ParameterTable
 
 
 class Place(StrEnum):
@@ -141,7 +141,7 @@ def read_model(folder: Path, name: str, place: Place) -> ModelHere:
 
 def counted(settings: ModelSettings) -> Counted:
     """How many parameters a model of these settings has; it takes torch, and no weights."""
-    from mbc_engine.model.skeleton import parameter_table
+    from mbc_engine.paper.builder import parameter_table
 
     try:
         return Counted(parameter_table(settings), None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import platformdirs
 
-from mbc_cli.config.file import configured
+from mbc_cli.config import configured
 from mbc_engine.model_folder import own_runs
 
 DEFAULT_MODEL = "mini"

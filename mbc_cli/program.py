@@ -13,11 +13,9 @@ from typing import Any, Final, TextIO
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from mbc_cli.command_tree import long_name
-from mbc_cli.config.file import config_path, read_config
-from mbc_cli.config.keys import defaults
+from mbc_cli.config import config_path, defaults, long_name, read_config
 from mbc_cli.interrupt import INTERRUPTED
-from mbc_cli.verbosity import Verbosity
+from mbc_cli.render.terminal import Verbosity
 from mbc_engine.errors import BankError, ConfigError, MBCError
 
 USAGE, UNEXPECTED = 2, 1
@@ -100,7 +98,7 @@ class _Works(_TakesShared):
         return parser
 
     def invoke(self, ctx: Any) -> Any:
-        from mbc_cli.render.consoles import talking
+        from mbc_cli.render.terminal import talking
 
         chosen = Verbosity(**{name: is_wanted(ctx, name) for name in _SHARED})
         if chosen.quiet and chosen.verbose:
@@ -300,7 +298,7 @@ def _taken(ctx: typer.Context, *origins: str) -> Iterator[tuple[str, Any]]:
 @contextmanager
 def _told(ctx: typer.Context) -> Iterator[None]:
     """Tell, where much is wanted, what was not typed but taken from elsewhere, and how long all took."""
-    from mbc_cli.render.consoles import detail
+    from mbc_cli.render.terminal import detail
     from mbc_cli.text import seconds
 
     began, path = time.perf_counter(), config_path()
@@ -320,7 +318,7 @@ def _told(ctx: typer.Context) -> Iterator[None]:
 def _tell(what: str, *hints: str) -> None:
     from rich.text import Text
 
-    from mbc_cli.render.consoles import errors
+    from mbc_cli.render.terminal import errors
     from mbc_cli.text import plain
 
     try:

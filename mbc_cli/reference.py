@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.app import app
-from mbc_cli.command_tree import Words, commands_below, long_name
+from mbc_cli.config import Words, commands_below, long_name
 from mbc_cli.options import EVERYWHERE
 
 BEGIN, END = "<!-- written by python -m mbc_cli.reference -->", "<!-- end of what it writes -->"

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Self
 
 from mbc_cli.paths import name_in, placed, runs_folder
 from mbc_engine.errors import ConfigError
-from mbc_engine.work.followed_run import FollowedRun
-from mbc_engine.work.run_folder import CONFIG, EVENTS, MODEL, Request, is_at_work, make_request
-from mbc_engine.work.run_history import RunState
+from mbc_engine.runs.training_runs import (
+    CONFIG,
+    EVENTS,
+    MODEL,
+    FollowedRun,
+    Request,
+    RunState,
+    is_at_work,
+    make_request,
+)
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config
@@ -77,7 +84,7 @@ def config_of(run: Path) -> "Config":
     Raises:
         ConfigError: they cannot be read.
     """
-    from mbc_engine.config import parse_config  # which takes its time, and most of what is here needs none
+    from mbc_engine.config import parse_config
 
     try:
         return parse_config((run / CONFIG).read_text(), str(run / CONFIG))

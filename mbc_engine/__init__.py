@@ -8,60 +8,59 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mbc_engine.answering import Recall
     from mbc_engine.bank import Banks, MemoryBank, Selection
     from mbc_engine.config import Config, load_preset
     from mbc_engine.datasets.by_name import load_examples
-    from mbc_engine.datasets.example import QAExample
+    from mbc_engine.datasets.layout import QAExample
     from mbc_engine.errors import MBCError
     from mbc_engine.evaluation.calibrate import calibrate
-    from mbc_engine.evaluation.online import evaluate
+    from mbc_engine.evaluation.protocols import evaluate
     from mbc_engine.events import Event, result_of
+    from mbc_engine.ingestion.reencode import reencode
+    from mbc_engine.ingestion.run import ingest, ingest_stream
+    from mbc_engine.ingestion.watch import watch
     from mbc_engine.load import load_model
-    from mbc_engine.methods.compressed import Compressed
-    from mbc_engine.methods.controls import EmptyBank
-    from mbc_engine.methods.retrieve_and_read import RetrieveAndRead
+    from mbc_engine.methods.memory_methods import Compressed, EmptyBank
+    from mbc_engine.methods.reading import RetrieveAndRead
     from mbc_engine.mini.model import RetrieverReader
-    from mbc_engine.model.bank_binding import open_bank
-    from mbc_engine.model.mbc import MBC
-    from mbc_engine.serving.ask import Recall
-    from mbc_engine.serving.ingest import ingest, ingest_stream
-    from mbc_engine.serving.reencode import reencode
-    from mbc_engine.serving.reply import Confidence, Reply
-    from mbc_engine.serving.sources import Source
-    from mbc_engine.serving.watch import watch
+    from mbc_engine.paper.checkpoint import open_bank
+    from mbc_engine.paper.mbc import MBC
+    from mbc_engine.question import Confidence, Reply
+    from mbc_engine.sources import Source
     from mbc_engine.training.trainer import train
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Banks": "mbc_engine.bank",
-    "Compressed": "mbc_engine.methods.compressed",
-    "Confidence": "mbc_engine.serving.reply",
+    "Compressed": "mbc_engine.methods.memory_methods",
+    "Confidence": "mbc_engine.question",
     "Config": "mbc_engine.config",
-    "EmptyBank": "mbc_engine.methods.controls",
+    "EmptyBank": "mbc_engine.methods.memory_methods",
     "Event": "mbc_engine.events",
-    "MBC": "mbc_engine.model.mbc",
+    "MBC": "mbc_engine.paper.mbc",
     "MBCError": "mbc_engine.errors",
     "MemoryBank": "mbc_engine.bank",
-    "QAExample": "mbc_engine.datasets.example",
-    "Recall": "mbc_engine.serving.ask",
-    "Reply": "mbc_engine.serving.reply",
-    "RetrieveAndRead": "mbc_engine.methods.retrieve_and_read",
+    "QAExample": "mbc_engine.datasets.layout",
+    "Recall": "mbc_engine.answering",
+    "Reply": "mbc_engine.question",
+    "RetrieveAndRead": "mbc_engine.methods.reading",
     "RetrieverReader": "mbc_engine.mini.model",
     "Selection": "mbc_engine.bank",
-    "Source": "mbc_engine.serving.sources",
+    "Source": "mbc_engine.sources",
     "calibrate": "mbc_engine.evaluation.calibrate",
-    "evaluate": "mbc_engine.evaluation.online",
-    "ingest": "mbc_engine.serving.ingest",
-    "ingest_stream": "mbc_engine.serving.ingest",
+    "evaluate": "mbc_engine.evaluation.protocols",
+    "ingest": "mbc_engine.ingestion.run",
+    "ingest_stream": "mbc_engine.ingestion.run",
     "load_examples": "mbc_engine.datasets.by_name",
     "load_model": "mbc_engine.load",
     "load_preset": "mbc_engine.config",
-    "open_bank": "mbc_engine.model.bank_binding",
-    "reencode": "mbc_engine.serving.reencode",
+    "open_bank": "mbc_engine.paper.checkpoint",
+    "reencode": "mbc_engine.ingestion.reencode",
     "result_of": "mbc_engine.events",
     "train": "mbc_engine.training.trainer",
-    "watch": "mbc_engine.serving.watch",
+    "watch": "mbc_engine.ingestion.watch",
 }
 
 __all__ = [

@@ -6,9 +6,9 @@ import torch
 
 from mbc_engine.config import RetrieverReaderConfig, parse_model_config
 from mbc_engine.mini.model import RetrieverReader, load
-from mbc_engine.model import checkpoint
-from mbc_engine.model.mbc import MBC
 from mbc_engine.model_folder import CONFIG, find_model
+from mbc_engine.paper import checkpoint
+from mbc_engine.paper.mbc import MBC
 
 Model = MBC | RetrieverReader
 

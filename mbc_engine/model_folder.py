@@ -7,7 +7,7 @@ from typing import Final
 import platformdirs
 
 from mbc_engine.errors import ModelError
-from mbc_engine.work.run_folder import MODEL
+from mbc_engine.runs.training_runs import MODEL
 
 CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"

@@ -18,7 +18,7 @@ import hypothesis
 import pytest
 
 from mbc_engine.config import Config, parse_config
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from mbc_engine.mini.model import RetrieverReader
-    from mbc_engine.model.mbc import MBC
+    from mbc_engine.paper.mbc import MBC
 
 hypothesis.settings.register_profile("mbc", deadline=None)  # how long an example takes is the machine's affair
 hypothesis.settings.load_profile("mbc")
@@ -233,7 +233,7 @@ class TinyModels:
         """A tiny model with fixed weights, in evaluation mode."""
         import torch
 
-        from mbc_engine.model.builder import build, load_pretrained
+        from mbc_engine.paper.builder import build, load_pretrained
 
         settings = self.config(base, encoder, *overrides).model
         torch.manual_seed(0)

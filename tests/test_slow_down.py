@@ -1,6 +1,6 @@
 """How long work that is done again and again has to wait."""
 
-from mbc_engine.slow_down import SlowDown
+from mbc_engine.machine import SlowDown
 
 
 def test_quick_work_is_due_after_the_least_time_and_slow_work_after_its_share() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.whole_file import make_private_folder, whole_file
+from mbc_engine.atomic_write import make_private_folder, whole_file
 
 
 def test_the_file_appears_when_it_is_complete(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def mbc(*arguments: str) -> None:
 async def draw(home: Path, picture: Picture) -> None:
     """Open the dashboard, do what the picture is to show, and write it."""
     from mbc_cli.tui.app import Dashboard
-    from mbc_cli.tui.places import Places
+    from mbc_cli.tui.state import Places
 
     app = Dashboard(Places(home / "news.mbc", "mini", home / "runs", home / "runs" / "bold"), picture.view)
     async with app.run_test(size=picture.size) as pilot:

@@ -10,11 +10,10 @@ from look import BLUE, FAINT, RED
 from matplotlib.figure import Figure
 
 from mbc_engine.config import load_preset
-from mbc_engine.model.aggregator import Aggregator
-from mbc_engine.model.code_memory import CodeMemory, as_indices
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.reads import Reader, read
-from mbc_engine.model.vector_memory import VectorMemory
+from mbc_engine.paper.aggregator import Aggregator
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.memories import CodeMemory, VectorMemory, as_indices
+from mbc_engine.paper.reads import Reader, read
 
 WIDTH = 768  # of DistilGPT2
 

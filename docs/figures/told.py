@@ -7,7 +7,7 @@ from mbc_cli.commands.demo import STORIES, Question, pick_questions
 from mbc_engine import MemoryBank, RetrieverReader, load_model
 from mbc_engine.bank import Record
 from mbc_engine.datasets.newswire import Story, stories
-from mbc_engine.model.bank_binding import signature
+from mbc_engine.paper.checkpoint import signature
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,20 @@
-"""`mbc calibrate`: learn when an answer of a model of the paper's method comes from its memory."""
+"""`mbc calibrate`: learn when an answer of a model of the paper's method comes from its memory.
 
+A calibration on the terminal.
+"""
+
+from dataclasses import asdict
+from functools import singledispatchmethod
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption
+from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.terminal import print_facts
+from mbc_cli.text import near
+from mbc_engine.events import Calibrated, Event, QuestionsAnswered
 
 
 def calibrate(
@@ -38,11 +47,9 @@ def calibrate(
       mbc calibrate --model runs/mine --data questions.jsonl
       mbc calibrate --model runs/mine --data newswire:test:200 --bank-size 16 --dry-run
     """
-    from mbc_cli.data import read_data
-    from mbc_cli.engine import load_model, loading, require_model
+    from mbc_cli.engine import load_model, loading, read_data, require_model
     from mbc_cli.interrupt import ending_with
-    from mbc_cli.render.calibration import CalibrationView
-    from mbc_cli.render.consoles import print_json
+    from mbc_cli.render.terminal import print_json
     from mbc_engine.model_folder import find_model
 
     require_model(model, device)
@@ -52,7 +59,7 @@ def calibrate(
     with loading(f"model {model}"):
         from mbc_engine.evaluation.calibrate import calibrate as measure
         from mbc_engine.evaluation.calibrate import require_enough, require_writable, settings_of, store
-        from mbc_engine.model.mbc import MBC
+        from mbc_engine.paper.mbc import MBC
 
     require_enough(examples, bank_documents=bank_size, questions=questions)
     if not dry_run:
@@ -86,3 +93,62 @@ def _require_generating(name: str, folder: Path) -> None:
             f"The model {name} comes calibrated; `mbc calibrate` is for models of the paper's method.",
             hint="Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
         )
+
+
+class CalibrationView(ProgressView):
+    """Follows a calibration by its events."""
+
+    result: Calibrated
+
+    @singledispatchmethod
+    def show(self, event: Event) -> None:
+        """Draw an event."""
+
+    @show.register
+    def _(self, event: QuestionsAnswered) -> None:
+        self.bar("Asking", event.total, completed=event.done)
+
+    @show.register
+    def _(self, event: Calibrated) -> None:
+        self.result = event
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The result for JSON, rates in percent."""
+        return asdict(self.result)
+
+    def show_figures(self, folder: Path | None) -> None:
+        """The rates on stdout.
+
+        Args:
+            folder: of the model that keeps the result; None if none does.
+        """
+        result = self.result
+        if not result.slope:
+            self.line(
+                "The memory does not make right answers more likely, so answers will carry no confidence.", "yellow"
+            )
+        print_facts(
+            [
+                (
+                    "with its document",
+                    _rates(result.informed_memory, result.informed_unsure, result.informed_model),
+                ),
+                (
+                    "without",
+                    _rates(result.uninformed_memory, result.uninformed_unsure, result.uninformed_model),
+                ),
+                (
+                    "told apart",
+                    (
+                        f"{result.auc:.3f} of all pairs (AUC; 0.5 is chance), {result.held_out:,} held-out questions, "
+                        f"{result.bank_documents:,} documents in the bank"
+                    ),
+                ),
+                ("kept in", near(folder / "config.toml") if folder else "nothing (--dry-run)"),
+            ]
+        )
+
+
+def _rates(memory: float, unsure: float, model: float) -> str:
+    return f"{memory:.1f} % from memory, {unsure:.1f} % unsure, {model:.1f} % from the model alone"

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mbc_cli.options import BanksOption, DeviceOption, ModelOption, WeightsOption
-from mbc_engine.extras import require_extra
+from mbc_engine.machine import require_extra
 
 
 def mcp(
@@ -39,10 +39,9 @@ def mcp(
     import anyio
 
     from mbc_cli.engine import require_model
-    from mbc_cli.mcp.allowed import Allowed
-    from mbc_cli.mcp.memory import Memory
-    from mbc_cli.mcp.server import MemoryServer
-    from mbc_cli.render.consoles import notes
+    from mbc_cli.mcp.server import Allowed, MemoryServer
+    from mbc_cli.mcp.tools import Memory
+    from mbc_cli.render.terminal import notes
     from mbc_engine.bank import MemoryBank
     from mbc_engine.bank.database import bytes_at
 

@@ -12,7 +12,7 @@ from mbc_cli.completion import runs as known_runs
 from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption
 
 if TYPE_CHECKING:
-    from mbc_cli.tui.places import Places
+    from mbc_cli.tui.state import Places
 
 
 _RunOption = Annotated[
@@ -60,8 +60,8 @@ def tui(
     """
     from mbc_cli.runs import find_run
     from mbc_cli.tui.app import VIEWS, Dashboard
-    from mbc_cli.tui.jobs.terminal_watch import TerminalWatch
-    from mbc_cli.tui.places import Places
+    from mbc_cli.tui.jobs.polling import TerminalWatch
+    from mbc_cli.tui.state import Places
     from mbc_engine.errors import ConfigError
 
     names = [own.NAME for own in VIEWS]
@@ -109,8 +109,8 @@ def _leave(code: int) -> None:
 
 
 def _serve(places: "Places", view: str, port: int) -> None:
-    from mbc_cli.render.consoles import notes, out
-    from mbc_cli.tui.web.server import DashboardServer
+    from mbc_cli.render.terminal import notes, out
+    from mbc_cli.tui.web import DashboardServer
 
     def tell(url: str) -> None:
         out.print(url)

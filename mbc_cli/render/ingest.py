@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from mbc_cli.render.bank.facts import holdings, size_facts
-from mbc_cli.render.consoles import out, print_facts, print_json_lines
+from mbc_cli.render.bank import holdings, size_facts
 from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.terminal import out, print_facts, print_json_lines
 from mbc_cli.text import counted, near, plain, seconds, size
 from mbc_engine.bank import BankSizes, BankTotals
-from mbc_engine.documents.formats import SUFFIXES
 from mbc_engine.errors import DataError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.text.formats import SUFFIXES
 
 _REASONS: Final = 5
 

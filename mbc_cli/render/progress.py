@@ -18,7 +18,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from mbc_cli.render.consoles import errors, notes, out
+from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import seconds, size
 
 # Seconds between two lines where no bar is drawn.

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mbc_cli.render.consoles import notes, out, print_facts, print_json, print_json_lines, print_table
+from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_cli.runs import base_of, command_of, name_of
 from mbc_cli.text import counted, plain, seconds
 from mbc_engine.events import Validated
-from mbc_engine.work.followed_run import FollowedRun
-from mbc_engine.work.run_folder import MODEL, Request, request_in
-from mbc_engine.work.run_history import RunHistory, RunState
+from mbc_engine.runs.training_runs import MODEL, FollowedRun, Request, RunHistory, RunState, request_in
 
 _ASKED = {Request.PAUSE: "to be paused", Request.STOP: "to be stopped"}
 

@@ -6,8 +6,8 @@ from functools import singledispatchmethod
 from json import dumps
 from pathlib import Path
 
-from mbc_cli.render.consoles import notes, out
 from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.terminal import notes, out
 from mbc_cli.text import counted, plain, seconds
 from mbc_engine.events import (
     Event,

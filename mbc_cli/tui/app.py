@@ -13,14 +13,19 @@ from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
 from mbc_cli.paths import activity_log
-from mbc_cli.tui.jobs.bank_watch import BankWatch
-from mbc_cli.tui.jobs.log_watch import IngestWatch, RunWatch
-from mbc_cli.tui.jobs.lookout import Lookout
-from mbc_cli.tui.jobs.runs_watch import RunsWatch
-from mbc_cli.tui.jobs.thread import Crashed, start_thread
-from mbc_cli.tui.known import Attached, Known
-from mbc_cli.tui.messages import BankChanged, BankMissing, IngestLogged, RunLogged, RunsChanged, UsageSeen
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.jobs.polling import BankWatch, IngestWatch, Lookout, RunsWatch, RunWatch
+from mbc_cli.tui.jobs.processes import Crashed, start_thread
+from mbc_cli.tui.state import (
+    Attached,
+    BankChanged,
+    BankMissing,
+    IngestLogged,
+    Known,
+    Places,
+    RunLogged,
+    RunsChanged,
+    UsageSeen,
+)
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
@@ -29,8 +34,8 @@ from mbc_cli.tui.views.overview import OverviewView
 from mbc_cli.tui.views.train import TrainView
 from mbc_cli.tui.views.view import View
 from mbc_cli.tui.widgets.code_sheet import CodeSheet
-from mbc_engine.work.ingest_history import IngestHistory
-from mbc_engine.work.run_history import RunHistory
+from mbc_engine.runs.ingests import IngestHistory
+from mbc_engine.runs.training_runs import RunHistory
 
 # The views in the order of their tabs and of the keys 1, 2, 3, ...
 VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestView, AskView, DocumentsView)

@@ -1,22 +1,117 @@
-"""A block: some thousand chunks of whole documents with all that is known of them, and its form as columns of bytes.
+"""Where the documents of a block were read, column by column.
 
-Columns of many documents compress where single ones do not: what the documents of a folder share is written once.
+Columns are how the file has them; and objects by the million keep the garbage collector busy, texts in lists do not.
+
+A block: some thousand chunks of whole documents with all that is known of them, and its form as columns of bytes.
+
+How often each code stands in a bank: all that the flat read of a question needs.
 """
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import compress
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, compress
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.format import Codes, CodeShape, pack, unpack
-from mbc_engine.bank.origins import Origins
-from mbc_engine.bank.records import BankHeader, StoredDocument
+from mbc_engine.bank.codes import Codes, CodeShape, pack, unpack
+from mbc_engine.bank.records import BankHeader, Origin, StoredDocument
 from mbc_engine.errors import BankError
+
+
+@dataclass
+class Origins:
+    """The origins of one document after another.
+
+    Attributes:
+        numbers: how many each document has.
+        sources, parts, dates: what each origin has, in the order of the documents.
+    """
+
+    numbers: list[int] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    dates: list[str | None] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, documents: Iterable[Sequence[Origin]]) -> Self:
+        """The origins of each document, in sorted order."""
+        origins = cls()
+        for several in documents:
+            origins.numbers.append(len(several))
+            for origin in sorted(several, key=lambda origin: origin[:2]):
+                origins.sources.append(origin.source)
+                origins.parts.append(origin.part)
+                origins.dates.append(origin.date)
+        return origins
+
+    def __len__(self) -> int:
+        """How many documents these are the origins of."""
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[tuple[Origin, ...]]:
+        """The origins of each document."""
+        flat = iter(map(Origin, self.sources, self.parts, self.dates))
+        for number in self.numbers:
+            yield tuple(next(flat) for _ in range(number))
+
+    def __getitem__(self, row: int) -> tuple[Origin, ...]:
+        """The origins of one document."""
+        return self.of_rows([row])[row]
+
+    def rows(self) -> list[int]:
+        """The document each origin belongs to."""
+        rows: list[int] = np.repeat(np.arange(len(self.numbers)), self.numbers).tolist()
+        return rows
+
+    def extend(self, other: "Origins") -> None:
+        """Put the origins of further documents behind these."""
+        self.numbers += other.numbers
+        self.sources += other.sources
+        self.parts += other.parts
+        self.dates += other.dates
+
+    def between(self, start: int, end: int) -> "Origins":
+        """The origins of the documents from `start` to before `end`."""
+        return self._part(start, min(end, len(self)), [0, *accumulate(self.numbers)])
+
+    def kept(self, keep: NDArray[np.bool_]) -> "Origins":
+        """The origins of the documents for which `keep` is true."""
+        each = np.repeat(keep, self.numbers)
+        return Origins(
+            list(compress(self.numbers, keep)),
+            list(compress(self.sources, each)),
+            list(compress(self.parts, each)),
+            list(compress(self.dates, each)),
+        )
+
+    def of_rows(self, rows: Iterable[int]) -> dict[int, tuple[Origin, ...]]:
+        """The origins of some documents."""
+        ends = [0, *accumulate(self.numbers)]
+        spans = {row: slice(ends[row], ends[row + 1]) for row in rows}
+        return {
+            row: tuple(map(Origin, self.sources[span], self.parts[span], self.dates[span]))
+            for row, span in spans.items()
+        }
+
+    def changed(self, rows: Mapping[int, Sequence[Origin]]) -> "Origins":
+        """With other origins for some documents."""
+        ends = [0, *accumulate(self.numbers)]
+        result, start = Origins(), 0
+        for row in sorted(rows):
+            result.extend(self._part(start, row, ends))
+            result.extend(Origins.of([rows[row]]))
+            start = row + 1
+        result.extend(self._part(start, len(self), ends))
+        return result
+
+    def _part(self, start: int, end: int, ends: Sequence[int]) -> "Origins":
+        span = slice(ends[start], ends[end])
+        return Origins(self.numbers[start:end], self.sources[span], self.parts[span], self.dates[span])
+
 
 # A fifth faster to append than zlib's own choice, for two in a hundred bytes more.
 _LEVEL: Final = 2
@@ -329,3 +424,61 @@ def inflate(data: bytes, most: int) -> bytes:
     if not unfolding.eof or unfolding.unused_data or len(result) > most:
         raise ValueError("a column is too long or cut off")
     return result
+
+
+Counts = NDArray[np.int64]
+
+
+def count(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Counts:
+    """Count the codes of each book.
+
+    Args:
+        codes: [chunks, tokens, levels], in [0, num_codes).
+        shape: their shape.
+
+    Returns:
+        [levels, positions, num_codes], where positions is `tokens` with a book per position and 1 with a shared one.
+    """
+    books = np.arange(shape.levels)[None, :] * shape.positions
+    if shape.per_position:
+        books = books + np.arange(shape.tokens)[:, None]
+    flat = (books * shape.num_codes + codes).ravel()
+    size = (shape.levels, shape.positions, shape.num_codes)
+    return np.bincount(flat, minlength=int(np.prod(size))).reshape(size).astype(np.int64)
+
+
+def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Effective number of codes in use in each book, exp of the entropy of its usage (paper, section 4.4.4).
+
+    Args:
+        counts: how often each code is used, [..., num_codes], non-negative.
+
+    Returns:
+        [...], values in [1, num_codes]; 1 where nothing has been used.
+    """
+    used = counts.astype(np.float64)
+    share = used / np.maximum(used.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
+    entropy: NDArray[np.float64] = -(share * np.log(np.where(share > 0, share, 1))).sum(-1)
+    return np.exp(entropy)
+
+
+def unused(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """How many codes of each book do not occur: [..., num_codes] -> [...]."""
+    each: NDArray[np.int64] = (counts == 0).sum(-1)
+    return each
+
+
+def write_counts(counts: Counts) -> bytes:
+    """Counts as a bank keeps them: little-endian int64, deflated, as most codes of a small bank never occur."""
+    return deflate(counts.astype("<i8").tobytes())
+
+
+def read_counts(data: bytes, shape: CodeShape) -> Counts:
+    """The inverse of `write_counts`.
+
+    Raises:
+        ValueError: the bytes are not such counts.
+    """
+    size = shape.levels * shape.positions * shape.num_codes
+    counts = np.frombuffer(inflate(data, 8 * size), "<i8").astype(np.int64)
+    return counts.reshape(shape.levels, shape.positions, shape.num_codes)

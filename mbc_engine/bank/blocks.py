@@ -1,8 +1,11 @@
-"""The blocks of a bank in its database: found by what they hold, read whole or in part, written back."""
+"""Which blocks may hold a key: 32-bit numbers looked up by the ten thousand among millions.
+
+The blocks of a bank in its database: found by what they hold, read whole or in part, written back.
+"""
 
 import sqlite3
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 from mbc_engine.bank.block import (
     Block,
     Listing,
+    Origins,
     Row,
     checksum,
     key,
@@ -23,18 +27,73 @@ from mbc_engine.bank.block import (
     read_listing,
     read_origins,
 )
+from mbc_engine.bank.codes import Codes, PackedBlock, unpack_some
 from mbc_engine.bank.database import damaged, decoded
-from mbc_engine.bank.format import Codes, unpack_some
-from mbc_engine.bank.index import KeyIndex
-from mbc_engine.bank.origins import Origins
-from mbc_engine.bank.packed import PackedBlock
 from mbc_engine.bank.records import BankHeader
 from mbc_engine.bank.text_codec import decode_row, row_checksum
+
+# For so few keys, every block is searched by itself: sorting all blocks into one would take longer.
+_FEW: Final = 64
+# So many pairs are kept apart before they are sorted in with all others.
+_RECENT: Final = 1 << 17
+_BLOCK_BITS: Final = np.uint64(32)
+_BLOCK: Final = np.uint64(0xFFFFFFFF)
+
+Pairs = NDArray[np.uint64]
+
+
+class KeyIndex:
+    """Pairs of a key and a block. A pair stays when the key leaves the block: what is found is a place to look.
+
+    Args:
+        blocks: numbers of blocks below 2**32, with the keys of each.
+    """
+
+    def __init__(self, blocks: Iterable[tuple[int, NDArray[np.integer[Any]]]]) -> None:
+        self._added = [_pairs(block, keys) for block, keys in blocks]
+        self._recent = self._settled = np.empty(0, np.uint64)
+
+    def add(self, block: int, keys: NDArray[np.integer[Any]]) -> None:
+        """Say that a block now holds further keys."""
+        pairs = _pairs(block, keys)
+        while self._added and len(self._added[-1]) <= len(pairs):  # else, each of a million additions would be searched
+            pairs = np.sort(np.concatenate([self._added.pop(), pairs]))
+        self._added.append(pairs)
+
+    def blocks_of(self, keys: NDArray[np.integer[Any]]) -> dict[int, set[int]]:
+        """The blocks to look in, for each key that may be in any."""
+        wanted = np.sort(keys).astype(np.uint64)
+        if len(wanted) > _FEW:
+            self._settle()
+        found: defaultdict[int, set[int]] = defaultdict(set)
+        for pairs in (self._settled, self._recent, *self._added):
+            starts = np.searchsorted(pairs, wanted << _BLOCK_BITS)
+            ends = np.searchsorted(pairs, wanted << _BLOCK_BITS | _BLOCK, side="right")
+            for place in np.flatnonzero(starts < ends).tolist():
+                found[int(wanted[place])].update((pairs[starts[place] : ends[place]] & _BLOCK).tolist())
+        return found
+
+    def _settle(self) -> None:
+        if self._added:
+            self._recent = np.sort(np.concatenate([self._recent, *self._added]))
+            self._added = []
+        if len(self._recent) > _RECENT:
+            self._settled = np.sort(np.concatenate([self._settled, self._recent]))
+            self._recent = self._recent[:0]
+
+
+def _pairs(block: int, keys: NDArray[np.integer[Any]]) -> Pairs:
+    if not 0 <= block <= _BLOCK:
+        raise OverflowError(f"{block} is no number of a block")
+    if (keys[1:] < keys[:-1]).any():
+        keys = np.sort(keys)
+    return keys.astype(np.uint64) << _BLOCK_BITS | np.uint64(block)
+
 
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
 # One chunk in so many is few: from there on, unpacking the whole block is as quick.
-_FEW: Final = 16
+_BLOCKS_FEW: Final = 16
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts"
 
 Name = tuple[str, str]
@@ -168,7 +227,7 @@ class BlockTable:
         row = self._connection.execute("SELECT chunks FROM blocks WHERE id = ?", (block,)).fetchone()
         if row is None:
             raise damaged(self._name)
-        if len(within) * _FEW > row[0]:
+        if len(within) * _BLOCKS_FEW > row[0]:
             return self.get(block).codes[within]
         with decoded(self._name):
             return unpack_some(self.packed(block), self._header.shape, row[0], within)

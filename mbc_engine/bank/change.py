@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block
+from mbc_engine.bank.block import Block, Counts, Origins, count
 from mbc_engine.bank.blocks import BlockTable, Name, Place
-from mbc_engine.bank.counts import Counts, count
-from mbc_engine.bank.format import Codes, check
-from mbc_engine.bank.origins import Origins
+from mbc_engine.bank.codes import Codes, check
 from mbc_engine.bank.records import BankHeader, DocumentRecord, Origin
 
 # A document, its codes, and each chunk's text as `encode_chunk` gives it; None in a bank without texts.

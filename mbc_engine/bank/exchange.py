@@ -1,14 +1,17 @@
-"""A bank as lines of JSON: for people, for other programs, and to compare banks.
+"""Banks of one model put together: the banks of shards ingested side by side become the bank of them all.
 
-Two banks that hold the same documents give the same lines, whatever happened to either before. The first line says
-which model the codes belong to; then comes a line a document, ordered by content hash; the last line has the counts.
+A bank as lines of JSON: for people, for other programs, and to compare banks.
+
+All of a bank replaced by another one's content, in one transaction: whoever reads sees the old or the new.
 """
 
+import contextlib
 import json
 import re
+import sqlite3
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -16,16 +19,78 @@ from typing import Any, Final
 
 import numpy as np
 
-from mbc_engine.bank.counts import count
-from mbc_engine.bank.database import NONSENSE, delete
-from mbc_engine.bank.format import Codes, CodeShape, check
-from mbc_engine.bank.merging import copy, require_origins, require_text
-from mbc_engine.bank.records import ModelSignature, Origin, StoredDocument, StoredItem
+from mbc_engine.bank.block import count
+from mbc_engine.bank.codes import Codes, CodeShape, check
+from mbc_engine.bank.database import FORMAT_VERSION, NONSENSE, TABLES, delete, explained, open_file, transaction
+from mbc_engine.bank.records import ModelSignature, Origin, Record, StoredDocument, StoredItem
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
-from mbc_engine.documents import Chunk
-from mbc_engine.errors import DataError
+from mbc_engine.errors import BankError, DataError, ModelMismatch
 from mbc_engine.events import DocumentsCopied, Event
+from mbc_engine.text import Chunk
+
+_BATCH = 10_000
+
+
+def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
+    """Add the documents of another bank; all of them or, on any error, none.
+
+    The result is what ingesting the other's documents after the bank's own would have given: a content both have is
+    kept once, with the origins of both; where both read the same source and part, the other's content stays.
+
+    Raises:
+        ModelMismatch: the banks have different codebooks or amortizers.
+        BankError: the bank cannot be written, or keeps origins or text that the other lacks.
+    """
+    own, others = bank.header.signature, other.header.signature
+    if own != others:
+        raise ModelMismatch(
+            f"{bank.name} has codebook {own.codebook} of amortizer {own.amortizer}, "
+            f"{other.name} has codebook {others.codebook} of amortizer {others.amortizer}.",
+            hint="Only banks of one model go together; `mbc bank reencode` brings a bank to another model.",
+        )
+    require_origins(bank, other.header.keeps_origins, other.name)
+    require_text(bank, other.header.keeps_text, other.name)
+    with other.snapshot(), bank.changing():
+        done, total = 0, other.totals().documents
+        waiting: list[StoredItem] = []
+        for item in other.stored_items():
+            waiting.append(item)
+            if len(waiting) == _BATCH:
+                copy(waiting, bank)
+                done, waiting = done + len(waiting), []
+                yield DocumentsCopied(done, total)
+        copy(waiting, bank)
+    yield DocumentsCopied(total, total)
+
+
+def copy(items: Iterable[StoredItem], bank: MemoryBank) -> None:
+    """Add documents of another bank with all their origins."""
+    bank.add([(record, codes, texts) for document, codes, texts in items for record in _records(document)])
+
+
+def require_origins(bank: MemoryBank, are_given: bool, giver: str) -> None:
+    """Raises BankError if the bank keeps origins and the giver has none."""
+    if bank.header.keeps_origins and not are_given:
+        raise BankError(
+            f"{giver} does not know where its documents came from, as {bank.name} does of its own.",
+            hint="Put it into a bank made with --no-sources.",
+        )
+
+
+def require_text(bank: MemoryBank, is_given: bool, giver: str) -> None:
+    """Raises BankError if the bank keeps text and the giver has none."""
+    if bank.header.keeps_text and not is_given:
+        raise BankError(
+            f"{giver} does not keep the text of its documents, as {bank.name} does.",
+            hint="Put it into a bank that keeps no text, or ingest its documents again.",
+        )
+
+
+def _records(document: StoredDocument) -> list[Record]:
+    origins = document.origins or (Origin("", "", None),)
+    return [Record(origin.source, origin.part, document.digest, document.size or 0, origin.date) for origin in origins]
+
 
 _BEGINNING: Final = b'{"digest":"'
 FORMAT: Final = "mbc-bank-export-2"
@@ -35,7 +100,7 @@ _BETWEEN_SURROGATES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])
 # Lines are dealt out by how their digests begin, and each share is sorted by itself; beyond so much of it on the disk.
 _SHARES: Final = 64
 _SHARE_BYTES: Final = 1 << 20
-_BATCH: Final = 10_000
+_EXCHANGE_BATCH: Final = 10_000
 
 
 def export(bank: MemoryBank) -> Iterator[bytes]:
@@ -114,7 +179,7 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head
             codes = check(values.reshape(document.chunks, shape.tokens, shape.levels), shape)
             waiting.append((document, codes, _texts(record, document.chunks) if head.keeps_text else None))
         counts += count(codes, shape)
-        if len(waiting) == _BATCH:
+        if len(waiting) == _EXCHANGE_BATCH:
             copy(waiting, bank)
             waiting = []
             yield DocumentsCopied(documents + 1, None)
@@ -222,3 +287,36 @@ def _understood(line: int) -> Iterator[None]:
         raise DataError(
             f"Line {line} is not of a bank's export: {error}.", hint="Give a file that `mbc bank export` made."
         ) from error
+
+
+def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = None) -> None:
+    """Make the bank at `path`, of whatever format, a copy of the one at `by`, which stays.
+
+    A process killed meanwhile leaves the old one.
+
+    Args:
+        path: the bank.
+        by: another one, of the present format.
+        check: called when no other process can write any more, before anything changes; what it raises ends it all.
+
+    Raises:
+        BankError: one of them is not a bank, the disk is full, or another process is writing.
+    """
+    open_file(by, read_only=True).close()
+    with closing(open_file(path)) as connection, explained(str(path)):
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("ATTACH ? AS new", (f"{by.absolute().as_uri()}?mode=rw",))
+        with transaction(connection, "IMMEDIATE"):
+            if check:
+                check()
+            for (table,) in connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
+                connection.execute(f'DROP TABLE main."{table}"')
+            for table, statement in TABLES.items():
+                connection.execute(statement)
+                connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608 - one of ours
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        connection.execute("DETACH new")
+        # What is replaced is replaced: a disk too full for the smaller file must not make that an error.
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA auto_vacuum = FULL")
+            connection.execute("VACUUM")

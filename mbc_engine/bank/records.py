@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.format import Codes, CodeShape
+from mbc_engine.bank.codes import Codes, CodeShape
 
 
 @dataclass(frozen=True)

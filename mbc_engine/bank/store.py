@@ -14,17 +14,26 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mbc_engine.bank.block import write_counts
 from mbc_engine.bank.change import Change, Item
-from mbc_engine.bank.counts import write_counts
-from mbc_engine.bank.database import bytes_at, closed_on_error, explained, patience, transaction
-from mbc_engine.bank.format import CodeShape
-from mbc_engine.bank.opening import make_file, make_in_memory, open_current
+from mbc_engine.bank.codes import CodeShape
+from mbc_engine.bank.database import (
+    bytes_at,
+    closed_on_error,
+    explained,
+    make_file,
+    make_in_memory,
+    now,
+    open_current,
+    patience,
+    state_checksum,
+    transaction,
+)
 from mbc_engine.bank.records import BankHeader, DocumentRecord, ModelSignature
-from mbc_engine.bank.schema import now, state_checksum
 from mbc_engine.bank.stored import StoredBank
 from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError
+from mbc_engine.text import Chunk
 
 Codes = NDArray[np.integer[Any]]
 Texts = Sequence[Chunk] | Sequence[bytes]

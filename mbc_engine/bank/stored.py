@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block, Listing
+from mbc_engine.bank.block import Block, Counts, Listing
 from mbc_engine.bank.blocks import BlockTable
-from mbc_engine.bank.counts import Counts
+from mbc_engine.bank.codes import Codes, CodeTables, Indices, PackedBlock, Worths, located
 from mbc_engine.bank.database import (
     bytes_at,
     closed_on_error,
@@ -23,12 +23,11 @@ from mbc_engine.bank.database import (
     decoded,
     explained,
     identity,
+    read_header,
+    read_state,
     transaction,
     wal_of,
 )
-from mbc_engine.bank.format import Codes
-from mbc_engine.bank.numbering import Indices, located
-from mbc_engine.bank.packed import CodeTables, PackedBlock, Worths
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
@@ -40,11 +39,10 @@ from mbc_engine.bank.records import (
     StoredDocument,
     StoredItem,
 )
-from mbc_engine.bank.schema import read_header, read_state
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.text_codec import decode_chunk
-from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError, ModelMismatch
+from mbc_engine.text import Chunk
 
 
 class StoredBank:

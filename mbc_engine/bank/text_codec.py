@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from mbc_engine.documents import Chunk
+from mbc_engine.text import Chunk
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressionDict, ZstdCompressionParameters, ZstdCompressor, ZstdDecompressor

@@ -13,12 +13,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mbc_engine.bank.block import Row, checksum, read_block
-from mbc_engine.bank.database import damaged, decoded, transaction
-from mbc_engine.bank.format import CodeShape, unpack
-from mbc_engine.bank.merging import copy
+from mbc_engine.bank.codes import CodeShape, unpack
+from mbc_engine.bank.database import (
+    FORMAT_VERSION,
+    damaged,
+    decoded,
+    header_checksum,
+    opened,
+    require_format,
+    transaction,
+)
+from mbc_engine.bank.exchange import copy, replace_content
 from mbc_engine.bank.records import BankHeader, ModelSignature, Origin, StoredDocument, StoredItem
-from mbc_engine.bank.replace import replace_content
-from mbc_engine.bank.schema import FORMAT_VERSION, header_checksum, opened, require_format
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.errors import BankError, ModelMismatch
 

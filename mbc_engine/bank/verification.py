@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mbc_engine.bank.block import Block, keys_of, read_block, read_keys
+from mbc_engine.bank.block import Block, count, keys_of, read_block, read_keys
 from mbc_engine.bank.blocks import BlockTable
-from mbc_engine.bank.counts import count
-from mbc_engine.bank.database import NONSENSE, transaction
+from mbc_engine.bank.database import NONSENSE, opened, read_header, read_state, require_format, transaction
 from mbc_engine.bank.records import BankHeader
-from mbc_engine.bank.schema import opened, read_header, read_state, require_format
 from mbc_engine.bank.text_codec import decode_row
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, BlocksVerified, DamageFound, Event

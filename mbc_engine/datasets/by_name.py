@@ -9,9 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from mbc_engine.datasets import newswire, squad
-from mbc_engine.datasets.example import QAExample
 from mbc_engine.datasets.files import read_examples
-from mbc_engine.datasets.layout import BadRow
+from mbc_engine.datasets.layout import BadRow, QAExample
 from mbc_engine.errors import DataError
 
 _NEWSWIRE = "newswire"

@@ -15,12 +15,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-from mbc_engine.datasets import archivalqa, squad, streamingqa
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.datasets.layout import BadRow, Layout, Row
-from mbc_engine.documents.byte_stream import OPENERS, split_suffixes
-from mbc_engine.documents.unreadable import UnreadableFile, described, reason
+from mbc_engine.datasets import squad
+from mbc_engine.datasets.layout import ARCHIVALQA_LAYOUT, STREAMINGQA_LAYOUT, BadRow, Layout, QAExample, Row
 from mbc_engine.errors import DataError
+from mbc_engine.text.decoding import OPENERS, split_suffixes
+from mbc_engine.text.document import UnreadableFile, described, reason
 
 _DAMAGE = (ValueError, lzma.LZMAError, zlib.error, EOFError)
 # By default 131,072, less than a long article; and one limit for the whole process.
@@ -119,4 +118,4 @@ def _csv(file: TextIO) -> Iterator[Row]:
 
 
 READERS: Mapping[str, Callable[[TextIO], Iterator[Row]]] = {".jsonl": _jsonl, ".csv": _csv, ".json": squad.rows}
-LAYOUTS = (streamingqa.LAYOUT, squad.LAYOUT, archivalqa.LAYOUT)
+LAYOUTS = (STREAMINGQA_LAYOUT, squad.LAYOUT, ARCHIVALQA_LAYOUT)

@@ -1,12 +1,40 @@
-"""How the rows of a dataset are laid out: which of their columns hold the document, the question and the answers."""
+"""What a question is to the engine, whatever file it came from.
+
+How the rows of a dataset are laid out: which of their columns hold the document, the question and the answers.
+
+Some of many, spread evenly: what stands for a whole dataset where all of it would take too long.
+
+ArchivalQA joined with its newspaper articles, where the paragraph that holds the answer is the document.
+
+StreamingQA as its users pass it on: a table of news articles, questions, and answers parted by backslashes.
+"""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.documents.encoding import storable
+from mbc_engine.text.decoding import storable
+
+
+@dataclass(frozen=True, slots=True)
+class QAExample:
+    """A question about a text, with every answer that counts as right.
+
+    Attributes:
+        id: what its dataset calls it, else its number there.
+        text: the document that holds the answer.
+        question: the question.
+        answers: one or more gold answers.
+        title: the document's title, may be empty.
+    """
+
+    id: str
+    text: str
+    question: str
+    answers: tuple[str, ...]
+    title: str = ""
+
 
 Row = Mapping[str, Any]
 
@@ -96,3 +124,19 @@ def _answer(value: Any) -> str:
     if is_no_number or not isinstance(value, str | int | float):
         raise ValueError("has an answer that is not text")
     return storable(str(value)).strip()
+
+
+T = TypeVar("T")
+
+
+def evenly_spaced(items: Sequence[T], most: int | None) -> list[T]:
+    """All items, or `most` of them in their order, spread over the whole."""
+    if most is None or most >= len(items):
+        return list(items)
+    return [items[index * len(items) // most] for index in range(most)]
+
+
+ARCHIVALQA_LAYOUT = Layout(text="ans_paragraph", question="question", answers="answer")
+
+
+STREAMINGQA_LAYOUT = Layout(text="text", question="question", answers="answers", separator="\\")

@@ -17,7 +17,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal, TypeVar
 
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire_grammar import NAME_KINDS, Scene, Template, parse, with_articles
 
 Split = Literal["train", "validation", "test"]

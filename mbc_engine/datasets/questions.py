@@ -1,18 +1,21 @@
 """Questions without answers, one a line: JSON Lines of `{"question": ..., "id": ...}`, or plain text.
 
 A file is read whole before anything is asked of it; a stream as it arrives.
+
+Holding back part of a dataset to validate on, by documents: a text that is trained on is never validated on.
 """
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from mbc_engine.documents.byte_stream import open_bytes, split_suffixes
-from mbc_engine.documents.encoding import LINE_CHARACTERS, lines, storable
-from mbc_engine.documents.unreadable import UnreadableFile, reason
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
+from mbc_engine.text.decoding import LINE_CHARACTERS, lines, open_bytes, split_suffixes, storable
+from mbc_engine.text.document import UnreadableFile, reason
 
 _HINT: Final = 'A line of JSON is such as {"question": "Who won?", "id": 7}; only "question" has to be there.'
 # Whether files of this suffix are JSON; of others the first line shows it.
@@ -139,3 +142,35 @@ class _Parser:
 
     def _wrong(self, what: str) -> DataError:
         return DataError(f"{self._name}, line {self._number} {what}.", hint=_HINT)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A dataset in two parts that share no document; each keeps the order it had."""
+
+    training: list[QAExample]
+    validation: list[QAExample]
+
+
+def hold_out(examples: Sequence[QAExample], share: float, *, most: int = 500) -> HeldOut:
+    """Hold back the last documents, in order of their first question.
+
+    Args:
+        examples: questions, in any order; those with the same text are about one document.
+        share: how many of the documents, in [0, 1]; at least one, as long as one is left to train on.
+        most: questions after which no further document is held back.
+    """
+    questions = Counter(example.text for example in examples)
+    documents = list(questions)
+    count = min(max(1, round(share * len(documents))), len(documents) - 1)
+    held: set[str] = set()
+    total = 0
+    for text in documents[: -count - 1 : -1] if count > 0 else []:
+        total += questions[text]
+        if held and total > most:
+            break
+        held.add(text)
+    return HeldOut(
+        training=[example for example in examples if example.text not in held],
+        validation=[example for example in examples if example.text in held],
+    )

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TextIO
 
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.datasets.layout import Layout, Row
-from mbc_engine.documents.unreadable import UnreadableFile, described
+from mbc_engine.datasets.layout import Layout, QAExample, Row
 from mbc_engine.errors import DataError
-from mbc_engine.extras import installing
+from mbc_engine.machine import installing
+from mbc_engine.text.document import UnreadableFile, described
 
 NAME = "squad"
 HUB_ID = "rajpurkar/squad"

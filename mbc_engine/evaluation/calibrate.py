@@ -10,18 +10,17 @@ import numpy as np
 import tomlkit
 from numpy.typing import NDArray
 
+from mbc_engine.atomic_write import whole_file
 from mbc_engine.config import ConfidenceSettings
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.datasets.spacing import evenly_spaced
+from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.events import Calibrated, Event, QuestionsAnswered
-from mbc_engine.model.confidence import ORIGINS, fit, judge
-from mbc_engine.model.mbc import MBC
-from mbc_engine.model.memory import Memory
-from mbc_engine.model.reads import Reader
-from mbc_engine.model.scoring import memorise_documents
 from mbc_engine.model_folder import CONFIG
-from mbc_engine.whole_file import whole_file
+from mbc_engine.paper.confidence import ORIGINS, fit, judge
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.memories import Memory
+from mbc_engine.paper.reads import Reader
+from mbc_engine.paper.scoring import memorise_documents
 
 Gains = NDArray[np.float64]
 

@@ -5,21 +5,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from mbc_engine.config import Config
+from mbc_engine.config import Config, parse_read_mode
 from mbc_engine.datasets import newswire
 from mbc_engine.errors import ModelError
-from mbc_engine.experiments.cells import Cell, CellData, read_data
-from mbc_engine.experiments.settings import ExperimentSettings
-from mbc_engine.experiments.variants import without_reset
+from mbc_engine.experiments.cells import Cell, CellData, ExperimentSettings, read_data, without_reset
+from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.load import load_model
-from mbc_engine.methods.blind_reads import alike_up_to
-from mbc_engine.methods.optimisers import Optimiser
+from mbc_engine.methods.fine_tuned import Optimiser
+from mbc_engine.methods.memory_methods import alike_up_to
 from mbc_engine.mini.model import RetrieverReader
-from mbc_engine.model import checkpoint
-from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.mbc import MBC
-from mbc_engine.read_modes import parse_read_mode
-from mbc_engine.work.run_folder import MODEL
+from mbc_engine.paper import checkpoint
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.runs.training_runs import MODEL
 
 
 class Materials:

@@ -1,19 +1,25 @@
-"""Running an experiment: stage by stage, each kept when it is done, so that an interrupted one goes on where it was."""
+"""What methods need before they can be evaluated: models trained on a cell's questions, each in a folder of its own.
+
+Every preparation goes on where it was interrupted.
+
+Code usage over two trainings, with the online reset of dead codes and without (paper, section 4.4.4).
+
+Running an experiment: stage by stage, each kept when it is done, so that an interrupted one goes on where it was.
+"""
 
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import torch
 
+from mbc_engine.config import Config
 from mbc_engine.errors import DataError, MBCError
-from mbc_engine.evaluation.environment import environment
-from mbc_engine.evaluation.folder import CellFolder, ExperimentFolder, MethodFolder
-from mbc_engine.evaluation.online import online
-from mbc_engine.evaluation.results import RateSweep
-from mbc_engine.evaluation.retention import retention
-from mbc_engine.evaluation.scaling import scaling
+from mbc_engine.evaluation.folder import CellFolder, ExperimentFolder, MethodFolder, environment
+from mbc_engine.evaluation.protocols import online, retention, scaling
+from mbc_engine.evaluation.results import CodeUsage, Curve, RateSweep
 from mbc_engine.events import (
     DocumentsAdapted,
     Event,
@@ -23,20 +29,135 @@ from mbc_engine.events import (
     StageFinished,
     StageSkipped,
     StageStarted,
+    TrainStep,
     TrainStopped,
     TuningStep,
 )
-from mbc_engine.experiments.cells import Cell, cells
+from mbc_engine.experiments.cells import Cell, ExperimentSettings, cells, mac_of
 from mbc_engine.experiments.materials import Materials
-from mbc_engine.experiments.preparing import prepare
-from mbc_engine.experiments.reporting import write_report_of
-from mbc_engine.experiments.roster import METHODS, MethodKind
-from mbc_engine.experiments.settings import ExperimentSettings
-from mbc_engine.experiments.stages import Stage, stages
+from mbc_engine.experiments.registry import METHODS, MethodKind
+from mbc_engine.experiments.reporting import Stage, stages, write_report_of
 from mbc_engine.experiments.suites import parsed
-from mbc_engine.experiments.usage import code_usage
-from mbc_engine.methods.rate_sweep import sweep
-from mbc_engine.work.event_log import EventLog
+from mbc_engine.methods.camels_training import MetaSettings, meta_train
+from mbc_engine.methods.fine_tuned import sweep
+from mbc_engine.methods.tuning import train_on_questions
+from mbc_engine.runs.event_log import EventLog, read_events
+from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT
+from mbc_engine.training.trainer import train
+
+Preparation = Callable[[Materials, threading.Event], Iterator[Event]]
+
+
+def prepare(name: str, materials: Materials, *, stop: threading.Event) -> Iterator[Event]:
+    """Train something; see `PREPARATIONS`.
+
+    Args:
+        name: what.
+        materials: of the cell.
+        stop: set it to end soon, with what is needed to go on.
+
+    Raises:
+        MBCError: it cannot be trained here.
+    """
+    yield from PREPARATIONS[name](materials, stop)
+
+
+def _memory(name: str, config_of: Callable[[Materials], Config]) -> Preparation:
+    """A training of MBC, or of what settings make of it."""
+
+    def work(materials: Materials, stop: threading.Event) -> Iterator[Event]:
+        run, data = materials.prepared(name), materials.data
+        yield from train(
+            config_of(materials),
+            data.train,
+            data.validation,
+            run,
+            cache=materials.cache,
+            resume=(run / EVENTS).exists() or (run / SNAPSHOT).exists(),
+            device=materials.device,
+            stop=stop,
+        )
+
+    return work
+
+
+def _questions(materials: Materials, stop: threading.Event) -> Iterator[Event]:
+    return _trained_base(materials, "questions", stop, reads=False)
+
+
+def _reader(materials: Materials, stop: threading.Event) -> Iterator[Event]:
+    return _trained_base(materials, "reader", stop, reads=True)
+
+
+def _trained_base(materials: Materials, name: str, stop: threading.Event, *, reads: bool) -> Iterator[Event]:
+    settings, data = materials.settings, materials.data
+    own = settings.reading_training if reads else settings.question_training
+    yield from train_on_questions(
+        materials.plain_base(),
+        data.train if reads else data.question_train,
+        data.validation,
+        materials.prepared(name),
+        reads=reads,
+        epochs=own.epochs,
+        batch_size=own.batch_size,
+        learning_rate=own.learning_rate,
+        optimiser=materials.optimiser,
+        seed=settings.seed,
+        stop=stop,
+    )
+
+
+def _camels(materials: Materials, stop: threading.Event) -> Iterator[Event]:
+    settings = materials.settings
+    own = settings.camels
+    asked = MetaSettings(
+        steps=own.steps,
+        inner_documents=own.inner_documents,
+        inner_batches=own.inner_batches,
+        learning_rate=own.learning_rate,
+        inner_rate=own.inner_rate,
+        locality=own.locality,
+        window=settings.document_window,
+        seed=settings.seed,
+    )
+    base, folder = materials.base("questions"), materials.prepared("camels")
+    yield from meta_train(base, materials.data.train, folder, asked, stop=stop)
+
+
+PREPARATIONS: Mapping[str, Preparation] = {
+    "mbc": _memory("mbc", lambda materials: materials.config),
+    "mac": _memory("mac", lambda materials: mac_of(materials.config)),
+    "reset": _memory("reset", lambda materials: materials.usage_config(resets=True)),
+    "no-reset": _memory("no-reset", lambda materials: materials.usage_config(resets=False)),
+    "questions": _questions,
+    "reader": _reader,
+    "camels": _camels,
+}
+
+
+# Enough for a plot.
+_POINTS: Final = 200
+
+
+def code_usage(with_reset: Path, without_reset: Path, codes: int) -> CodeUsage:
+    """What the logs of two training runs tell.
+
+    Args:
+        with_reset, without_reset: the runs' folders.
+        codes: N_c, the most that a perplexity can be.
+
+    Raises:
+        DataError: a log is damaged.
+    """
+    return CodeUsage(codes, _curve(with_reset / EVENTS), _curve(without_reset / EVENTS))
+
+
+def _curve(log: Path) -> Curve:
+    steps = [event for event in read_events(log) if isinstance(event, TrainStep)]
+    every = max(1, len(steps) // _POINTS)
+    shown = [step for number, step in enumerate(steps, 1) if number % every == 0 or number in (1, len(steps))]
+    return Curve(tuple(step.step for step in shown), tuple(step.perplexity for step in shown))
+
 
 # What a training run logs in its own folder is not logged a second time.
 _LOGGED = (

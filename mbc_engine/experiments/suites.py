@@ -16,9 +16,8 @@ from mbc_engine.config import first_fault, load_preset
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.folder import ExperimentFolder
-from mbc_engine.experiments.cells import cells, is_retriever_reader
-from mbc_engine.experiments.roster import METHODS
-from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
+from mbc_engine.experiments.cells import BaseSettings, DatasetSettings, ExperimentSettings, cells, is_retriever_reader
+from mbc_engine.experiments.registry import METHODS
 
 _SUITES = files("mbc_engine.experiments") / "suites"
 

@@ -1,8 +1,10 @@
 """What a method is to an evaluation: it takes in documents, answers questions, and says what it keeps."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,11 @@ class Method(Protocol):
         """Be as before the first document."""
         ...
 
-    def adapt(self, documents: Sequence[str]) -> None:
+    def adapt(self, documents: "Sequence[str]") -> None:
         """Take in the next documents of the stream, in order; it does not matter how a stream is cut into calls."""
         ...
 
-    def answer(self, questions: Sequence[str]) -> list[Reply]:
+    def answer(self, questions: "Sequence[str]") -> list[Reply]:
         """Answer questions from what was taken in so far; the order of the questions does not matter."""
         ...
 

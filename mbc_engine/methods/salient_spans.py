@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from mbc_engine.documents.sentences import split_sentences
-from mbc_engine.methods.token_weights import over_characters
-from mbc_engine.model.tokenised_text import TokenisedText
+from mbc_engine.lm.texts import TokenisedText
+from mbc_engine.methods.fine_tuned import over_characters
+from mbc_engine.text.chunks import split_sentences
 
 Span = tuple[int, int]
 

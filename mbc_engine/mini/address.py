@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mbc_engine.model.kmeans import kmeans
+from mbc_engine.paper.codebook import kmeans
 
 # Chosen on questions to six articles that neither the books nor `squad_val` come from.
 LENGTH_SHARE = 0.25

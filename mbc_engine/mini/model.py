@@ -21,19 +21,16 @@ from torch import Tensor, nn
 from mbc_engine.bank import CodeShape, fingerprint
 from mbc_engine.config import RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ModelError
+from mbc_engine.lm.efficiency import codes_stepwise, padded_batches
+from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.pretrained import shapes_of, state_digest, write_tensors
 from mbc_engine.mini.address import SEEN_CHUNKS, Address
 from mbc_engine.mini.confidence import FEATURES, Judged, judge
 from mbc_engine.mini.retrieval import Hit, Scope, WordScore, rerank
-from mbc_engine.mini.span_reader import Span, SpanReader
-from mbc_engine.mini.span_reader_folder import load_span_reader
-from mbc_engine.model.amortizer import mean_pooled
-from mbc_engine.model.chunker import Chunker
-from mbc_engine.model.digest import state_digest
-from mbc_engine.model.encoders import Encoder, load_encoder
-from mbc_engine.model.one_by_one import codes_stepwise
-from mbc_engine.model.padded_batches import padded_batches
-from mbc_engine.model.tensor_file import shapes_of, write_tensors
+from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.model_folder import CONFIG, READER, WEIGHTS
+from mbc_engine.paper.amortizer import mean_pooled
+from mbc_engine.text.chunks import Chunker
 
 _FORMAT: Final = "mbc-retriever-reader-1"
 # About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mbc_engine.bank import ReadableBank, Selection
-from mbc_engine.model.code_memory import chunk_weights
-from mbc_engine.model.memory import log_of
-from mbc_engine.model.ranking import Ranked, Ranking
+from mbc_engine.paper.memories import chunk_weights, log_of
+from mbc_engine.paper.reads import Ranked, Ranking
 
 # Places in a large bank that a sample is taken from.
 _RUNS: Final = 8

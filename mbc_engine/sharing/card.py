@@ -12,8 +12,8 @@ from typing import Final
 from mbc_engine.config import ConfidenceSettings, EncoderSettings
 from mbc_engine.events import Validated
 from mbc_engine.model_folder import EMBEDDED
+from mbc_engine.runs.training_runs import RunHistory, RunState
 from mbc_engine.sharing.inspection import SharedModel
-from mbc_engine.work.run_history import RunHistory, RunState
 
 # Stands in every card made here. A card without it is somebody's own, and is left alone.
 MARK: Final = "<!-- Written by mbc models push. Without this line, the card is yours and stays as it is. -->"

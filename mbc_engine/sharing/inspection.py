@@ -1,7 +1,6 @@
-"""What a shared model's files say of themselves, taken from nobody's word: checked before anything is built from them.
+"""What a shared model is made of: the files that travel. Nothing else is ever read from a hub or written to one.
 
-A shared config names the base LM and the encoders. Nothing of it may reach for a place on this machine, make a library
-do more than put a LoRA on keys and values, or claim sizes that its weights do not have.
+What a shared model's files say of themselves, taken from nobody's word: checked before anything is built from them.
 """
 
 import json
@@ -17,8 +16,38 @@ from safetensors import SafetensorError, safe_open
 from mbc_engine.bank import CodeShape
 from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings, parse_model_config
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.model_folder import CONFIG, EMBEDDED, WEIGHTS, packaged_model
-from mbc_engine.sharing.contents import ADAPTER_CONFIG, ADAPTER_WEIGHTS, MODEL_FILES, is_hub_id
+from mbc_engine.model_folder import ADAPTER, CONFIG, EMBEDDED, WEIGHTS, packaged_model
+
+ADAPTER_CONFIG: Final = f"{ADAPTER}/adapter_config.json"
+ADAPTER_WEIGHTS: Final = f"{ADAPTER}/adapter_model.safetensors"
+CARD: Final = "README.md"
+MODEL_FILES: Final = (CONFIG, WEIGHTS, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+# The card, which a model may do without, comes last.
+SHARED_FILES: Final = (*MODEL_FILES, CARD)
+TENSOR_FILES: Final = (WEIGHTS, ADAPTER_WEIGHTS)
+
+_PART: Final = r"(?!.*(?:--|\.\.))[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?"
+_HUB_ID: Final = re.compile(f"{_PART}(?:/{_PART})?")
+_LONGEST: Final = 96
+
+
+def is_hub_id(text: str) -> bool:
+    """Whether a text has the form NAME or OWNER/NAME, which no absolute path and no way upwards has."""
+    return len(text) <= _LONGEST and _HUB_ID.fullmatch(text) is not None
+
+
+def require_repository(text: str) -> None:
+    """Make sure that a text is OWNER/NAME.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if text.count("/") != 1 or not is_hub_id(text):
+        raise ConfigError(
+            f"{text!r} is not of the form OWNER/NAME.",
+            hint="Letters, digits, dots, dashes and underscores, for example ada/notes-gpt2.",
+        )
+
 
 _LONGEST_TEXT: Final = 1 << 20
 _FLOATS: Final = frozenset(("F16", "BF16", "F32"))

@@ -14,11 +14,9 @@ from filelock import Timeout
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Event
 from mbc_engine.model_folder import CONFIG, is_model, packaged_model
-from mbc_engine.sharing.contents import is_hub_id, require_repository
-from mbc_engine.sharing.hub import FilesMoved, Hub, HubFile, Listing
-from mbc_engine.sharing.inspection import SharedModel, inspect
-from mbc_engine.sharing.placing import put_in_place, restore
-from mbc_engine.work.lock import work_lock
+from mbc_engine.runs.event_log import work_lock
+from mbc_engine.sharing.hub import FilesMoved, Hub, HubFile, Listing, put_in_place, restore
+from mbc_engine.sharing.inspection import SharedModel, inspect, is_hub_id, require_repository
 
 # Hidden, so that what is not whole is no model to anybody.
 _INCOMING: Final = ".incoming"

@@ -9,9 +9,8 @@ from typing import Final
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Event
 from mbc_engine.sharing.card import MARK, Training, model_card
-from mbc_engine.sharing.contents import CARD, MODEL_FILES, TENSOR_FILES, require_repository
 from mbc_engine.sharing.hub import FilesMoved, Hub, Listing, NotOnHub
-from mbc_engine.sharing.inspection import SharedModel, inspect
+from mbc_engine.sharing.inspection import CARD, MODEL_FILES, TENSOR_FILES, SharedModel, inspect, require_repository
 
 _MESSAGE: Final = "Share a model of mbc"
 

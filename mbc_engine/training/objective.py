@@ -1,19 +1,27 @@
-"""The end-to-end objective (paper, section 3.5, algorithm 1) and the optional routing and reconstruction losses."""
+"""The end-to-end objective (paper, section 3.5, algorithm 1) and the optional routing and reconstruction losses.
 
+Gradient clipping by the norm of all gradients together, some of which processes may hold in parts.
+
+One optimiser step on a batch: forward passes over its parts, resets of dead codes, Adam (paper, algorithm 1).
+"""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.nn import functional
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from mbc_engine.config import TrainingSettings
-from mbc_engine.model.base_texts import Targets
-from mbc_engine.model.centring import document_variance
-from mbc_engine.model.mbc import MBC
-from mbc_engine.model.prefix import KVPrefix
-from mbc_engine.training.data import Batch, TrainingSet
+from mbc_engine.lm.prefix import KVPrefix
+from mbc_engine.lm.texts import Targets
+from mbc_engine.paper.amortizer import document_variance
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.processes import Processes, Share
-from mbc_engine.training.texts import TextStates
 
 
 @dataclass(frozen=True)
@@ -174,3 +182,87 @@ class Objective(nn.Module):
             question_window=self.settings.question_window,
             answer_window=self.settings.answer_window,
         )
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> None:
+    """Scale gradients down to a norm of `most` together."""
+    parts: list[nn.Parameter] = []
+    whole: list[nn.Parameter] = []
+    for parameter in parameters:
+        if parameter.grad is not None:
+            (parts if isinstance(parameter.grad, DTensor) else whole).append(parameter)
+    norm = torch.stack([_norm(some) for some in (parts, whole) if some]).norm()
+    for some in (parts, whole):
+        clip_grads_with_norm_(some, most, norm)
+
+
+def _norm(parameters: list[nn.Parameter]) -> Tensor:
+    norm = get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+    return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """What a step came to.
+
+    Attributes:
+        parts: the losses of each forward pass, and how many questions it asked.
+        resets: how many codes were reset.
+    """
+
+    parts: list[tuple[Losses, int]]
+    resets: int
+
+
+def adam(model: MBC, rate: float) -> torch.optim.Optimizer:
+    """Adam for whatever trains; the codebook is a group of its own, since it is never held in parts."""
+    codebook = model.codebook
+    books = None if codebook is None else codebook.books
+    others = [value for value in model.parameters() if value.requires_grad and value is not books]
+    groups = [{"params": others}, *([] if books is None else [{"params": [books]}])]
+    return torch.optim.Adam(groups, lr=rate)
+
+
+def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
+    """Linear warm-up over the first share of the steps, then constant (paper, section 4.3.1)."""
+    warmup = max(1, round(total * settings.warmup))
+    return settings.learning_rate * min(1.0, (step + 1) / warmup)
+
+
+def optimiser_step(
+    objective: Objective, optimizer: torch.optim.Optimizer, batch: Batch, chance: torch.Generator, *, rate: float
+) -> Stepped:
+    """Learn from a batch.
+
+    Args:
+        objective: what is minimised, over `accumulate` parts of the batch, each with its own bank.
+        optimizer: of its model.
+        batch: all of it, whichever part of it falls to this process.
+        chance: for draws that all processes have to make alike.
+        rate: the learning rate.
+    """
+    model, settings, processes = objective.model, objective.settings, objective.processes
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    model.train()
+    stepped, resets, passes = [], 0, _parts(batch.examples, settings.accumulate)
+    for number, part in enumerate(passes, 1):
+        with nullcontext() if number == len(passes) else processes.without_exchange():
+            with torch.autocast(processes.device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
+                losses = processes.inside(objective, objective.data.batch(part), chance)
+            if losses.codes is not None and losses.residuals is not None:
+                codebook = model.require_codebook()
+                codebook.update_usage(losses.codes)
+                resets += codebook.reset_dead(losses.residuals, chance) if settings.reset_codes else 0
+            # Gradients become the mean over the processes, whose losses add up.
+            processes.accelerator.backward(losses.total * (processes.count * len(part) / len(batch.examples)))
+        stepped.append((losses, len(part)))
+    clip_gradients(model.parameters(), settings.clip)
+    optimizer.step()
+    optimizer.zero_grad()
+    return Stepped(stepped, resets)
+
+
+def _parts(examples: list[int], count: int) -> list[list[int]]:
+    size = -(-len(examples) // count)
+    return [examples[start : start + size] for start in range(0, len(examples), size)]

@@ -1,5 +1,11 @@
-"""A training's figures for TensorBoard, Weights & Biases and other trackers, by way of accelerate."""
+"""A training's figures for TensorBoard, Weights & Biases and other trackers, by way of accelerate.
 
+The usage of codes as training goes, in the run's folder for whoever watches.
+
+What is told of a training step: the losses of its forward passes and of all processes, as one event.
+"""
+
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +17,11 @@ from accelerate.tracking import get_available_trackers
 from mbc_engine.config import Config
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import CodesReset, Event, TrainStep, Validated
+from mbc_engine.machine import SlowDown
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.runs.training_runs import write_usage
+from mbc_engine.training.objective import Losses
+from mbc_engine.training.processes import Processes
 
 _GROUPS: Final = {TrainStep: "train", CodesReset: "resets", Validated: "validation"}
 _NO_FIGURES: Final = ("step", "epoch")
@@ -57,3 +68,83 @@ def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in settings.items():
         flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
     return flat
+
+
+_EVERY: Final = 1.0
+# Of the time, at most. Writing waits for the disk, and how long that takes depends on the disk.
+_SHARE: Final = 0.01
+
+
+class UsageReport:
+    """Writes now and then, once a second at most.
+
+    Args:
+        run: the run's folder.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self._run, self._rest = run, SlowDown(_SHARE, _EVERY)
+
+    def show(self, model: MBC, step: int, *, at_once: bool = False) -> None:
+        """Write the usage after `step` steps if that is due; there is none before documents are codes."""
+        began, codebook = time.monotonic(), model.codebook
+        if codebook is not None and model.is_quantising and (at_once or self._rest.is_due(began)):
+            write_usage(self._run, codebook.usage.cpu().numpy(), step)
+            self._rest.took(began, time.monotonic())
+
+
+def report(
+    parts: Sequence[tuple[Losses, int]],
+    processes: Processes,
+    *,
+    step: int,
+    epoch: int,
+    model: MBC,
+    rate: float,
+    speed: float,
+) -> TrainStep:
+    """A step's event.
+
+    Args:
+        parts: the losses of each forward pass, and how many questions it asked.
+        processes: those whose shares the losses are.
+        step: its number, from 1.
+        epoch: its epoch's, from 0.
+        model: as it is after the step.
+        rate: the learning rate.
+        speed: questions a second, of all processes.
+    """
+    total = sum(size for _, size in parts)
+    has_router = parts[0][0].route_accuracy is not None
+    shares = [
+        sum(part * size for part, size in weighted) / total
+        for weighted in (
+            [(losses.total.item(), size) for losses, size in parts],
+            [(losses.question, size) for losses, size in parts],
+            [(losses.vq, size) for losses, size in parts],
+            [(losses.routing, size) for losses, size in parts],
+            [(losses.reconstruction, size) for losses, size in parts],
+            [(losses.route_accuracy or 0.0, size) for losses, size in parts],
+        )
+    ]
+    loss, question, vq, routing, reconstruction, accuracy = map(_shown, processes.summed(shares))
+    codebook = model.codebook
+    return TrainStep(
+        step=step,
+        epoch=epoch,
+        loss=loss,
+        question_loss=question,
+        vq_loss=vq,
+        route_loss=routing,
+        reconstruction_loss=reconstruction,
+        route_accuracy=accuracy if has_router else None,
+        perplexity=_shown(codebook.perplexity()) if codebook is not None else 0.0,
+        dead_codes=codebook.dead_codes() if codebook is not None else 0,
+        document_variance=_shown(sum(losses.document_variance * size for losses, size in parts) / total),
+        learning_rate=_shown(rate),
+        examples_per_second=float(f"{speed:.4g}"),
+    )
+
+
+def _shown(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -11,8 +11,7 @@ from typing import Any, Final
 import torch
 
 from mbc_engine.config import Config
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.datasets.spacing import evenly_spaced
+from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.events import (
     CheckpointSaved,
     CodesReset,
@@ -26,32 +25,30 @@ from mbc_engine.events import (
     TrainStopped,
     Validated,
 )
-from mbc_engine.model.answer_chunks import within_window
-from mbc_engine.model.builder import build, load_pretrained, trainable_parameters
-from mbc_engine.model.checkpoint import load_into
-from mbc_engine.model.compiling import compile_parts
-from mbc_engine.model.gradient_checkpointing import checkpoint_layers
-from mbc_engine.training.data import Batch, TrainingSet
-from mbc_engine.training.keeping import at_work, keep_model, recover_model
-from mbc_engine.training.objective import Objective
-from mbc_engine.training.optimising import adam, learning_rate, optimiser_step
-from mbc_engine.training.processes import Made, Processes, processes_on
-from mbc_engine.training.report import report
-from mbc_engine.training.requirements import (
+from mbc_engine.lm.efficiency import checkpoint_layers
+from mbc_engine.paper.builder import build, load_pretrained, trainable_parameters
+from mbc_engine.paper.checkpoint import load_into
+from mbc_engine.paper.mbc import compile_parts
+from mbc_engine.paper.scoring import within_window
+from mbc_engine.runs.event_log import EventLog
+from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED
+from mbc_engine.training.data import Batch, CachedStates, TrainingSet, text_states
+from mbc_engine.training.objective import Objective, adam, learning_rate, optimiser_step
+from mbc_engine.training.processes import Coming, Made, Processes, Steering, processes_on
+from mbc_engine.training.run_files import (
+    Progress,
+    at_work,
+    keep_model,
+    load_snapshot,
+    recover_model,
     require_examples,
     require_live_encoders,
     require_no_run,
     require_start,
+    save_snapshot,
 )
-from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
-from mbc_engine.training.steering import Coming, Steering
-from mbc_engine.training.texts import CachedStates, text_states
-from mbc_engine.training.tracking import require_trackers, track, tracked
-from mbc_engine.training.usage_report import UsageReport
-from mbc_engine.training.validation import validate
-from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca
-from mbc_engine.work.event_log import EventLog
-from mbc_engine.work.run_folder import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED
+from mbc_engine.training.tracking import UsageReport, report, require_trackers, track, tracked
+from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca, validate
 
 # How long the end of a pause may go unnoticed.
 _PAUSE_SECONDS: Final = 0.2

@@ -1,17 +1,23 @@
 """Figures taken from the data instead of learned step by step: readouts as PCA of sentence vectors, the codebook as
 k-means of documents, centring over many texts at once.
+
+How well a model in training answers the validation questions, which its processes ask together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
-from mbc_engine.model.amortizer import Amortizer, EncoderAmortizer, mean_pooled
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.mbc import MBC
-from mbc_engine.training.texts import TextStates
+from mbc_engine.metrics import Scores
+from mbc_engine.paper.amortizer import Amortizer, EncoderAmortizer, mean_pooled
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.scoring import ask_all, score
+from mbc_engine.training.data import TextStates
+from mbc_engine.training.processes import Processes
 
 SAMPLE = 8192
 CENTRING_SAMPLE = 2048
@@ -108,3 +114,30 @@ def _sample(count: int, most: int, batch: int = 64) -> Iterator[list[int]]:
     chosen = torch.randperm(count)[:most].tolist()
     for start in range(0, len(chosen), batch):
         yield chosen[start : start + batch]
+
+
+@torch.no_grad()
+def validate(model: MBC, questions: Sequence[QAExample], processes: Processes) -> Scores:
+    """The scores of all questions, at least one, asked of a memory of all their documents; each process asks a share.
+
+    Args:
+        model: this process's; in evaluation mode from here on.
+        questions: the same in all processes.
+        processes: those that ask.
+    """
+    model.eval()
+    share = processes.share(len(questions))
+    # Stand-ins are asked too: with parameters in parts, all processes have to take the same steps.
+    asked = [questions[place] for place in share.places]
+    outcomes = processes.inside(lambda: list(ask_all(model, questions, asked=asked)))
+    return _pooled(score(outcomes[: share.own]), processes)
+
+
+def _pooled(scores: Scores, processes: Processes) -> Scores:
+    """The scores of all processes' questions from those of this one's."""
+    if processes.count == 1:
+        return scores
+    names = [name for name in vars(scores) if name != "questions"]
+    sums = [getattr(scores, name) * scores.questions for name in names]
+    questions, *pooled = processes.summed([scores.questions, *sums])
+    return Scores(int(questions), **{name: value / questions for name, value in zip(names, pooled, strict=True)})

@@ -24,9 +24,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
+from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.mini.address import Address
-from mbc_engine.model.amortizer import mean_pooled
-from mbc_engine.model.encoders import Encoder, load_encoder
+from mbc_engine.paper.amortizer import mean_pooled
 
 QA_SETS = ("squad_train_part", "archivalqa_like", "squadshifts_reddit", "squadshifts_amazon")
 HELD_OUT = (

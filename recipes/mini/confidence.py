@@ -30,12 +30,12 @@ from options import begin, stage_parser
 from mbc_engine import RetrieverReader, load_model
 from mbc_engine.bank import MemoryBank, Record
 from mbc_engine.config import AnswerConfidence, RetrieverReaderConfig
-from mbc_engine.documents import Chunk
 from mbc_engine.metrics import compare
 from mbc_engine.mini.confidence import choose, features
 from mbc_engine.mini.retrieval import Scope
-from mbc_engine.model.bank_binding import signature
 from mbc_engine.model_folder import CONFIG, packaged_model
+from mbc_engine.paper.checkpoint import signature
+from mbc_engine.text import Chunk
 
 PARAGRAPHS = 400
 BATCH = 8

@@ -35,13 +35,13 @@ from options import stage_parser
 from mbc_engine import MemoryBank, Recall, Reply, RetrieverReader, Selection, ingest, load_model, open_bank
 from mbc_engine.bank import Record
 from mbc_engine.datasets.by_name import load_examples
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import stories
-from mbc_engine.documents import Chunk
-from mbc_engine.methods.word_index import WordIndex
+from mbc_engine.methods.reading import WordIndex
 from mbc_engine.metrics import compare
 from mbc_engine.mini.retrieval import Scope
-from mbc_engine.model.bank_binding import signature
+from mbc_engine.paper.checkpoint import signature
+from mbc_engine.text import Chunk
 
 BATCH: Final = 32
 BINS: Final = 10

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from mbc_engine.config import RetrieverReaderConfig, parse_model_config
 from mbc_engine.mini.model import build, save
-from mbc_engine.mini.span_reader_folder import load_span_reader, save_span_reader
+from mbc_engine.mini.span_reader import load_span_reader, save_span_reader
 from mbc_engine.model_folder import READER
 
 SETTINGS = Path(__file__).with_name("config.toml")

@@ -24,10 +24,9 @@ from reader_data import Example, Row, Stage, Tokens, WrongPassages, batches, exa
 from torch import Tensor, nn
 from training import Checkpoint
 
+from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.metrics import compare
-from mbc_engine.mini.span_reader import SpanReader, SpanScores, adapt, trained_parameters
-from mbc_engine.mini.span_reader_folder import load_into, save_span_reader
-from mbc_engine.model.encoders import Encoder, load_encoder
+from mbc_engine.mini.span_reader import SpanReader, SpanScores, adapt, load_into, save_span_reader, trained_parameters
 
 CURRICULUM = (
     Stage(("qamr_dev",), 64, share=0.5),

@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from mbc_engine.model.tensor_file import write_tensors
+from mbc_engine.lm.pretrained import write_tensors
 
 
 def warm_cosine(step: int, steps: int, *, warmup: int, least: float) -> float:

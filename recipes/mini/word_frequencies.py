@@ -15,7 +15,7 @@ from encoder import ENCODER
 from options import stage_parser
 from safetensors.torch import save_file
 
-from mbc_engine.model.encoders import load_encoder
+from mbc_engine.lm.encoders import load_encoder
 
 PARAGRAPHS = 20_000
 LONGER_THAN = 200  # characters; what is shorter is often a heading or an entry of a list

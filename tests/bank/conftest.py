@@ -10,18 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mbc_engine.bank import (
-    Codes,
-    CodeShape,
-    MemoryBank,
-    ModelSignature,
-    Record,
-    count,
-    export,
-    verify,
-)
-from mbc_engine.documents import Chunk
+from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, Record, count, export, verify
 from mbc_engine.events import BankVerified, DamageFound
+from mbc_engine.text import Chunk
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mbc_engine.bank import (
-    BankHeader,
-    CodeShape,
-    MemoryBank,
-    ModelSignature,
-    Record,
-    count,
-    export,
-    replace_content,
-)
-from mbc_engine.documents import Chunk
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, Record, count, export, replace_content
 from mbc_engine.errors import BankError
+from mbc_engine.text import Chunk
 
 SIGNATURE = ModelSignature("mini", "aa" * 8, "bb" * 8)
 SHAPE = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)

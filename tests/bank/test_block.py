@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, Codes, Origin
-from mbc_engine.bank.block import Block, key, read_block
-from mbc_engine.bank.origins import Origins
+from mbc_engine.bank.block import Block, Origins, key, read_block
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 ORIGINS = st.builds(Origin, TEXTS, TEXTS, st.one_of(st.none(), TEXTS))

@@ -13,9 +13,9 @@ import pytest
 
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, Record, export, pack, text_codec
 from mbc_engine.bank.block import _MOST_BYTES
-from mbc_engine.bank.schema import APPLICATION_ID, FORMAT_VERSION, TABLES
+from mbc_engine.bank.database import APPLICATION_ID, FORMAT_VERSION, TABLES
 from mbc_engine.bank.text_codec import MAX_UNFOLDED
-from mbc_engine.documents import Chunk
+from mbc_engine.text import Chunk
 
 DICTIONARY = Path(text_codec.__file__).with_name("text.dict")
 TEXT = (Path(__file__).parents[2] / "docs" / "bank-format.md").read_text()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, MemoryBank, Origin, export, import_lines, merge
 from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.documents import Chunk
+from mbc_engine.text import Chunk
 
 SOURCES = st.sampled_from([f"/{letter}" for letter in "abcdefgh"])
 NAMES = st.tuples(SOURCES, st.sampled_from(["", "", "1", "2"]))

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankTotals, MemoryBank, ModelSignature, Origin, merge, merging
+from mbc_engine.bank import BankTotals, MemoryBank, ModelSignature, Origin, merge
+from mbc_engine.bank import exchange as merging
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import DocumentsCopied
 

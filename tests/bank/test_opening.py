@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.bank import MemoryBank, database, opening, remove_with_proof, verify
+from mbc_engine.bank import MemoryBank, database, remove_with_proof, verify
+from mbc_engine.bank import database as opening
 from mbc_engine.errors import BankError
 
 

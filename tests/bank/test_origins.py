@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Origin
-from mbc_engine.bank.origins import Origins
+from mbc_engine.bank.block import Origins
 
 NAMES = st.tuples(st.sampled_from("abc"), st.sampled_from(["", "1"]))
 DOCUMENT = st.dictionaries(NAMES, st.sampled_from([None, "2024"]), max_size=3).map(

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, CodeShape, pack, unpack
-from mbc_engine.bank.format import columns, unpack_some
-from mbc_engine.bank.packed import CodeTables, PackedBlock
+from mbc_engine.bank.codes import CodeTables, PackedBlock, columns, unpack_some
 
 SHAPES = st.builds(
     CodeShape,
@@ -102,7 +101,7 @@ def test_only_places_worth_something_are_looked_up(monkeypatch: pytest.MonkeyPat
             looked.append(place)
             yield rows, place, values
 
-    monkeypatch.setattr("mbc_engine.bank.packed.columns", spied)
+    monkeypatch.setattr("mbc_engine.bank.codes.columns", spied)
     worths = np.zeros((2, 4, 1, 8), np.float32)
     worths[1, 2, 0, 5] = -1
     shape = CodeShape(4, 1, 8, per_position=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, MemoryBank, Proof, remove_with_proof
 from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.documents import Chunk
+from mbc_engine.text import Chunk
 
 
 @pytest.fixture

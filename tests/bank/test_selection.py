@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, MemoryBank, Origin, Selection
-from mbc_engine.bank.origins import Origins
+from mbc_engine.bank.block import Origins
 from mbc_engine.errors import BankError, ConfigError
 
 FIRST = date(2024, 5, 1)

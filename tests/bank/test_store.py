@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import BankHeader, BankTotals, CodeShape, MemoryBank, Origin, StoredDocument, count
-from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError
+from mbc_engine.text import Chunk
 
 
 def test_new_bank_is_empty_and_says_what_it_is(made: Any, bank: MemoryBank, path: Path) -> None:
@@ -288,7 +288,7 @@ def test_bank_passes_to_another_thread(made: Any, bank: MemoryBank) -> None:
 
 
 def test_needs_no_torch() -> None:
-    program = "import sys, mbc_engine.bank, mbc_engine.documents; sys.exit('torch' in sys.modules)"
+    program = "import sys, mbc_engine.bank, mbc_engine.text; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

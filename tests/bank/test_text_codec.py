@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mbc_engine.bank import text_codec
 from mbc_engine.bank.text_codec import MAX_UNFOLDED, decode_chunk, decode_row, encode_chunk, row_checksum
-from mbc_engine.documents import Chunk
+from mbc_engine.text import Chunk
 
 PROSE = (
     "The reciprocating engine remained the dominant source of power until the early 20th century, when advances in "

@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 
 from mbc_cli.app import app
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record, fingerprint
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.model.checkpoint import save_model
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.paper.checkpoint import save_model
 
 Run = Callable[..., Result]
 

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from mbc_cli.app import app
-from mbc_cli.command_tree import commands_below
+from mbc_cli.config import commands_below
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
 

@@ -4,10 +4,9 @@ import sqlite3
 
 import pytest
 
-import mbc_engine.serving.reencode as engine
+import mbc_engine.ingestion.reencode as engine
 from mbc_engine.bank import MemoryBank
-from mbc_engine.model.bank_binding import signature
-from mbc_engine.model.checkpoint import load_model, save_model
+from mbc_engine.paper.checkpoint import load_model, save_model, signature
 
 
 @pytest.fixture

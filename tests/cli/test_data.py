@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from mbc_cli.data import read_data
+from mbc_cli.engine import read_data
 from mbc_engine.datasets import squad
 
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from mbc_cli.commands import demo as rendering
 from mbc_cli.commands.demo import STORIES, Question, pick_questions
-from mbc_cli.render import consoles, reply
-from mbc_cli.render import demo as rendering
+from mbc_cli.render import answer as reply
+from mbc_cli.render import terminal as consoles
+from mbc_engine.answering import Recall
 from mbc_engine.datasets.newswire import Story, stories
-from mbc_engine.model.base import BaseLM
-from mbc_engine.serving.ask import Recall
+from mbc_engine.lm.base import BaseLM
 from tests.needs import embedded_encoder
 
 

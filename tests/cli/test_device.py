@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mbc_cli.engine import prepare_torch, require_device
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 from mbc_engine.errors import ConfigError
 
 
@@ -26,7 +26,7 @@ def commands(bank, notes, questions):
 @pytest.fixture
 def places(monkeypatch):
     """The devices that models are loaded to; they are loaded to the CPU all the same."""
-    from mbc_engine.model import checkpoint
+    from mbc_engine.paper import checkpoint
 
     load, seen = checkpoint.load_model, []
 

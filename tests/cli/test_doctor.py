@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from mbc_cli import checkup, hub
-from mbc_engine.model.encoders import BUNDLES
+from mbc_cli.commands import doctor as checkup
+from mbc_cli.commands.models import share as hub
+from mbc_engine.lm.encoders import BUNDLES
 
 
 @pytest.fixture

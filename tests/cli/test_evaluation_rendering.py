@@ -6,12 +6,20 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from mbc_cli.render import consoles, evaluation
+from mbc_cli.commands.evaluate import look as evaluation
+from mbc_cli.render import terminal as consoles
 from mbc_engine.evaluation.report.building import CellResults, MethodResults, build_report
 from mbc_engine.evaluation.report.comparing import Change, Compared, ExperimentComparison
-from mbc_engine.evaluation.report.known import Known, KnownMethod, PublishedStep
-from mbc_engine.evaluation.report.paired import pair_all
-from mbc_engine.evaluation.report.report import Missing, Origin, Published, Report
+from mbc_engine.evaluation.report.report import (
+    Known,
+    KnownMethod,
+    Missing,
+    Origin,
+    Published,
+    PublishedStep,
+    Report,
+    pair_all,
+)
 from mbc_engine.evaluation.results import Cost, Figure, Online, Prediction, QuestionScores, Retention, RetentionStep
 
 KNOWN = Known(

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-import mbc_engine.serving.ingest as engine
-import mbc_engine.serving.watch as watching
+import mbc_engine.ingestion.run as engine
+import mbc_engine.ingestion.watch as watching
 from mbc_cli.paths import activity_log
 from mbc_cli.render import progress
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
 from mbc_engine.events import DocumentsIngested, IngestFinished
-from mbc_engine.work.event_log import read_events
+from mbc_engine.runs.event_log import read_events
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_an_unknown_model_is_an_error(mbc, notes):
 
 
 def test_another_models_bank_is_refused(mbc, tiny, bank, notes, home):
-    from mbc_engine.model.checkpoint import save_model
+    from mbc_engine.paper.checkpoint import save_model
 
     save_model(tiny.model("llama"), tiny.config("llama"), home / "other")
     result = mbc("ingest", notes, "--bank", bank, "--model", "other")

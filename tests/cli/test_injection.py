@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, fingerprint
-from mbc_engine.model.base import BaseLM
+from mbc_engine.lm.base import BaseLM
 
 # Colours, titles, links, the clipboard, a cleared screen, the other way to begin a sequence, turned text, markup.
 EVIL = "\x1b[38;5;201m\x1b]0;t\x07\x1b]8;;x\x07\x1b]52;c;eA==\x07\x1b[2J\x9b31m\u202e\u2066[red]:smile:\r\b\x7f"

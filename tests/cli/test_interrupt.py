@@ -83,7 +83,7 @@ def test_a_calibration(interrupt, model, questions):
 
 def test_an_ingest_that_is_ended_at_once(interrupt, model, notes):
     command = ("ingest", notes, "--bank", "b.mbc", "--model", model, "--workers", 0, "--quiet")
-    said = interrupt("mbc_engine.serving.ingest", "ingest", *command, twice=True)
+    said = interrupt("mbc_engine.ingestion.run", "ingest", *command, twice=True)
     assert said == "Interrupted. What was committed before is saved; run the same command again to continue.\n"
 
 

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from mbc_engine.events import TrainStarted, Validated
-from mbc_engine.work.event_log import EventLog
-from mbc_engine.work.run_folder import EVENTS
+from mbc_engine.runs.event_log import EventLog
+from mbc_engine.runs.training_runs import EVENTS
 
 BEST = Validated(1000, 2, 500, 400, 51.25, 62.04, 90.0, True)
 WORSE = Validated(1100, 2, 500, 400, 51.0, 61.0, 90.0, False)
@@ -247,7 +247,7 @@ def test_listing_imports_no_torch(home, run):
 @pytest.fixture
 def vectors(home, tiny):
     """A model that makes no codes and has no KV-LoRA."""
-    from mbc_engine.model.checkpoint import save_model
+    from mbc_engine.paper.checkpoint import save_model
 
     settings = ("gpt2", "bert", "model.quantised=false", "model.lora.layers=0")
     folder = home / "XDG_DATA_HOME" / "mbc" / "models" / "mac"

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from mbc_cli.app import app
 from mbc_engine.events import TrainStarted, Validated
-from mbc_engine.model.checkpoint import save_model
-from mbc_engine.work.event_log import EventLog
+from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.runs.event_log import EventLog
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_without_a_network_the_hub_is_not_asked(mbc, home):
 
 
 def test_an_interrupted_pull_says_what_is_left(mbc, hub, run, monkeypatch):
-    from mbc_engine.sharing.folder_hub import FolderHub
+    from mbc_engine.sharing.hub import FolderHub
 
     mbc("models", "push", "first", "ada/tiny")
 
@@ -147,7 +147,7 @@ def test_an_interrupted_pull_says_what_is_left(mbc, hub, run, monkeypatch):
 
 
 def test_an_interrupted_push_shares_nothing(mbc, hub, run, monkeypatch):
-    from mbc_engine.sharing import folder_hub
+    from mbc_engine.sharing import hub as folder_hub
 
     def interrupt(*arguments):
         raise KeyboardInterrupt

@@ -20,9 +20,8 @@ from mbc_engine.events import (
     TrainStopped,
     Validated,
 )
-from mbc_engine.work.event_log import EventLog
-from mbc_engine.work.lock import work_lock
-from mbc_engine.work.run_folder import EVENTS, LOCK, Request, make_request, request_in
+from mbc_engine.runs.event_log import EventLog, work_lock
+from mbc_engine.runs.training_runs import EVENTS, LOCK, Request, make_request, request_in
 
 STARTED = TrainStarted(0, 4000, 100, 50, 999)
 STEP = TrainStep(1200, 3, 1.23456, 1.0, 0.25, 0.0, 0.25, 0.931, 17.54, 2, 0.9, 1e-05, 84.2)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.server.listening import address, bound
+from mbc_cli.http.listening import address, bound
 from mbc_engine.errors import ConfigError
 
 

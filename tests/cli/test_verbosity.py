@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from mbc_cli.verbosity import verbosity
+from mbc_cli.render.terminal import verbosity
 
 QUESTION = "Where did Ada move?"
 

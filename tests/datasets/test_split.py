@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.datasets.split import hold_out
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.questions import hold_out
 
 
 def example(text, number=0):

@@ -9,7 +9,7 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from mbc_engine.datasets import squad
 from mbc_engine.datasets.by_name import load_examples
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
 
 TRAIN, DEV = 87_599, 10_570

@@ -20,7 +20,7 @@ import typer
 from accelerate.commands.config.config_args import ClusterConfig
 
 from mbc_cli.app import app
-from mbc_cli.config.keys import defaults
+from mbc_cli.config import defaults
 from mbc_engine.config import parse_config
 from mbc_engine.errors import MBCError
 from mbc_engine.experiments.suites import parse_settings

@@ -118,13 +118,6 @@ def _warm_up() -> None:
     import transformers  # noqa: F401
     from transformers import AutoModelForCausalLM  # noqa: F401
 
-    import mbc_engine
-    import mbc_engine.model.builder
-    import mbc_engine.model.checkpoint
-    import mbc_engine.serving.ask
-    import mbc_engine.serving.ingest
-    import mbc_engine.training.trainer  # noqa: F401
-
 
 def _mbc() -> None:
     from mbc_cli.__main__ import main

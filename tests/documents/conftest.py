@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.documents import Document, Skipped, read_file
+from mbc_engine.text import Document, Skipped, read_file
 
 Written = bytes | str
 Read = Callable[[str, Written], list[Document | Skipped]]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine import documents
+from mbc_engine import text as documents
 
 
 class LetterTokens:

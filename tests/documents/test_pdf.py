@@ -7,7 +7,7 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from mbc_engine.documents import Document, Skipped
+from mbc_engine.text import Document, Skipped
 
 ReadOne = Callable[[str, bytes], Document]
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Origin
-from mbc_engine.documents import Document, Skipped, pieces, read_document, read_file, read_stream
-from mbc_engine.documents.byte_stream import ByteStream
-from mbc_engine.serving.file_state import Files
+from mbc_engine.sources import Files
+from mbc_engine.text import Document, Skipped, read_document, read_file, read_stream
+from mbc_engine.text import chunks as pieces
+from mbc_engine.text.decoding import ByteStream
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.documents import Document, Skipped, read_document, read_file, read_stream
 from mbc_engine.errors import DataError
+from mbc_engine.text import Document, Skipped, read_document, read_file, read_stream
 
 ReadOne = Callable[[str, bytes | str], Document]
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
@@ -215,5 +215,5 @@ def test_a_stream_that_cannot_be_read_is_skipped() -> None:
 
 def test_importing_documents_is_light() -> None:
     heavy = "{'bs4', 'charset_normalizer', 'docx', 'lxml', 'numpy', 'pathspec', 'pypdf', 'torch'}"
-    program = f"import sys, mbc_engine.documents; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
+    program = f"import sys, mbc_engine.text; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
     subprocess.run([sys.executable, "-c", program], check=True)

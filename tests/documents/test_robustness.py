@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, NameObject
 
-from mbc_engine.documents import Document, Skipped, read_file
-from mbc_engine.documents.formats import SUFFIXES
+from mbc_engine.text import Document, Skipped, read_file
+from mbc_engine.text.formats import SUFFIXES
 
 
 def docx() -> bytes:

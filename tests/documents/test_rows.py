@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.documents import Document, Part, Skipped, encoding, read_document, read_file, reader, reread_file
-from mbc_engine.documents.formats import csv as csv_format
+from mbc_engine.text import Document, Part, Skipped, read_document, read_file, reader, reread_file
+from mbc_engine.text import decoding as encoding
+from mbc_engine.text.formats import rows as csv_format
 
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.documents import split_sentences
+from mbc_engine.text import split_sentences
 
 
 def sentences(text: str) -> list[str]:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.documents import Rule, find_files, ignore_path
-from mbc_engine.documents.ignore import Ignore
 from mbc_engine.errors import DataError
+from mbc_engine.text import Rule, find_files, ignore_path
+from mbc_engine.text.walk import Ignore
 
 
 @pytest.fixture

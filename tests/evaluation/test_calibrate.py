@@ -17,8 +17,8 @@ from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.calibrate import require_enough, require_writable, separation, settings_of, store
 from mbc_engine.events import Calibrated, QuestionsAnswered
-from mbc_engine.model.checkpoint import save_model
-from mbc_engine.model.confidence import judge
+from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.paper.confidence import judge
 
 SETTINGS = ConfidenceSettings(slope=1.25, intercept=-0.5, from_memory=0.75, from_model=0.125)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import mbc_engine
-from mbc_engine.evaluation.environment import commit_of, environment
+from mbc_engine.evaluation.folder import commit_of, environment
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -35,8 +35,8 @@ def test_the_gpu_that_is_asked_for_is_named(monkeypatch):
 
 def test_neither_it_nor_the_folder_imports_torch():
     code = (
-        "import sys, mbc_engine.evaluation.folder, mbc_engine.evaluation.retention, mbc_engine.evaluation.scaling\n"
-        "from mbc_engine.evaluation.environment import environment\n"
+        "import sys, mbc_engine.evaluation.folder, mbc_engine.evaluation.protocols, mbc_engine.evaluation.protocols\n"
+        "from mbc_engine.evaluation.folder import environment\n"
         "assert environment(0).threads is None\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.evaluation.environment import Environment, environment
-from mbc_engine.evaluation.folder import ExperimentFolder, MethodFolder
-from mbc_engine.evaluation.online import Outcome
-from mbc_engine.evaluation.record import Record
+from mbc_engine.evaluation.folder import Environment, ExperimentFolder, MethodFolder, environment
+from mbc_engine.evaluation.protocols import Outcome
 from mbc_engine.evaluation.results import (
     CodeUsage,
     Cost,
@@ -24,6 +22,7 @@ from mbc_engine.evaluation.results import (
     Prediction,
     QuestionScores,
     RateSweep,
+    Record,
     Retention,
     RetentionStep,
     Scaling,
@@ -270,7 +269,7 @@ class TestBeginning:
 
 class TestWork:
     def test_a_folder_is_one_processes_alone(self, folder, monkeypatch):
-        monkeypatch.setattr("mbc_engine.work.lock._PATIENCE", 0.01)
+        monkeypatch.setattr("mbc_engine.runs.event_log._PATIENCE", 0.01)
         with folder.at_work():
             assert folder.is_at_work
             with pytest.raises(ConfigError, match="Another evaluation is at work in"), folder.at_work():

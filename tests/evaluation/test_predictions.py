@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.predictions import predict, read_predictions, score, write_predictions
-from mbc_engine.evaluation.results import Prediction
+from mbc_engine.evaluation.results import Prediction, predict, read_predictions, score, write_predictions
 from mbc_engine.methods.method import Reply
 
 ASKED = QAExample("7", "Ada moved to the old port of Bergen.", "Where?", ("the old port of Bergen", "Bergen"))

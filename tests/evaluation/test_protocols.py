@@ -11,15 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine import evaluate
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.datasets.spacing import evenly_spaced
+from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.online import online
-from mbc_engine.evaluation.predictions import predict
-from mbc_engine.evaluation.results import Cost, Figure
-from mbc_engine.evaluation.retention import retention
-from mbc_engine.evaluation.scaling import scaling
-from mbc_engine.evaluation.stream import stream
+from mbc_engine.evaluation.protocols import online, retention, scaling, stream
+from mbc_engine.evaluation.results import Cost, Figure, predict
 from mbc_engine.events import DocumentsAdapted, Event, QuestionsAnswered
 from mbc_engine.methods.method import Footprint, PaperCount, Reply
 

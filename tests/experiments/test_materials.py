@@ -1,8 +1,7 @@
 import pytest
 
-from mbc_engine.experiments.cells import Cell
+from mbc_engine.experiments.cells import BaseSettings, Cell, DatasetSettings, ExperimentSettings
 from mbc_engine.experiments.materials import Materials
-from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])

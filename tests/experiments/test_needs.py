@@ -2,11 +2,9 @@ import json
 
 import pytest
 
-from mbc_engine.experiments.cells import cells
-from mbc_engine.experiments.estimates import Counts, Estimates, Shape, Sizes
-from mbc_engine.experiments.needs import Machine, needs, obstacles
-from mbc_engine.experiments.settings import ExperimentSettings
-from mbc_engine.experiments.stages import Stage, stages
+from mbc_engine.experiments.cells import ExperimentSettings, cells
+from mbc_engine.experiments.reporting import Stage, stages
+from mbc_engine.experiments.requirements import Counts, Estimates, Machine, Shape, Sizes, needs, obstacles
 from mbc_engine.experiments.suites import load_suite
 
 LARGE = Machine("cuda", "a large card", memory=10**13, speed=1e14, has_hub=True)
@@ -91,7 +89,7 @@ def test_more_hours_than_are_allowed_stand_in_the_way(settings):
 
 
 def test_a_model_of_the_hub_is_had_only_where_the_hub_is(settings, monkeypatch):
-    monkeypatch.setattr("mbc_engine.experiments.presence._is_cached_model", lambda name: False)
+    monkeypatch.setattr("mbc_engine.experiments.requirements._is_cached_model", lambda name: False)
     away = load_suite("paper").model_copy(update={"methods": ["mbc"], "protocols": ["online"]})
     away = away.model_copy(update={"bases": away.bases[:1], "datasets": settings().datasets})
     offline = Machine("cuda", "a large card", memory=10**13, speed=1e14, has_hub=False)

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.evaluation.report.known import PublishedScores
-from mbc_engine.experiments import published
-from mbc_engine.experiments.roster import METHODS
+from mbc_engine.evaluation.report.report import PublishedScores
+from mbc_engine.experiments import reporting as published
+from mbc_engine.experiments.registry import METHODS
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "mbc-paper.tex"
 BASES = ("distilgpt2", "gpt2-large", "gpt2-xl", "llama2-7b")

@@ -2,12 +2,11 @@
 
 import pytest
 
-from mbc_engine.evaluation.environment import environment
-from mbc_engine.evaluation.folder import ExperimentFolder
-from mbc_engine.evaluation.online import Outcome
+from mbc_engine.evaluation.folder import ExperimentFolder, environment
+from mbc_engine.evaluation.protocols import Outcome
 from mbc_engine.evaluation.results import Cost, Figure, Online, Prediction, QuestionScores
+from mbc_engine.experiments.cells import BaseSettings, DatasetSettings, ExperimentSettings
 from mbc_engine.experiments.reporting import report_of
-from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
 
 FIGURE = Figure(100.0, 100.0, 100.0)
 OUTCOME = Outcome(
@@ -56,6 +55,6 @@ def test_what_is_still_to_be_done_is_told(evaluate):
 
 
 def test_every_control_says_what_it_spoils():
-    from mbc_engine.experiments.roster import METHODS
+    from mbc_engine.experiments.registry import METHODS
 
     assert all(bool(kind.spoilt_bank) == (kind.control_of is not None) for kind in METHODS.values())

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.experiments.cells import cells
+from mbc_engine.experiments.cells import ExperimentSettings, cells
 from mbc_engine.experiments.materials import Materials
-from mbc_engine.experiments.roster import METHODS
-from mbc_engine.experiments.settings import ExperimentSettings
+from mbc_engine.experiments.registry import METHODS
 
 Settings = Callable[..., ExperimentSettings]
 

@@ -6,11 +6,11 @@ import pytest
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.folder import ExperimentFolder
 from mbc_engine.events import ExperimentFinished, RateTried, StageFinished, StageSkipped, StageStarted, TrainStep
+from mbc_engine.experiments.registry import METHODS
 from mbc_engine.experiments.reporting import report_of
-from mbc_engine.experiments.roster import METHODS
 from mbc_engine.experiments.running import run
-from mbc_engine.work.event_log import read_events
-from mbc_engine.work.run_folder import Request, make_request
+from mbc_engine.runs.event_log import read_events
+from mbc_engine.runs.training_runs import Request, make_request
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 from mbc_engine.evaluation.folder import CellFolder
 from mbc_engine.experiments.cells import cells
-from mbc_engine.experiments.stages import stages
+from mbc_engine.experiments.reporting import stages
 
 
 def names(settings):

@@ -7,10 +7,9 @@ import pytest
 
 from mbc_engine.config import load_preset
 from mbc_engine.errors import ConfigError
-from mbc_engine.experiments.cells import cells
-from mbc_engine.experiments.published import scores
-from mbc_engine.experiments.roster import METHODS
-from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
+from mbc_engine.experiments.cells import BaseSettings, DatasetSettings, ExperimentSettings, cells
+from mbc_engine.experiments.registry import METHODS
+from mbc_engine.experiments.reporting import scores
 from mbc_engine.experiments.suites import load_suite, parse_settings, require_usable, settings_in, suite_names
 
 ONE = """
@@ -177,8 +176,7 @@ def test_what_was_typed_is_judged_without_a_file():
 
 
 def test_settings_come_back_from_an_experiment_s_folder(tmp_path):
-    from mbc_engine.evaluation.environment import environment
-    from mbc_engine.evaluation.folder import ExperimentFolder
+    from mbc_engine.evaluation.folder import ExperimentFolder, environment
 
     settings = load_suite("small")
     ExperimentFolder(tmp_path).begin(settings.model_dump(exclude_none=True), environment(0))

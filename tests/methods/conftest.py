@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.model.base import BaseLM, load_base
+from mbc_engine.lm.base import BaseLM, load_base
 
 
 @pytest.fixture(params=["gpt2", "llama"])

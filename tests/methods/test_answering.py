@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from mbc_engine.methods.answering import MAX_NEW_TOKENS, answers
-from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.first_line import first_line
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.texts import first_line
+from mbc_engine.methods.reading import MAX_NEW_TOKENS, answers
 
 NAMES = ("Adabo", "Brudine", "Claka", "Darimir", "Ediro", "Felibo", "Gredine", "Huka", "Iremir")
 QUESTIONS = [f"Where did {name} move{'? Say it again' * (index % 5)}?" for index, name in enumerate(NAMES)]

@@ -13,16 +13,14 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.events import Event, TuningStep
-from mbc_engine.methods.camels.inner_update import parameters_of, token_losses
-from mbc_engine.methods.camels.meta_training import MetaSettings, meta_train
-from mbc_engine.methods.camels.weight_model import LearnedWeights, load_weights, weight_model_for
-from mbc_engine.methods.fine_tuned import FineTuned
-from mbc_engine.methods.token_weights import TokenWeights, uniform
-from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.families import FAMILIES
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.families import FAMILIES
+from mbc_engine.methods.camels import LearnedWeights, load_weights, parameters_of, token_losses, weight_model_for
+from mbc_engine.methods.camels_training import MetaSettings, meta_train
+from mbc_engine.methods.fine_tuned import FineTuned, TokenWeights, uniform
 
 TOWNS = ("aalen", "bergen", "cadiz", "delft", "essen", "ferrara", "gdansk", "haifa", "izmir", "jena")
 FILLERS = ("the", "river", "rose", "and", "bridge", "held", "nobody", "was", "hurt", "in", "old", "winter", "painter")

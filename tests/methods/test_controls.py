@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from mbc_engine.methods.blind_reads import alike_up_to
-from mbc_engine.methods.compressed import Compressed
-from mbc_engine.methods.controls import EmptyBank, ShuffledCodes, ShuffledDocuments, WrongBank
+from mbc_engine.config import parse_read_mode
+from mbc_engine.methods.memory_methods import (
+    Compressed,
+    EmptyBank,
+    ShuffledCodes,
+    ShuffledDocuments,
+    WrongBank,
+    alike_up_to,
+)
 from mbc_engine.methods.method import Footprint, Reply
-from mbc_engine.model.mbc import MBC
-from mbc_engine.read_modes import parse_read_mode
+from mbc_engine.paper.mbc import MBC
 
 BOOKS = ["{ codes = 8 }", "{ codes = 8, per_position = true }", "{ codes = 8, levels = 2, per_position = true }"]
 

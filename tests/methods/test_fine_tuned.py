@@ -7,21 +7,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ModelError
 from mbc_engine.events import RateTried
-from mbc_engine.methods import rate_sweep
-from mbc_engine.methods.answering import answers
-from mbc_engine.methods.fine_tuned import FineTuned
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.texts import TokenisedText
+from mbc_engine.methods import fine_tuned as rate_sweep
+from mbc_engine.methods.fine_tuned import FineTuned, Optimiser, TfIdf, TokenWeights, sweep, uniform
 from mbc_engine.methods.method import Reply
-from mbc_engine.methods.optimisers import Optimiser
-from mbc_engine.methods.question_training import train_on_questions
-from mbc_engine.methods.rate_sweep import sweep
+from mbc_engine.methods.reading import answers
 from mbc_engine.methods.salient_spans import SalientSpans
-from mbc_engine.methods.tf_idf import TfIdf
-from mbc_engine.methods.token_weights import TokenWeights, uniform
-from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.tokenised_text import TokenisedText
+from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
 PLACES = ("Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa", "Izmir", "Jena")

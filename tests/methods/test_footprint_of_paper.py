@@ -10,7 +10,7 @@ import pytest
 
 from mbc_engine.config import load_preset
 from mbc_engine.methods.method import PaperCount
-from mbc_engine.model.skeleton import config_of
+from mbc_engine.paper.builder import config_of
 
 DATASETS: Final = ("StreamingQA", "SQuAD", "ArchivalQA")
 # By preset, then after 200 and 1,600 documents: MAC and MBC of each dataset, as printed.

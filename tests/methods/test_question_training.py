@@ -10,12 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.events import Event, TuningStep, TuningValidated
-from mbc_engine.methods.answering import answers, passage_chunker
-from mbc_engine.methods.question_training import batches_by_length, train_on_questions
-from mbc_engine.model.base import BaseLM, load_base
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.methods.reading import answers, passage_chunker
+from mbc_engine.methods.tuning import batches_by_length, train_on_questions
 
 Examples = Callable[[int], list[QAExample]]
 

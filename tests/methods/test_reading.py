@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.methods.answering import MAX_NEW_TOKENS
-from mbc_engine.methods.closed_book import ClosedBook
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.methods.method import Method, Reply
-from mbc_engine.methods.question_training import train_on_questions
-from mbc_engine.methods.reading import BM25Reading, OracleReading
-from mbc_engine.methods.word_index import WordIndex
-from mbc_engine.model.base import BaseLM, load_base
+from mbc_engine.methods.reading import MAX_NEW_TOKENS, BM25Reading, ClosedBook, OracleReading, WordIndex
+from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = [
     "Ada moved to Aalen.",

@@ -13,14 +13,19 @@ from typing import Any, Final
 import pytest
 
 from mbc_engine.config import Config
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.experiments.variants import mac_of
-from mbc_engine.methods.amortized import Amortized
-from mbc_engine.methods.compressed import Compressed
-from mbc_engine.methods.controls import EmptyBank, ShuffledCodes, ShuffledDocuments, WrongBank
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.experiments.cells import mac_of
+from mbc_engine.methods.memory_methods import (
+    Amortized,
+    Compressed,
+    EmptyBank,
+    ShuffledCodes,
+    ShuffledDocuments,
+    WrongBank,
+)
 from mbc_engine.methods.method import Method
-from mbc_engine.model.checkpoint import load_model
-from mbc_engine.model.mbc import MBC
+from mbc_engine.paper.checkpoint import load_model
+from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.trainer import train
 
 BANKS: Final = 8

@@ -11,10 +11,8 @@ from safetensors.torch import save_file
 
 from mbc_engine import ingest, open_bank
 from mbc_engine.errors import ModelError
-from mbc_engine.methods.amortized import Amortized
-from mbc_engine.methods.compressed import Compressed
+from mbc_engine.methods.memory_methods import Amortized, Compressed, Remembering
 from mbc_engine.methods.method import Footprint, Method, PaperCount, Reply
-from mbc_engine.methods.remembering import Remembering
 
 VECTORS = ("model.quantised=false", "model.lora.layers=0")
 KINDS: dict[str, tuple[Callable[..., Remembering], tuple[str, ...]]] = {

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from mbc_engine.config import RetrieverReaderSettings
-from mbc_engine.methods.retrieve_and_read import RetrieveAndRead
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.methods.reading import RetrieveAndRead
 from mbc_engine.mini.confidence import FEATURES
 from mbc_engine.mini.model import RetrieverReader, build
 from mbc_engine.mini.span_reader import SpanReader, adapt
-from mbc_engine.model.encoders import load_encoder
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "   ", "Hugo moved to Haifa.", "The river rose, the bridge held."]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mbc_engine.lm.base import load_base
+from mbc_engine.lm.texts import TokenisedText
 from mbc_engine.methods.salient_spans import SalientSpans, salient_spans
-from mbc_engine.model.base import load_base
-from mbc_engine.model.tokenised_text import TokenisedText
 
 
 def found(text: str) -> list[str]:

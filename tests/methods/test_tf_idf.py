@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from mbc_engine.methods.tf_idf import TfIdf
-from mbc_engine.methods.token_weights import over_characters
-from mbc_engine.model.tokenised_text import TokenisedText
+from mbc_engine.lm.texts import TokenisedText
+from mbc_engine.methods.fine_tuned import TfIdf, over_characters
 
 CORPUS = ["The cat sat.", "the dog sat", "The the bird"]
 

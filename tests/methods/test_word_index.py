@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.methods.word_index import WordIndex
+from mbc_engine.methods.reading import WordIndex
 
 TEXTS = ["Ada moved to Aalen.", "Hugo moved to Haifa, and Ada to Haifa.", "The river rose in Haifa.", "Nobody moved."]
 WORDS = ["ada", "hugo", "moved", "haifa", "river", "aalen", "x", "the"]

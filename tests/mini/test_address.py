@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mbc_engine.mini.address import LENGTH_SHARE, ORDINARY_CHUNKS, WHITENING, Address
-from mbc_engine.model.amortizer import mean_pooled
+from mbc_engine.paper.amortizer import mean_pooled
 
 # Two positions of one dimension, three codes each.
 BOOKS = torch.tensor([[[0.0], [1.0], [-2.0]], [[0.5], [3.0], [3.0]]])

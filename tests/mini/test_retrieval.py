@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mbc_engine import Selection, ingest, open_bank
 from mbc_engine.mini.retrieval import Hit, Scope, WordScore, by_document, rerank
-from mbc_engine.model.ranking import Ranked
+from mbc_engine.paper.reads import Ranked
 
 
 def hit(chunk: int, share: float, document: int) -> Hit:

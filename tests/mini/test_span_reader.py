@@ -13,10 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mbc_engine.errors import ModelError
-from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, adapt
-from mbc_engine.mini.span_reader_folder import load_span_reader, save_span_reader
-from mbc_engine.model.encoders import load_encoder
-from mbc_engine.model.low_rank import LowRankLinear
+from mbc_engine.lm.encoders import LowRankLinear, load_encoder
+from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, adapt, load_span_reader, save_span_reader
 
 
 class OneHot(nn.Module):

@@ -15,15 +15,13 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.bank import BankHeader, Codes, MemoryBank, ModelSignature, Record
-from mbc_engine.model.aggregator import Aggregator
-from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.code_memory import shape_of
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.families import FAMILIES
-from mbc_engine.model.memory import Lengths
-from mbc_engine.model.prefix import KVPrefix
-from mbc_engine.model.reads import Reader
-from mbc_engine.model.router import Router
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.families import FAMILIES
+from mbc_engine.lm.prefix import KVPrefix
+from mbc_engine.paper.aggregator import Aggregator
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.memories import Lengths, Router, shape_of
+from mbc_engine.paper.reads import Reader
 
 TOKENS, DIM, CODES = 3, 6, 5
 MODES = ("flat", "routed", "hierarchical:3")

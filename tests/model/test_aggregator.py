@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.model.aggregator import Aggregator, CrossAttention
+from mbc_engine.paper.aggregator import Aggregator, CrossAttention
 
 
 def small() -> Aggregator:

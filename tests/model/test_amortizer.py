@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from mbc_engine.model.amortizer import EncoderAmortizer, T5Amortizer, TokenHead, mean_pooled
-from mbc_engine.model.encoders import load_encoder
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.paper.amortizer import EncoderAmortizer, T5Amortizer, TokenHead, mean_pooled
 
 SHORT, LONG = "Ada moved.", "Where did the old painter move to in the spring, and who left the town in the winter?"
 

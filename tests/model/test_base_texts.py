@@ -10,7 +10,7 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.model.base import BaseLM, load_base
+from mbc_engine.lm.base import BaseLM, load_base
 from tests.model.conftest import QUESTIONS, ids_of, prefix_for
 
 

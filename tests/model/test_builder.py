@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mbc_engine.config import parse_config
-from mbc_engine.model.builder import load_pretrained
+from mbc_engine.paper.builder import load_pretrained
 
 
 def sides(tiny: Any, documents: bool, questions: bool) -> tuple[torch.nn.Module, torch.nn.Module]:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mbc_engine.model.centring import Centring, document_variance
+from mbc_engine.paper.amortizer import Centring, document_variance
 
 # Two documents, two positions, two dimensions. Position 0 differs by (2, 0), position 1 by (0, 6).
 VECTORS = torch.tensor([[[1.0, 5.0], [0.0, 0.0]], [[3.0, 5.0], [0.0, 6.0]]])

@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from mbc_engine.errors import ModelError, ModelMismatch
-from mbc_engine.model.bank_binding import open_bank, signature
-from mbc_engine.model.checkpoint import load_model, load_trained_state, save_model, trained_state
-from mbc_engine.model.code_memory import CodeMemory
-from mbc_engine.model.mbc import MBC
-from mbc_engine.model.scoring import memorise
 from mbc_engine.model_folder import find_model
+from mbc_engine.paper.checkpoint import load_model, load_trained_state, open_bank, save_model, signature, trained_state
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.memories import CodeMemory
+from mbc_engine.paper.scoring import memorise
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]

@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Codes
-from mbc_engine.model import reads
-from mbc_engine.model.code_map import spread
-from mbc_engine.model.code_memory import BankMemory, CodeMemory, shape_of
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.reads import read
-from mbc_engine.model.vector_memory import VectorMemory
+from mbc_engine.paper import reads
+from mbc_engine.paper.codebook import Codebook, spread
+from mbc_engine.paper.memories import BankMemory, CodeMemory, VectorMemory, shape_of
+from mbc_engine.paper.reads import read
 
 LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=8)
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from mbc_engine.bank import MemoryBank, Selection
 from mbc_engine.errors import BankError, ModelError
-from mbc_engine.model.code_memory import BankMemory, CodeMemory
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.memory import Memory
-from mbc_engine.model.reads import Reading, read
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.memories import BankMemory, CodeMemory, Memory
+from mbc_engine.paper.reads import Reading, read
 from tests.model.conftest import MODES, modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.kmeans import kmeans
+from mbc_engine.paper.codebook import Codebook, kmeans
 
 SQUARE = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
 

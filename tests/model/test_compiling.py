@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from mbc_engine.model.compiling import compile_parts
-from mbc_engine.model.mbc import MBC
+from mbc_engine.paper.mbc import MBC, compile_parts
 
 TEXTS = ["Mara Quist won the regatta", "Ivo Lenn lost it in the rain of the north"]
 

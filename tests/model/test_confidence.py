@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.config import ConfidenceSettings
-from mbc_engine.model.confidence import ALWAYS_UNSURE, Judgement, fit, judge
+from mbc_engine.paper.confidence import ALWAYS_UNSURE, Judgement, fit, judge
 
 HALVES = ConfidenceSettings(slope=math.log(3), intercept=0, from_memory=0.75, from_model=0.25)
 GAINS = st.lists(st.integers(-80, 80).map(lambda value: value / 16), min_size=1, max_size=25)

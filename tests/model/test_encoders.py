@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mbc_engine.errors import ModelError
-from mbc_engine.model import pretrained
-from mbc_engine.model.encoders import BUNDLES, Bundle, load_encoder, locate
+from mbc_engine.lm import pretrained
+from mbc_engine.lm.encoders import BUNDLES, Bundle, load_encoder, locate
 
 NAME = "some-people/some-encoder"
 

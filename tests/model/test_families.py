@@ -20,10 +20,10 @@ from transformers import (
 )
 
 from mbc_engine.errors import ModelError
-from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.families import FAMILIES, attention_shape, family_of
-from mbc_engine.model.kv_lora import adapter_state, add_kv_lora, kv_lora_config, load_adapter, save_adapter
-from mbc_engine.model.prefix import KVPrefix
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.families import FAMILIES, attention_shape, family_of
+from mbc_engine.lm.prefix import KVPrefix
+from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, kv_lora_config, load_adapter, save_adapter
 
 SIZES = {
     "hidden_size": 64,  # a CPU computes with 4 bits where layers have a multiple of 64 inputs

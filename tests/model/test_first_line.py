@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from mbc_engine.model.first_line import DECODING, FirstLineEnd, FirstLineStreamer, first_line
+from mbc_engine.lm.texts import DECODING, FirstLineEnd, FirstLineStreamer, first_line
 
 
 def byte_level() -> PreTrainedTokenizerFast:

@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mbc_engine.bank import BankHeader, Selection
-from mbc_engine.model.aggregator import Aggregated, Aggregator
-from mbc_engine.model.code_memory import BankMemory, CodeMemory
-from mbc_engine.model.hierarchy import Hierarchy, Result, Share
-from mbc_engine.model.memory import Memory
-from mbc_engine.model.reads import read
-from mbc_engine.model.vector_memory import VectorMemory
+from mbc_engine.paper.aggregator import Aggregated, Aggregator, Hierarchy, Result, Share
+from mbc_engine.paper.memories import BankMemory, CodeMemory, Memory, VectorMemory
+from mbc_engine.paper.reads import read
 
 Node = tuple[Tensor, dict[int, float], float]  # a modulation [T, D], the chunks' shares, and what these weigh together
 

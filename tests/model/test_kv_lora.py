@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from mbc_engine.errors import ModelMismatch
-from mbc_engine.model.base import BaseLM, load_base
-from mbc_engine.model.kv_lora import adapter_state, add_kv_lora, kv_lora_config, load_adapter, save_adapter
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, kv_lora_config, load_adapter, save_adapter
 
 RANK, ALPHA = 2, 6
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mbc_engine.model.low_rank import LowRankLinear, add_low_rank
+from mbc_engine.lm.encoders import LowRankLinear, add_low_rank
 
 
 def changed() -> LowRankLinear:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.errors import MBCError
-from mbc_engine.model.code_memory import CodeMemory
+from mbc_engine.paper.memories import CodeMemory
 
 TEXTS = [
     "The river rose, the bridge held, and nobody was hurt.",

@@ -13,12 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mbc_engine.bank import Codes
 from mbc_engine.errors import ConfigError, MBCError, ModelError
-from mbc_engine.model.code_memory import BankMemory, CodeMemory
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.memory import Memory
-from mbc_engine.model.reads import Reading, read
-from mbc_engine.model.router import Router
-from mbc_engine.model.vector_memory import VectorMemory
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.memories import BankMemory, CodeMemory, Memory, Router, VectorMemory
+from mbc_engine.paper.reads import Reading, read
 
 
 def sources(reading: Reading) -> list[list[tuple[int, float]]]:

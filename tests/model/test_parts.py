@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.model.parts import parts_of
+from mbc_engine.paper.memories import parts_of
 
 
 @given(

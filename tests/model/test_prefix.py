@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.model.prefix import KVPrefix, PrefixNetwork
+from mbc_engine.lm.prefix import KVPrefix, PrefixNetwork
 
 
 def network(dim: int, kv_heads: int, head_dim: int, **options: Any) -> PrefixNetwork:

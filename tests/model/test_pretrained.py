@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertModel
 
 from mbc_engine.errors import ModelError
-from mbc_engine.model.base import load_base
-from mbc_engine.model.encoders import load_encoder
-from mbc_engine.model.weights import PACKED, unpacked_state
+from mbc_engine.lm.base import load_base
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.lm.pretrained import PACKED, unpacked_state
 from tests.sharing.played_hub import http_library
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.model.ranking import Ranked, Ranking
+from mbc_engine.paper.reads import Ranked, Ranking
 
 NOTHING = -math.inf
 # Documents by the masses of their chunks; no two kinds weigh the same, some weigh nothing, one outweighs all others.

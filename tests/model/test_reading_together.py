@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank import Banks, MemoryBank, Selection, merge
 from mbc_engine.errors import BankError
-from mbc_engine.model.code_memory import BankMemory, CodeMemory
-from mbc_engine.model.codebook import Codebook
-from mbc_engine.model.memory import Memory
-from mbc_engine.model.reads import Reading, read
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.memories import BankMemory, CodeMemory, Memory
+from mbc_engine.paper.reads import Reading, read
 from tests.model.conftest import MODES, modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.model.scoring import ask_all, memorise_documents, score
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.paper.scoring import ask_all, memorise_documents, score
 
 
 def example(text: str) -> QAExample:

@@ -11,9 +11,15 @@ from transformers import AutoModel, AutoModelForCausalLM, BitsAndBytesConfig
 
 from mbc_engine.config import ModelSettings, load_preset, preset_names
 from mbc_engine.errors import ModelError
-from mbc_engine.experiments.variants import mac_of
-from mbc_engine.model.builder import trainable_parameters
-from mbc_engine.model.skeleton import ParameterTable, config_of, packable, parameter_table, skeleton
+from mbc_engine.experiments.cells import mac_of
+from mbc_engine.paper.builder import (
+    ParameterTable,
+    config_of,
+    packable,
+    parameter_table,
+    skeleton,
+    trainable_parameters,
+)
 
 FLOAT = ("model.base_weights=float32", "model.documents.weights=float32", "model.questions.weights=float32")
 PACKED = tuple(setting.replace("float32", "nf4") for setting in FLOAT)

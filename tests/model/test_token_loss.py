@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mbc_engine.model import token_loss as module
-from mbc_engine.model.token_loss import token_loss
+from mbc_engine.lm import efficiency as module
+from mbc_engine.lm.efficiency import token_loss
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 11])

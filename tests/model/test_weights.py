@@ -10,12 +10,12 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.events import TrainFinished
-from mbc_engine.model.base import load_base
-from mbc_engine.model.builder import load_pretrained, trainable_parameters
-from mbc_engine.model.checkpoint import load_model, save_model, trained_state
-from mbc_engine.model.code_memory import CodeMemory
-from mbc_engine.model.encoders import load_encoder
-from mbc_engine.model.weights import PACKED, base_dtype, is_packed, loading_options
+from mbc_engine.lm.base import load_base
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.lm.pretrained import PACKED, base_dtype, is_packed, loading_options
+from mbc_engine.paper.builder import load_pretrained, trainable_parameters
+from mbc_engine.paper.checkpoint import load_model, save_model, trained_state
+from mbc_engine.paper.memories import CodeMemory
 from mbc_engine.training.trainer import train
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]

@@ -17,11 +17,10 @@ import pytest
 import mbc_cli
 import mbc_engine
 from mbc_engine.bank import Record
-from mbc_engine.documents import Chunk, Skipped
 from mbc_engine.errors import MBCError, ModelMismatch
-from mbc_engine.serving.distributed.known import KnownParts
-from mbc_engine.serving.distributed.stretches import COLUMN, Files, Stretch, packed, told, unpacked
-from mbc_engine.serving.reading import Chunked, Encoded, FileRead, Unchanged
+from mbc_engine.ingestion.ray.workers import COLUMN, Files, KnownParts, Stretch, packed, told, unpacked
+from mbc_engine.ingestion.reading import Chunked, Encoded, FileRead, Unchanged
+from mbc_engine.text import Chunk, Skipped
 
 MODULES = [path for package in (mbc_cli, mbc_engine) for path in sorted(Path(package.__path__[0]).rglob("*.py"))]
 RUNNING = {"__import__", "eval", "exec", "pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from mbc_cli.asking.question_history import QuestionHistory
-from mbc_cli.config.file import set_value
-from mbc_cli.server.document_folder import DocumentFolder, Text
+from mbc_cli.asking import QuestionHistory
+from mbc_cli.config import set_value
+from mbc_cli.http.documents import DocumentFolder, Text
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record
 from mbc_engine.events import IngestStarted
-from mbc_engine.model.tensor_file import write_tensors
-from mbc_engine.work.activity_log import recorded
+from mbc_engine.lm.pretrained import write_tensors
+from mbc_engine.runs.ingests import recorded
 
 
 @pytest.fixture(params=[0o000, 0o022], autouse=True)

@@ -13,18 +13,17 @@ import pytest
 import torch
 
 from mbc_engine import Recall, ingest, open_bank
+from mbc_engine.answering import Timings
 from mbc_engine.bank import MemoryBank, Selection
 from mbc_engine.config import ConfidenceSettings
-from mbc_engine.documents import split_sentences
 from mbc_engine.errors import BankError, ConfigError, ModelError, ModelMismatch
-from mbc_engine.model.chunker import Chunker
-from mbc_engine.model.code_memory import BankMemory
-from mbc_engine.model.mbc import MBC
-from mbc_engine.model.ranking import Ranked
-from mbc_engine.model.reads import Reading
-from mbc_engine.serving.ask import Timings
-from mbc_engine.serving.ingest import ingest_stream
-from mbc_engine.serving.sources import Passages, best_sentences
+from mbc_engine.ingestion.run import ingest_stream
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.memories import BankMemory
+from mbc_engine.paper.reads import Ranked, Reading
+from mbc_engine.sources import Passages, best_sentences
+from mbc_engine.text import split_sentences
+from mbc_engine.text.chunks import Chunker
 
 
 def test_an_answer_names_sources_and_what_became_of_them(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -384,7 +383,7 @@ def test_each_part_of_the_work_has_its_own_time(
 
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        monkeypatch.setattr("mbc_engine.serving.ask.time", SimpleNamespace(perf_counter=lambda: now[0]))
+        monkeypatch.setattr("mbc_engine.answering.time", SimpleNamespace(perf_counter=lambda: now[0]))
         for name, seconds in (("read", 1), ("say", 2), ("memory_gains", 4)):
             monkeypatch.setattr(MBC, name, takes(seconds, getattr(MBC, name)))
         monkeypatch.setattr(Passages, "of", takes(8, Passages.of))

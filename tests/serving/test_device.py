@@ -16,14 +16,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from mbc_engine import MBC, Recall, calibrate, evaluate, ingest, open_bank, result_of
-from mbc_engine.methods.compressed import Compressed
-from mbc_engine.model.scoring import ask_all
-from mbc_engine.training.clipping import clip_gradients
-from mbc_engine.training.data import TrainingSet
-from mbc_engine.training.objective import Objective
+from mbc_engine.methods.memory_methods import Compressed
+from mbc_engine.paper.scoring import ask_all
+from mbc_engine.training.data import LiveStates, TrainingSet
+from mbc_engine.training.objective import Objective, clip_gradients
 from mbc_engine.training.processes import processes_on
-from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
-from mbc_engine.training.texts import LiveStates
+from mbc_engine.training.run_files import Progress, load_snapshot, save_snapshot
 from mbc_engine.training.warm_start import fit_centring, fit_codebook
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)

@@ -21,21 +21,21 @@ import torch
 
 from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank import export, merge
-from mbc_engine.documents import Document
 from mbc_engine.errors import DataError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.model.checkpoint import save_model
-from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.file_state import Files
-from mbc_engine.serving.ingest import Run, ingest_stream
-from mbc_engine.serving.reading import Item, chunked
+from mbc_engine.ingestion.reading import Item, chunked
+from mbc_engine.ingestion.run import Run, ingest_stream
+from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.sources import Files
+from mbc_engine.text import Document
 
 
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits and reports come by what is done, however long it takes."""
-    monkeypatch.setattr("mbc_engine.serving.ingest._COMMIT_SECONDS", math.inf)
-    monkeypatch.setattr("mbc_engine.serving.ingest._REPORT_SECONDS", math.inf)
+    monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", math.inf)
+    monkeypatch.setattr("mbc_engine.ingestion.run._REPORT_SECONDS", math.inf)
 
 
 def last_of(events: Any) -> IngestFinished:
@@ -415,7 +415,7 @@ def test_the_bank_is_the_same_whatever_the_model_takes_at_a_time(
             yield [places[place][0] for place in chosen], np.concatenate([codes[place] for place in chosen])
 
     stepping(monkeypatch, mixed)
-    monkeypatch.setattr("mbc_engine.serving.ingest._COMMIT_SECONDS", chance.choice([0.0, math.inf]))
+    monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", chance.choice([0.0, math.inf]))
     with open_bank(model, tmp_path / "b.mbc") as bank:
         last = last_of(ingest(model, bank, [long_and_short], batch_chunks=chance.choice([1, 8, 128])))
         assert last.chunks == last.bank_chunks
@@ -425,7 +425,7 @@ def test_the_bank_is_the_same_whatever_the_model_takes_at_a_time(
 def test_every_step_is_reported_and_bytes_grow_with_it(
     tiny: Any, long_and_short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.serving.ingest._REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("mbc_engine.ingestion.run._REPORT_SECONDS", 0.0)
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         started, *events = ingest(model, bank, [long_and_short])
@@ -443,7 +443,7 @@ def test_every_step_is_reported_and_bytes_grow_with_it(
 def test_a_document_is_committed_when_the_last_commit_is_long_ago(
     tiny: Any, long_and_short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.serving.ingest._COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", 0.0)
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         for event in ingest(model, bank, [long_and_short]):
@@ -485,9 +485,9 @@ def test_pieces_of_another_size_are_replaced(
     model, path = tiny.model(), tmp_path / "a.txt"
     path.write_text("".join(f"Line {number} was told.\n" for number in range(20)))
     with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "fresh.mbc") as fresh:
-        monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", earlier)
+        monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", earlier)
         list(ingest(model, bank, [path]))
-        monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 64)
+        monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 64)
         assert last_of(ingest(model, bank, [path])).is_complete
         list(ingest(model, fresh, [path]))
         assert lines(bank) == lines(fresh)

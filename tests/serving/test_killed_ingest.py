@@ -18,7 +18,7 @@ from mbc_engine.bank import count, export, verify
 from mbc_engine.events import BankVerified, IngestFinished
 from mbc_engine.load import Model
 from mbc_engine.mini.model import save
-from mbc_engine.model.checkpoint import save_model
+from mbc_engine.paper.checkpoint import save_model
 
 # Loads the model once and forks a process for every ingest that is to be killed: loading takes seconds, a fork nothing.
 # Each is killed after its first commits, up to MOST of them, or what of them comes in a moment; one that has FAR more

@@ -21,15 +21,14 @@ from ray import cloudpickle
 from mbc_engine import MBC, MemoryBank, ingest, load_model, open_bank
 from mbc_engine.bank import Record, export
 from mbc_engine.datasets.newswire import stories
-from mbc_engine.documents import Chunk
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
-from mbc_engine.model.checkpoint import save_model
-from mbc_engine.model.chunker import Chunker
-from mbc_engine.serving.distributed.cluster import Actors, connected, room_for
-from mbc_engine.serving.distributed.encoder import ChunkEncoder
-from mbc_engine.serving.distributed.ingest import ingest_on_ray
-from mbc_engine.serving.distributed.known import known_contents, known_parts
+from mbc_engine.ingestion.ray.cluster import Actors, connected, room_for
+from mbc_engine.ingestion.ray.driver import ingest_on_ray
+from mbc_engine.ingestion.ray.workers import ChunkEncoder, known_contents, known_parts
+from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.text import Chunk
+from mbc_engine.text.chunks import Chunker
 from tests.needs import embedded_encoder
 
 pytestmark = [
@@ -245,7 +244,7 @@ def test_why_processes_cannot_start_is_told(
     model: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    monkeypatch.setattr("mbc_engine.serving.distributed.ingest.ChunkEncoder", Missing)
+    monkeypatch.setattr("mbc_engine.ingestion.ray.driver.ChunkEncoder", Missing)
     with (
         open_bank(model, tmp_path / "b.mbc") as bank,
         pytest.raises(MBCError, match=r"^Ray gave up: ModuleNotFoundError: No module named 'mbc_engine'$"),

@@ -9,7 +9,7 @@ import pytest
 
 from mbc_engine import Recall, Selection, ingest, open_bank
 from mbc_engine.errors import BankError, ConfigError
-from mbc_engine.serving.ingest import ingest_stream
+from mbc_engine.ingestion.run import ingest_stream
 from tests.finder import Finder
 
 

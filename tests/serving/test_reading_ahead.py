@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from mbc_engine import open_bank
-from mbc_engine.documents import Skipped
-from mbc_engine.serving.reading import Chunked, FileRead
-from mbc_engine.serving.reading_ahead import Workers, read_all
+from mbc_engine.ingestion.reading import Chunked, FileRead, Workers, read_all
+from mbc_engine.text import Skipped
 
 
 def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, 
 def test_who_iterates_is_not_kept_waiting(
     tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.serving.reading_ahead._PATIENCE", 0.0)
+    monkeypatch.setattr("mbc_engine.ingestion.reading._PATIENCE", 0.0)
     model = tiny.model()
     with (
         open_bank(model, tmp_path / "b.mbc") as bank,

@@ -10,13 +10,13 @@ import pytest
 
 from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank import export
-from mbc_engine.documents import Chunk
 from mbc_engine.errors import BankError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
-from mbc_engine.model.bank_binding import signature
-from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.ingest import ingest_stream
-from mbc_engine.serving.reencode import reencode
+from mbc_engine.ingestion.reencode import reencode
+from mbc_engine.ingestion.run import ingest_stream
+from mbc_engine.paper.checkpoint import signature
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.text import Chunk
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_what_is_gone_may_be_let_go(other: MBC, path: Path, folder: Path) -> Non
 def test_a_stopped_reencoding_leaves_the_old_bank_and_goes_on(
     other: MBC, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.serving.reencode.BATCH_CHUNKS", 1)
+    monkeypatch.setattr("mbc_engine.ingestion.reencode.BATCH_CHUNKS", 1)
     before, stop = lines(path), threading.Event()
     for event in reencode(other, path, stop=stop):
         if isinstance(event, DocumentsIngested):
@@ -132,7 +132,7 @@ def test_documents_removed_meanwhile_do_not_come_back(other: MBC, path: Path, fo
 def test_a_file_that_comes_in_parts_by_now_is_not_missing(
     other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 64)
+    monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 64)
     (folder / "0.txt").write_text("It has grown, line by line.\n" * 5)
     assert finished(reencode(other, path)).is_complete
     with MemoryBank.open(path) as bank:
@@ -220,11 +220,11 @@ def test_a_file_of_which_other_pieces_are_in_the_bank_is_taken_whole(
     model, long = tiny.model(), folder / "long.txt"
     long.write_text("".join(f"Line {number} was told.\n" for number in range(20)))
     (folder / "rows.jsonl").write_text('{"id": "17", "text": "One."}\n{"id": "18", "text": "Two."}')
-    monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 256)
+    monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 256)
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         bank.remove([(str(folder / "rows.jsonl"), "18")])
-    monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 64)
+    monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 64)
     assert finished(reencode(other, tmp_path / "b.mbc")).is_complete
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         assert bank.parts_of(str(long)) == {str(number) for number in range(1, 8)}

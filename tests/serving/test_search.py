@@ -8,8 +8,8 @@ import pytest
 from mbc_engine import Recall, ingest, open_bank
 from mbc_engine.bank import Selection
 from mbc_engine.errors import BankError
-from mbc_engine.model.code_memory import BankMemory
-from mbc_engine.model.mbc import MBC
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.memories import BankMemory
 
 QUERIES = ["Who won?", "Where did it rain?"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mbc_engine.events import Event
-from mbc_engine.model.checkpoint import save_model
-from mbc_engine.sharing.folder_hub import FolderHub
+from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.sharing.hub import FolderHub
 from mbc_engine.sharing.pushing import push
 
 

@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from mbc_engine.events import TrainFinished, TrainStarted, TrainStep, Validated
+from mbc_engine.runs.event_log import Stamped
+from mbc_engine.runs.training_runs import RunHistory
 from mbc_engine.sharing.card import MARK, Training, model_card
 from mbc_engine.sharing.inspection import inspect
-from mbc_engine.work.event_log import Stamped
-from mbc_engine.work.run_history import RunHistory
 
 STARTED = TrainStarted(step=0, total_steps=20, examples=40, documents=38, trainable_parameters=44_505)
 STEP = TrainStep(

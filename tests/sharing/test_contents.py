@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.model.checkpoint import save_model
-from mbc_engine.sharing.contents import MODEL_FILES, is_hub_id, require_repository
+from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.sharing.inspection import MODEL_FILES, is_hub_id, require_repository
 
 
 @given(st.text(alphabet="aZ0./\\-_~: \n\0", max_size=12))

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.sharing import folder_hub
-from mbc_engine.sharing.folder_hub import FolderHub
-from mbc_engine.sharing.hub import HubFile, Listing, NotOnHub
+from mbc_engine.sharing import hub as folder_hub
+from mbc_engine.sharing.hub import FolderHub, HubFile, Listing, NotOnHub
 
 
 def publish(hub, contents, repository="ada/tiny"):
@@ -118,7 +117,7 @@ def test_a_model_moved_aside_by_a_push_that_was_killed_comes_back(hub, files):
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(Path, "rename", kill)
-        patch.setattr("mbc_engine.sharing.placing.restore", lambda place, aside: None)
+        patch.setattr("mbc_engine.sharing.hub.restore", lambda place, aside: None)
         publish(hub, {"config.toml": b"new"})
     assert not home.exists()
     with pytest.raises(ModelError):

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mbc_engine.errors import ModelError
-from mbc_engine.model.checkpoint import save_model
 from mbc_engine.model_folder import packaged_model
+from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.sharing.inspection import inspect
 
 WAY_OUT = "Ask."
@@ -70,7 +70,7 @@ def test_a_retriever_reader_is_not_shared():
 def test_checking_takes_no_torch(saved):
     script = (
         "import sys; from pathlib import Path; from mbc_engine.sharing.inspection import inspect\n"
-        "import mbc_engine.sharing.pulling, mbc_engine.sharing.pushing, mbc_engine.sharing.online_hub\n"
+        "import mbc_engine.sharing.pulling, mbc_engine.sharing.pushing, mbc_engine.sharing.hub\n"
         "inspect(Path(sys.argv[1]), '', ''); print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script, str(saved)], capture_output=True, text=True, check=True)

@@ -8,8 +8,7 @@ from huggingface_hub import HfApi, close_session, set_client_factory
 from huggingface_hub.utils._http import default_client_factory
 
 from mbc_engine.errors import ModelError
-from mbc_engine.sharing.hub import HubFile, NotOnHub
-from mbc_engine.sharing.online_hub import OnlineHub
+from mbc_engine.sharing.hub import HubFile, NotOnHub, OnlineHub
 from mbc_engine.sharing.pulling import pull
 from mbc_engine.sharing.pushing import CardOrigin, push
 from tests.sharing.played_hub import LARGE, OTHER_SHA, SHA, PlayedHub, http_library
@@ -143,7 +142,7 @@ def test_nothing_private_goes_to_a_public_repository(hub, played, saved):
 
 
 def test_without_a_login_nothing_is_sent(played, saved, monkeypatch):
-    monkeypatch.setattr("mbc_engine.sharing.online_hub.get_token", lambda: None)
+    monkeypatch.setattr("mbc_engine.sharing.hub.get_token", lambda: None)
     with pytest.raises(ModelError, match="not logged in") as caught:
         push(OnlineHub(HfApi(endpoint="https://hub.test")), saved, "ada/tiny", show=ignore)
     assert "hf auth login" in (caught.value.hint or "")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.sharing.placing import put_in_place
+from mbc_engine.sharing.hub import put_in_place
 
 
 def test_what_cannot_be_replaced_stays(tmp_path, files):

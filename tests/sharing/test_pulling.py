@@ -5,14 +5,13 @@ import shutil
 import pytest
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.model.checkpoint import load_model
-from mbc_engine.model.code_memory import CodeMemory
 from mbc_engine.model_folder import find_model
-from mbc_engine.sharing.folder_hub import FolderHub
-from mbc_engine.sharing.hub import FilesMoved, HubFile, Listing
+from mbc_engine.paper.checkpoint import load_model
+from mbc_engine.paper.memories import CodeMemory
+from mbc_engine.runs.event_log import work_lock
+from mbc_engine.sharing.hub import FilesMoved, FolderHub, HubFile, Listing
 from mbc_engine.sharing.pulling import pull
 from mbc_engine.sharing.pushing import push
-from mbc_engine.work.lock import work_lock
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose."]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.training.data import TrainingSet
 
 

@@ -18,12 +18,12 @@ from mbc_engine.events import (
     TrainStopped,
     Validated,
 )
-from mbc_engine.experiments.variants import mac_of
-from mbc_engine.model.builder import trainable_parameters
-from mbc_engine.model.checkpoint import load_model
-from mbc_engine.model.scoring import ask_all
+from mbc_engine.experiments.cells import mac_of
+from mbc_engine.paper.builder import trainable_parameters
+from mbc_engine.paper.checkpoint import load_model
+from mbc_engine.paper.scoring import ask_all
+from mbc_engine.runs.training_runs import read_usage
 from mbc_engine.training.trainer import train
-from mbc_engine.work.run_folder import read_usage
 from tests.training.conftest import tensors
 
 

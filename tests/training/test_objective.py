@@ -7,13 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from mbc_engine.model.centring import document_variance
-from mbc_engine.model.checkpoint import trained_state
-from mbc_engine.model.mbc import MBC
-from mbc_engine.training.data import TrainingSet
+from mbc_engine.paper.amortizer import document_variance
+from mbc_engine.paper.checkpoint import trained_state
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.training.data import LiveStates, TrainingSet
 from mbc_engine.training.objective import Losses, Objective
 from mbc_engine.training.processes import processes_on
-from mbc_engine.training.texts import LiveStates
 
 ROUTED = ["model.routing=true", "training.losses.routing=0.5"]
 BATCH = [0, 3, 4, 7]

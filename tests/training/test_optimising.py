@@ -8,13 +8,11 @@ from torch import Tensor
 
 from mbc_engine.config import TrainingSettings
 from mbc_engine.events import CodesReset, TrainStep
-from mbc_engine.model.builder import build, load_pretrained
-from mbc_engine.training import optimising
-from mbc_engine.training.data import TrainingSet
-from mbc_engine.training.objective import Objective
-from mbc_engine.training.optimising import learning_rate
+from mbc_engine.paper.builder import build, load_pretrained
+from mbc_engine.training import objective as optimising
+from mbc_engine.training.data import LiveStates, TrainingSet
+from mbc_engine.training.objective import Objective, learning_rate
 from mbc_engine.training.processes import processes_on
-from mbc_engine.training.texts import LiveStates
 from tests.training.conftest import Runner, of
 
 

@@ -17,10 +17,11 @@ from safetensors.torch import load_file
 
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import CodesReset, Event, QuantisationStarted, TrainStep, Validated
-from mbc_engine.training import optimising, trainer
+from mbc_engine.runs.event_log import read_events
+from mbc_engine.runs.training_runs import Request, make_request
+from mbc_engine.training import objective as optimising
+from mbc_engine.training import trainer
 from mbc_engine.training.processes import Processes, processes_on
-from mbc_engine.work.event_log import read_events
-from mbc_engine.work.run_folder import Request, make_request
 
 WORKER = """
 import os
@@ -31,8 +32,8 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from mbc_engine.config import parse_config
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.model import codebook
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.paper import codebook
 from mbc_engine.training import trainer
 
 folder, run, *layers = sys.argv[1:]

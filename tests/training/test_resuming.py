@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import (
     CheckpointSaved,
@@ -29,9 +29,9 @@ from mbc_engine.events import (
     TrainStep,
     TrainStopped,
 )
+from mbc_engine.runs.event_log import read_events
+from mbc_engine.runs.training_runs import Request, clear_request, is_at_work, make_request, request_in
 from mbc_engine.training import trainer
-from mbc_engine.work.event_log import read_events
-from mbc_engine.work.run_folder import Request, clear_request, is_at_work, make_request, request_in
 from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
 
 # Two epochs of five steps with everything that changes on the way: quantisation begins, codes die, parts accumulate.
@@ -78,7 +78,7 @@ from types import SimpleNamespace
 import torch
 torch.set_num_threads(1)
 from mbc_engine.config import parse_config
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.events import TrainStep
 from mbc_engine.training import trainer
 
@@ -256,7 +256,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_from_its_snapshot(
     start(config, "run", until=lambda event: isinstance(event, CheckpointSaved))
     before = (tmp_path / "run" / "snapshot.safetensors").read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr("mbc_engine.model.tensor_file.save_file", full)
+        patch.setattr("mbc_engine.lm.pretrained.save_file", full)
         with pytest.raises(ConfigError, match="cannot read or write its files") as caught:
             start(config, "run", resume=True)
     assert str(error) in caught.value.message

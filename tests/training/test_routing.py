@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from mbc_engine.datasets.example import QAExample
-from mbc_engine.model.checkpoint import load_model
-from mbc_engine.model.mbc import MBC
-from mbc_engine.model.scoring import memorise
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.paper.checkpoint import load_model
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.scoring import memorise
 from mbc_engine.training.trainer import train
 
 BANK = 64

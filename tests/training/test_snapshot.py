@@ -9,9 +9,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from mbc_engine.errors import ModelError
-from mbc_engine.model.checkpoint import trained_state
-from mbc_engine.model.mbc import MBC
-from mbc_engine.training.snapshot import Progress, load_snapshot, save_snapshot
+from mbc_engine.paper.checkpoint import trained_state
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.training.run_files import Progress, load_snapshot, save_snapshot
 
 PROGRESS = Progress(step=7, best_f1=12.5, is_quantising=True, events=1234, seconds=5.75)
 
@@ -103,7 +103,7 @@ def test_a_failed_write_leaves_the_old_snapshot(tiny: Any, tmp_path: Path, monke
         target.write_bytes(b"half")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("mbc_engine.model.tensor_file.save_file", full)
+    monkeypatch.setattr("mbc_engine.lm.pretrained.save_file", full)
     with pytest.raises(OSError, match="no space left"):
         save_snapshot(path, model, optimizer, PROGRESS)
     assert path.read_bytes() == content

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mbc_engine.events import StatesCached
-from mbc_engine.training.texts import CachedStates, LiveStates
+from mbc_engine.training.data import CachedStates, LiveStates
 
 TEXTS = [
     "Where did the old painter move to in the spring, and who left the town in the winter?",

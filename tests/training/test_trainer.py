@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.datasets.example import QAExample
+from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import (
     CheckpointSaved,
@@ -24,14 +24,16 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.model.base import load_base
-from mbc_engine.model.checkpoint import load_model, trained_state
-from mbc_engine.model.code_memory import CodeMemory
-from mbc_engine.model.scoring import ask_all, score
-from mbc_engine.training import keeping, usage_report, validation
+from mbc_engine.lm.base import load_base
+from mbc_engine.paper.checkpoint import load_model, trained_state
+from mbc_engine.paper.memories import CodeMemory
+from mbc_engine.paper.scoring import ask_all, score
+from mbc_engine.runs.event_log import read_events
+from mbc_engine.runs.training_runs import read_usage, write_usage
+from mbc_engine.training import run_files as keeping
+from mbc_engine.training import tracking as usage_report
+from mbc_engine.training import warm_start as validation
 from mbc_engine.training.trainer import train
-from mbc_engine.work.event_log import read_events
-from mbc_engine.work.run_folder import read_usage, write_usage
 from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
 
 

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.model.mbc import MBC
+from mbc_engine.paper.mbc import MBC
 from mbc_engine.training import warm_start
-from mbc_engine.training.data import TrainingSet
-from mbc_engine.training.texts import LiveStates
+from mbc_engine.training.data import LiveStates, TrainingSet
 from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca
 
 FROZEN = ["model.documents.frozen=true", "model.questions.frozen=true", "model.routing=true"]

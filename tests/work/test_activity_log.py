@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.work import activity_log
-from mbc_engine.work.activity_log import is_recorded, recorded
-from mbc_engine.work.event_log import EventFollower, EventLog, read_events
+from mbc_engine.runs import ingests as activity_log
+from mbc_engine.runs.event_log import EventFollower, EventLog, read_events
+from mbc_engine.runs.ingests import is_recorded, recorded
 
 STARTED = IngestStarted(2, 20)
 CHANGED, UNCHANGED = DocumentsIngested(1, 1, 1, 20, 0.5, "/a"), DocumentsIngested(0, 0, 2, 20, 0.5, "/b")
@@ -89,7 +89,7 @@ def test_a_follower_sees_that_a_log_was_reduced(path: Path) -> None:
 
 
 def test_the_second_of_two_ingests_at_once_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbc_engine.work.lock._PATIENCE", 0.0)
+    monkeypatch.setattr("mbc_engine.runs.event_log._PATIENCE", 0.0)
     first = recorded([STARTED, CHANGED, end(1)], path)
     next(first)
     assert is_recorded(path)

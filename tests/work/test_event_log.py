@@ -21,8 +21,8 @@ from mbc_engine.events import (
     TrainStep,
     TrainStopped,
 )
-from mbc_engine.work import event_log
-from mbc_engine.work.event_log import EventFollower, EventLog, Followed, Stamped, read_events
+from mbc_engine.runs import event_log
+from mbc_engine.runs.event_log import EventFollower, EventLog, Followed, Stamped, read_events
 
 STEP = TrainStep(3, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
 SOME: list[Event] = [TrainStarted(0, 8, 4, 2, 99), STEP, CodesReset(3, 7), FileSkipped("ü/ж.pdf", 'a "quoted"\nreason')]

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.work.event_log import Stamped
-from mbc_engine.work.ingest_history import Growth, IngestHistory, IngestState
+from mbc_engine.runs.event_log import Stamped
+from mbc_engine.runs.ingests import Growth, IngestHistory, IngestState
 
 END = IngestFinished(3, 30, 0, 0, 0, 9.0, 5.0, True, 10, 11, 100, 2700, 500, 9000)
 

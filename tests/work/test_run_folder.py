@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from mbc_engine.events import CodesReset, TrainFinished, TrainPaused, TrainStarted, TrainStopped
-from mbc_engine.work.event_log import EventLog
-from mbc_engine.work.followed_run import FollowedRun
-from mbc_engine.work.lock import work_lock
-from mbc_engine.work.run_folder import (
+from mbc_engine.runs.event_log import EventLog, work_lock
+from mbc_engine.runs.training_runs import (
     EVENTS,
     LOCK,
+    FollowedRun,
     Request,
+    RunState,
     clear_request,
     is_at_work,
     make_request,
@@ -22,7 +22,6 @@ from mbc_engine.work.run_folder import (
     runs_in,
     write_usage,
 )
-from mbc_engine.work.run_history import RunState
 
 
 def test_a_request_holds_until_it_is_replaced_or_cleared(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from mbc_engine.events import (
     TrainStopped,
     Validated,
 )
-from mbc_engine.work.event_log import Stamped
-from mbc_engine.work.run_history import CURVES, RunHistory, RunState, StepProgress
+from mbc_engine.runs.event_log import Stamped
+from mbc_engine.runs.training_runs import CURVES, RunHistory, RunState, StepProgress
 
 STARTED = TrainStarted(0, 40, 100, 50, 999)
 FIRST = TrainStep(1, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)

@@ -1,4 +1,7 @@
-"""`mbc bank merge`: several banks into one."""
+"""`mbc bank merge`: several banks into one.
+
+`mbc bank compact`: a bank as small as it can be.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,10 +31,10 @@ def merge(
     Examples:
       mbc bank merge shard-1.mbc shard-2.mbc --bank all.mbc
     """
+    from mbc_cli.commands.bank.exchange import MergeView
     from mbc_cli.interrupt import ending_with
-    from mbc_cli.render.bank.copying import MergeView
-    from mbc_cli.render.bank.facts import holdings_json, show_holdings
-    from mbc_cli.render.consoles import print_json
+    from mbc_cli.render.bank import holdings_json, show_holdings
+    from mbc_cli.render.terminal import print_json
     from mbc_engine.bank import MemoryBank
     from mbc_engine.bank import merge as copy
 
@@ -105,3 +108,29 @@ def _target(path: Path, banks: list[Path]) -> Iterator["MemoryBank"]:
     except BaseException:
         delete(path)
         raise
+
+
+def compact(*, bank: BankOption, json: JsonOption = False) -> None:
+    """Free the disk space that removed documents left behind. What the bank holds does not change.
+
+    \b
+    Examples:
+      mbc bank compact
+      mbc bank compact --bank work.mbc
+    """
+    from dataclasses import asdict
+
+    from mbc_cli.interrupt import ending_with
+    from mbc_cli.render.bank import show_compacted
+    from mbc_cli.render.terminal import print_json, working
+    from mbc_engine.bank import MemoryBank
+
+    with MemoryBank.open(bank) as memory:
+        before = memory.sizes()
+        with ending_with("The bank is intact."), working("Compacting"):
+            memory.compact()
+        after = memory.sizes()
+    if json:
+        print_json({"path": memory.name, "before": asdict(before), "after": asdict(after)})
+    else:
+        show_compacted(memory.name, before, after)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from mbc_cli.asking.asker import Asker, opened
-from mbc_cli.render.consoles import notes
-from mbc_cli.tui.places import Places
+from mbc_cli.asking import Asker, opened
+from mbc_cli.render.terminal import notes
+from mbc_cli.tui.state import Places
 from mbc_engine.errors import MBCError
-from mbc_engine.serving.ask_options import AskOptions
+from mbc_engine.question import AskOptions
 
 if TYPE_CHECKING:
-    from mbc_engine.serving.ask import Reply
+    from mbc_engine.answering import Reply
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Answering:
 
 def _has_reads(asker: Asker) -> bool:
     """Whether the model is of the paper's method, which can read a bank in several ways."""
-    from mbc_engine.model.mbc import MBC
+    from mbc_engine.paper.mbc import MBC
 
     return isinstance(asker.model, MBC)
 

@@ -1,7 +1,12 @@
-"""A place to ask: answers as they come, where they come from, and what the sources say."""
+"""Answers in words: how sure an answer is, where it was read, and how long it took.
 
+A place to ask: answers as they come, where they come from, and what the sources say.
+"""
+
+import os
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -10,10 +15,11 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mbc_cli.asking.question_history import QuestionHistory
+from mbc_cli.asking import QuestionHistory
 from mbc_cli.paths import question_history
-from mbc_cli.render.bank.facts import holdings
-from mbc_cli.text import near, plain
+from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_line, share_of, state_of, times
+from mbc_cli.render.bank import holdings
+from mbc_cli.text import counted, near, plain
 from mbc_cli.tui.jobs.answering import (
     Answered,
     Answering,
@@ -24,22 +30,71 @@ from mbc_cli.tui.jobs.answering import (
     Said,
     Unanswered,
 )
-from mbc_cli.tui.jobs.thread import start_thread
-from mbc_cli.tui.places import Places
-from mbc_cli.tui.views.answer_words import told_of
-from mbc_cli.tui.views.trouble import told_no_bank, told_trouble
-from mbc_cli.tui.views.view import View
-from mbc_cli.tui.widgets.choice import Choice
+from mbc_cli.tui.jobs.processes import start_thread
+from mbc_cli.tui.state import Places
+from mbc_cli.tui.views.view import View, told_no_bank, told_trouble
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.passage import Passage
-from mbc_cli.tui.widgets.question_input import QuestionInput
-from mbc_cli.tui.widgets.turn import Citation, Cited, Turn
-from mbc_engine.documents.encoding import storable
-from mbc_engine.read_modes import READ_MODES
-from mbc_engine.serving.ask_options import AskOptions
+from mbc_cli.tui.widgets.inputs import Choice, QuestionInput
+from mbc_cli.tui.widgets.turn import Citation, Cited, Passage, Told, Turn
+from mbc_engine.bank import origin_name
+from mbc_engine.config import READ_MODES
+from mbc_engine.question import AskOptions
+from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
+    from mbc_engine.answering import Reply, Source
     from mbc_engine.errors import MBCError
+
+
+_SURE: Final = ("high", "memory")
+
+
+def told_of(reply: "Reply") -> Told:
+    """An answer as it is shown."""
+    read = 0 if reply.codes is None else int(np.count_nonzero(reply.codes))
+    codes = f" · {counted(read, 'code')} read" if read else ""
+    confidence = confidence_line(reply)
+    is_sure = reply.confidence is not None and reply.confidence.label in _SURE
+    count = len(reply.sources)
+    return Told(
+        answer=NOT_IN_MEMORY if reply.answer is None else reply.answer,
+        is_found=reply.answer is not None,
+        confidence=confidence.plain if confidence else "",
+        colour="text-success" if is_sure else "text-warning",
+        cited=tuple(map(_cited, reply.sources)),
+        heading=counted(count, "source" if reply.answer is not None else "closest passage"),
+        spent=f"{times(reply)}{codes}",
+    )
+
+
+def _cited(source: "Source") -> Cited:
+    ties = f"tied with {counted(source.ties, 'other')}" if source.ties else ""
+    about = "  ".join(filter(None, (source.date, ties)))
+    folder, _, name = near(source.path).rpartition(os.sep)
+    called = origin_name(name, source.part)
+    return Cited(
+        name=called,
+        folder=folder,
+        share=source.share,
+        share_text=share_of(source),
+        about=about,
+        state=state_of(source),
+        text_from=_text_from(source),
+        sentence=source.sentence,
+        passage=source.passage,
+    )
+
+
+def _text_from(source: "Source") -> str:
+    """Where the passage that is shown is from."""
+    match source.text_from:
+        case "file":
+            return "from the file"
+        case "bank":
+            return state_of(source) or "the bank's copy"
+    state = f"{own}; " if (own := state_of(source)) else ""
+    return f"{state}the bank keeps no copy"
+
 
 _READS: Final = (None, *READ_MODES)
 _NUMBERS: Final = (1, 2, 3, 5, 10)

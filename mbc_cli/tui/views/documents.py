@@ -1,7 +1,13 @@
-"""The documents of the bank: found as somebody types, looked at down to their codes, removed, and put back."""
+"""A table of documents, ordered by a column if wanted.
+
+Documents in words: what the bank knows of one, what it is called, and how many were found.
+
+The documents of the bank: found as somebody types, looked at down to their codes, removed, and put back.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -14,26 +20,153 @@ from textual.containers import Container, Horizontal
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
-from mbc_cli.text import counted
-from mbc_cli.tui.jobs.documents import Found, Looked, NotFound, look, search
-from mbc_cli.tui.jobs.removals import NotChanged, Removals, Removed, Restored
-from mbc_cli.tui.places import Places
-from mbc_cli.tui.views.document_rows import DocumentRows
-from mbc_cli.tui.views.document_words import count_of, document_facts, name_of
-from mbc_cli.tui.views.trouble import told_no_bank, told_trouble
-from mbc_cli.tui.views.view import View
-from mbc_cli.tui.widgets.box import Box
+from mbc_cli.text import counted, near, size
+from mbc_cli.tui.jobs.documents import Found, Looked, NotChanged, NotFound, Removals, Removed, Restored, look, search
+from mbc_cli.tui.state import Places
+from mbc_cli.tui.views.view import View, told_no_bank, told_trouble
 from mbc_cli.tui.widgets.code_sheet import CodeSheet
-from mbc_cli.tui.widgets.confirm import Confirm
-from mbc_cli.tui.widgets.facts import Facts
-from mbc_cli.tui.widgets.rows import Rows
-from mbc_engine.bank import FoundDocument, Taken
-from mbc_engine.slow_down import SlowDown
+from mbc_cli.tui.widgets.dialogs import Confirm
+from mbc_cli.tui.widgets.figures import Box, Facts
+from mbc_cli.tui.widgets.rows import Column, Row, Rows
+from mbc_engine.bank import CodeShape, FoundDocument, StoredDocument, Taken, origin_name
+from mbc_engine.machine import SlowDown
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from mbc_cli.tui.known import BankSeen
+    from mbc_cli.tui.state import BankSeen
+
+
+_COLUMNS: Final = (
+    Column("source"),
+    Column("part", 8),
+    Column("date", 10),
+    Column("chunks", 7, is_number=True),
+    Column("size", 7, is_number=True),
+)
+
+
+class DocumentRows(Rows):
+    """Documents that were found, a row each. A click on a title orders them by its column, another one the other way."""
+
+    def __init__(self) -> None:
+        super().__init__(_COLUMNS, can_mark=True)
+        self._found: dict[Hashable, FoundDocument] = {}
+        self._keeps_origins = True
+        self._order: tuple[int, bool] | None = None  # a column, and whether the largest come first
+        self._in_sight = list(range(len(_COLUMNS)))
+
+    @property
+    def here(self) -> FoundDocument | None:
+        """The document under the cursor; None where there are none."""
+        return self._found.get(self.key)
+
+    @property
+    def chosen(self) -> tuple[FoundDocument, ...]:
+        """The marked documents in their order; without any, the one under the cursor."""
+        marked = tuple(self._found[row.key] for row in self.rows if row.key in self.marked)
+        return marked or (() if self.here is None else (self.here,))
+
+    def show_found(self, found: Found) -> None:
+        """Show these documents instead of the ones before."""
+        self._found = {_key_of(own): own for own in found.rows}
+        self._keeps_origins = found.keeps_origins
+        self.empty = ""
+        if found.is_done:
+            self.empty = (
+                "Nothing matches. Escape shows all." if found.text else "The bank is empty. Fill it in Ingest (4)."
+            )
+        self._show()
+
+    def sort_by_next(self) -> None:
+        """Order them by the next column; after the last, as the bank has them."""
+        ahead = [column for column in self._in_sight if self._order is None or column > self._order[0]]
+        self._sort((ahead[0], _COLUMNS[ahead[0]].is_number) if ahead else None)
+
+    @on(Rows.TitleClicked)
+    def _sort_by(self, event: Rows.TitleClicked) -> None:
+        column = self._in_sight[event.column]
+        is_same = self._order is not None and self._order[0] == column
+        is_reversed = not self._order[1] if self._order and is_same else _COLUMNS[column].is_number
+        self._sort((column, is_reversed))
+
+    def _sort(self, order: tuple[int, bool] | None) -> None:
+        self._order = order
+        self._show()
+
+    def _show(self) -> None:
+        found = list(self._found.values())
+        titles = [column.title for column in _COLUMNS]
+        titles[0] = titles[0] if self._keeps_origins else "digest"
+        if self._order is not None:
+            column, is_reversed = self._order
+            found.sort(key=lambda own: _sort_key(own, column), reverse=is_reversed)
+            titles[column] += " ↓" if is_reversed else " ↑"
+        cells = [_cells_of(own) for own in found]
+        # Columns that say nothing leave their room to the names.
+        self._in_sight = [0, *(own for own in range(1, len(_COLUMNS)) if any(texts[own] for texts in cells))]
+        self.retitle([replace(_COLUMNS[column], title=titles[column]) for column in self._in_sight])
+        shown = (tuple(texts[column] for column in self._in_sight) for texts in cells)
+        self.show([Row(_key_of(own), texts) for own, texts in zip(found, shown, strict=True)])
+
+
+def _key_of(found: FoundDocument) -> Hashable:
+    """What tells it from all others."""
+    return (found.source, found.part) if found.source else found.digest
+
+
+def _cells_of(found: FoundDocument) -> tuple[str, ...]:
+    """Its row, a text for each of `_COLUMNS`."""
+    weight = "" if found.size is None else size(found.size)
+    name = near(found.source) if found.source else found.digest
+    return name, found.part, found.date or "", f"{found.chunks:,}", weight
+
+
+def _sort_key(found: FoundDocument, column: int) -> tuple[object, ...]:
+    """Where it stands in the order by a column."""
+    # Numbers that are parts, such as rows, in the order of numbers.
+    part = (len(found.part), found.part)
+    return (
+        (found.source or found.digest, *part),
+        (*part, found.source),
+        (found.date or "", found.source, *part),
+        (found.chunks, found.source, *part),
+        (found.size or 0, found.source, *part),
+    )[column]
+
+
+# Of a document that was read in many places, so many are named.
+_ORIGINS: Final = 3
+
+
+def document_facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:
+    """What the bank knows of a document beside its codes."""
+    facts: list[tuple[str, str | Text]] = []
+    for number, origin in enumerate(document.origins[:_ORIGINS]):
+        date = f", {origin.date}" if origin.date else ""
+        facts.append(("" if number else "read from", f"{near(origin.name)}{date}"))
+    if (more := len(document.origins) - _ORIGINS) > 0:
+        facts.append(("", f"and {counted(more, 'other place')}"))
+    codes = size(-(-document.chunks * shape.bits_per_chunk // 8))
+    read = "" if document.size is None else f" of {size(document.size)}"
+    facts.append(("holds", f"{counted(document.chunks, 'chunk')}{read}, {codes} of codes"))
+    facts.append(("digest", document.digest))
+    return facts
+
+
+def name_of(found: FoundDocument) -> str:
+    """What it is called in a sentence."""
+    name = origin_name(found.source, found.part)
+    return near(name) if name else found.digest
+
+
+def count_of(found: Found) -> str:
+    """How many were found, and how many of them are shown."""
+    shown, matches = len(found.rows), found.matches
+    if not found.is_done:
+        return f"{matches:,} so far"
+    return f"{shown:,} of {matches:,} shown" if shown < matches else f"{matches:,} found"
+
 
 _MOST: Final = 1000
 # Seconds a person stops typing, or moving on, before there is something to look for.

@@ -12,25 +12,18 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Static, Tree
 
-from mbc_cli.render.bank.facts import holdings
+from mbc_cli.render.bank import holdings
 from mbc_cli.text import counted, near, plain, seconds, size
-from mbc_cli.tui.jobs.ingesting import IngestEnded, Ingesting, IngestPlan
-from mbc_cli.tui.known import Known
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.jobs.processes import IngestEnded, Ingesting, IngestPlan
+from mbc_cli.tui.state import Known, Places
 from mbc_cli.tui.views.view import View
-from mbc_cli.tui.widgets.box import Box
 from mbc_cli.tui.widgets.chart import Chart, Curve
-from mbc_cli.tui.widgets.confirm import Confirm
-from mbc_cli.tui.widgets.facts import Facts
-from mbc_cli.tui.widgets.folder_tree import FolderTree
-from mbc_cli.tui.widgets.gauge import Gauge
-from mbc_cli.tui.widgets.option import Option
-from mbc_cli.tui.widgets.path_prompt import PathPrompt, existing_path
+from mbc_cli.tui.widgets.dialogs import Confirm, FolderTree, PathPrompt, existing_path
+from mbc_cli.tui.widgets.figures import Box, Facts, Gauge, Spark, Tail
+from mbc_cli.tui.widgets.inputs import Option
 from mbc_cli.tui.widgets.rows import Column, Row, Rows, middle
-from mbc_cli.tui.widgets.spark import Spark
-from mbc_cli.tui.widgets.tail import Tail
 from mbc_engine.bank import BankTotals
-from mbc_engine.work.ingest_history import IngestHistory, IngestState
+from mbc_engine.runs.ingests import IngestHistory, IngestState
 
 _STATES: Final = {
     None: ("Nothing was memorised yet. Choose a folder or a file and press i.", ""),

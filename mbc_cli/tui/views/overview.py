@@ -9,17 +9,14 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
-from mbc_cli.render.bank.facts import code_layout, holdings, size_facts
+from mbc_cli.render.bank import code_layout, holdings, size_facts
 from mbc_cli.text import counted, near, seconds, size
-from mbc_cli.tui.known import Attached, BankSeen, Known
-from mbc_cli.tui.views.trouble import told_no_bank
-from mbc_cli.tui.views.view import View
-from mbc_cli.tui.widgets.bars import Bar, Bars
-from mbc_cli.tui.widgets.box import Box
+from mbc_cli.tui.state import Attached, BankSeen, Known
+from mbc_cli.tui.views.view import View, told_no_bank
 from mbc_cli.tui.widgets.chart import Chart, Curve
-from mbc_cli.tui.widgets.facts import Facts
-from mbc_engine.work.ingest_history import IngestState
-from mbc_engine.work.run_history import RunState
+from mbc_cli.tui.widgets.figures import Bar, Bars, Box, Facts
+from mbc_engine.runs.ingests import IngestState
+from mbc_engine.runs.training_runs import RunState
 
 _DAY: Final = 86_400.0
 # Moments that a plot tells apart.

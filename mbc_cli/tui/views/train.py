@@ -1,7 +1,12 @@
-"""Trainings: how one goes, beside another if wanted, and what can be asked of it."""
+"""What was begun with trainings, or asked of them, from here, as far as it has not come about.
+
+A training in words: in a column beside its plots, in two lines above them, in the list of all.
+
+Trainings: how one goes, beside another if wanted, and what can be asked of it.
+"""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rich.text import Text
 from textual import on
@@ -11,25 +16,166 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import OptionList, Static
 
 from mbc_cli.runs import existing_run
-from mbc_cli.text import plain
-from mbc_cli.tui.jobs.trainings import Plan, RequestFailed, TrainingEnded, Trainings
-from mbc_cli.tui.known import Attached, RunSeen
-from mbc_cli.tui.places import Places
-from mbc_cli.tui.views.pending import Pending
+from mbc_cli.text import counted, near, plain, seconds
+from mbc_cli.tui.jobs.processes import Plan, RequestFailed, TrainingEnded, Trainings
+from mbc_cli.tui.state import Attached, Places, RunSeen
 from mbc_cli.tui.views.run_plots import RunPlots
-from mbc_cli.tui.views.run_words import BESIDE, HERE, brief_lines, run_facts, run_line
 from mbc_cli.tui.views.view import View
-from mbc_cli.tui.widgets.box import Box
-from mbc_cli.tui.widgets.confirm import Confirm
-from mbc_cli.tui.widgets.facts import Facts
-from mbc_cli.tui.widgets.gauge import Gauge
-from mbc_cli.tui.widgets.path_prompt import PathPrompt
-from mbc_cli.tui.widgets.run_form import Filled, RunForm
-from mbc_cli.tui.widgets.run_list import RunLine, RunList
-from mbc_cli.tui.widgets.run_picker import RunPicker
+from mbc_cli.tui.widgets.dialogs import Confirm, PathPrompt, RunPicker
+from mbc_cli.tui.widgets.figures import Box, Facts, Gauge
+from mbc_cli.tui.widgets.run_form import Filled, RunForm, RunLine, RunList
 from mbc_engine.errors import MBCError
-from mbc_engine.work.run_folder import Request
-from mbc_engine.work.run_history import RunState
+from mbc_engine.events import Validated
+from mbc_engine.runs.training_runs import Request, RunHistory, RunState
+
+# Before a process that was started is at work.
+STARTING: Final = "starting"
+_ASKED: Final = {
+    Request.PAUSE: "will pause after this step",
+    Request.STOP: "will stop after this step",
+    None: "will go on",
+}
+# What has come about in a state.
+_REACHED: Final = {RunState.PAUSED: (Request.PAUSE,), RunState.TRAINING: (None,)}
+
+
+class Pending:
+    """Beginnings, requests and failures of trainings, by their folders."""
+
+    def __init__(self) -> None:
+        self._asked: dict[Path, Request | None] = {}  # None is to go on
+        self._starting: set[Path] = set()
+        self._failed: dict[Path, str] = {}
+
+    def begin(self, run: Path) -> None:
+        """A process was started, and is not yet at work."""
+        self._failed.pop(run, None)
+        self._starting.add(run)
+
+    def fail(self, run: Path, words: str) -> None:
+        """It has ended before its time; `words` say why."""
+        self._failed[run] = words
+
+    def ask(self, run: Path, request: Request | None) -> None:
+        """It was asked for something, or to go on."""
+        self._asked[run] = request
+
+    def refuse(self, run: Path) -> None:
+        """It could not be asked."""
+        self._asked.pop(run, None)
+
+    def settle(self, run: Attached, *, is_running: bool) -> None:
+        """Forget what has come about, the process started here being there or not."""
+        if not run.at_work or self._asked.get(run.folder) in _REACHED.get(run.state, ()):
+            self._asked.pop(run.folder, None)
+        if run.at_work or not is_running:
+            self._starting.discard(run.folder)
+
+    def state(self, run: Attached) -> str:
+        """What the training is at."""
+        return STARTING if run.folder in self._starting else run.state
+
+    def waits(self, run: Attached) -> bool:
+        """Whether the training is paused, or will be."""
+        return run.state is RunState.PAUSED or self._asked.get(run.folder) is Request.PAUSE
+
+    def words(self, run: Attached) -> str:
+        """What else is to be said of it."""
+        if run.folder in self._asked:
+            return _ASKED[self._asked[run.folder]]
+        return "" if run.at_work else self._failed.get(run.folder, "")
+
+
+_SIGNS: Final = {
+    STARTING: "◌",
+    RunState.PREPARING: "◌",
+    RunState.TRAINING: "▶",
+    RunState.PAUSED: "‖",
+    RunState.STOPPED: "■",
+    RunState.FINISHED: "✓",
+    RunState.INTERRUPTED: "✗",
+}
+# What stands before the run that is looked at, and the one beside it.
+HERE: Final = "●"
+BESIDE: Final = "+"
+
+
+def run_line(run: RunSeen, sign: str, state: str) -> RunLine:
+    """A training in the list of all."""
+    best = f"  F1 {run.best.f1:.1f}" if run.best else ""
+    detail = f"{_SIGNS[state]} {state}  step {run.progress.step:,}{best}"
+    return RunLine(str(run.folder), sign, run.folder.name, detail)
+
+
+def run_facts(run: Attached, state: str, other: Attached | None, words: str) -> list[tuple[str, str | Text]]:
+    """How a training goes, in a column."""
+    history = run.history
+    step, total = history.progress.step, history.progress.total
+    facts: list[tuple[str, str | Text]] = [
+        ("run", plain(run.folder.name)),
+        ("state", Text(f"{_SIGNS[state]} {state}", "bold")),
+    ]
+    if words:
+        facts.append(("", plain(words)))
+    if cached := _reading(history):
+        facts.append(("reading", cached))
+    facts.append(("step", f"{step:,} of {total:,}" if total else "none yet"))
+    if history.latest is not None:
+        facts.append(("epoch", f"{history.latest.epoch + 1}"))
+    facts += [(label, value) for label, value in (("speed", _speed(history)), ("left", _left(history, state))) if value]
+    if history.quantised is not None:
+        facts.append(("codes", f"since step {history.quantised.step:,}, at ┊"))
+    if history.resets:
+        facts.append(
+            ("resets", f"{counted(history.codes_reset, 'code')} in {counted(len(history.resets), 'step')}, at ▴")
+        )
+    if history.validations:
+        facts.append(("validated", _scores(history.validations[-1])))
+    if history.best is not None:
+        facts.append(("best", f"F1 {history.best.f1:.1f} at step {history.best.step:,}"))
+    if history.checkpoints:
+        facts.append(("snapshot", f"step {history.checkpoints[-1]:,}"))
+    facts.append(("folder", near(run.folder)))
+    if other is not None:
+        best = f", best F1 {other.history.best.f1:.1f}" if other.history.best else ""
+        facts.append(("beside", f"{BESIDE} {plain(other.folder.name)}: {other.state}{best}"))
+    return facts
+
+
+def brief_lines(run: Attached, state: str, words: str) -> list[str]:
+    """How a training goes, in two lines."""
+    history = run.history
+    step, total = history.progress.step, history.progress.total
+    done = f"step {step:,} of {total:,} ({step / total:.0%})" if total else _reading(history)
+    left = _left(history, state)
+    first = [f"{_SIGNS[state]} {plain(run.folder.name)}", plain(words) or state, done, left and f"{left} left"]
+    second = [
+        f"epoch {history.latest.epoch + 1}" if history.latest else "",
+        _speed(history),
+        f"{history.codes_reset:,} resets" if history.resets else "",
+        _scores(history.validations[-1]) if history.validations else "",
+        f"best F1 {history.best.f1:.1f}" if history.best else "",
+    ]
+    return ["  ".join(filter(None, first)), "  ".join(filter(None, second))]
+
+
+def _reading(history: RunHistory) -> str:
+    """How far the texts are read, before the first step."""
+    cached = history.cached
+    return "" if cached is None or history.started else f"text {cached.done:,} of {cached.total:,}"
+
+
+def _speed(history: RunHistory) -> str:
+    return "" if history.throughput is None else f"{history.throughput:,.0f} questions/s"
+
+
+def _left(history: RunHistory, state: str) -> str:
+    is_going = state in (RunState.TRAINING, RunState.PAUSED)
+    return seconds(history.seconds_left) if is_going and history.seconds_left is not None else ""
+
+
+def _scores(validated: Validated) -> str:
+    return f"F1 {validated.f1:.1f}, EM {validated.exact_match:.1f}"
 
 
 class TrainView(View):
@@ -163,7 +309,7 @@ class TrainView(View):
 
     def action_start(self) -> None:
         """Ask what to train, and start it."""
-        from mbc_engine.config import preset_names  # not before somebody wants to: it takes a tenth of a second
+        from mbc_engine.config import preset_names
 
         self._from_form = None
         self.app.push_screen(RunForm(preset_names(), self._start))

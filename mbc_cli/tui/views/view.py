@@ -1,13 +1,19 @@
-"""What all views have in common: a tab of the dashboard that draws what is known."""
+"""What all views have in common: a tab of the dashboard that draws what is known.
+
+What is wrong, and what to do about it.
+"""
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from rich.text import Text
 from textual.widgets import TabPane
+
+from mbc_cli.text import plain
+from mbc_engine.errors import MBCError
 
 if TYPE_CHECKING:
     from mbc_cli.tui.app import Dashboard
-    from mbc_cli.tui.known import Known
-    from mbc_cli.tui.places import Places
+    from mbc_cli.tui.state import Known, Places
 
 
 class View(TabPane):
@@ -54,3 +60,18 @@ class View(TabPane):
             if widget.focusable:
                 widget.focus()
                 return
+
+
+def told(message: str, *hints: str | None) -> Text:
+    """What is wrong, and what to do, a line each. All of it may be foreign text."""
+    return Text("\n").join([Text(plain(message), "bold"), *(Text(plain(hint)) for hint in hints if hint)])
+
+
+def told_trouble(trouble: MBCError) -> Text:
+    """An error of the engine and its way out."""
+    return told(trouble.message, trouble.hint)
+
+
+def told_no_bank(trouble: MBCError) -> Text:
+    """Why there is no bank to see, its way out, and the ways out there are here."""
+    return told(trouble.message, trouble.hint, "Fill one in Ingest (4), or try `mbc demo`.")

@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mbc_cli.tui.widgets.braille import BLANK
+from mbc_cli.tui.widgets.plot import BLANK
 
 _GAP: Final = 2  # cells between numbers and dots
 

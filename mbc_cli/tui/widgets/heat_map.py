@@ -1,8 +1,17 @@
-"""Numbers as cells of a grid, the brighter the larger, with a cursor and marked cells."""
+"""Steps of brightness for numbers that differ by orders of magnitude, such as how often codes are used.
 
+The scale is logarithmic: each step begins at the same multiple of the one before, and numbers that are nearly alike
+look alike. Few small whole numbers have a step each.
+
+How many cells go side by side: the layout of a grid of cells, with a label before each row.
+
+Numbers as cells of a grid, the brighter the larger, with a cursor and marked cells.
+"""
+
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +27,98 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mbc_cli.tui.widgets.axis import short
-from mbc_cli.tui.widgets.brightness import levels, steps
-from mbc_cli.tui.widgets.cell_grid import CellGrid
+from mbc_cli.tui.widgets.plot import short
+
+MOST_STEPS: Final = 8
+# What is smaller than the largest number by more than this looks alike. A moving average never gets to zero.
+_WIDEST: Final = 1024.0
+# A step begins a quarter higher than the one before, at least.
+_NARROWEST: Final = 1.25
+
+
+def steps(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Where each step begins, ascending, at most `MOST_STEPS`; none where no number is above zero.
+
+    Args:
+        values: numbers of any shape, finite; steps are whole numbers if these are.
+    """
+    positive = values[values > 0].astype(np.float64)
+    if not positive.size:
+        return np.zeros(0)
+    low, high = positive.min(), positive.max()
+    are_whole = bool((positive == np.floor(positive)).all())
+    if are_whole and high <= MOST_STEPS:
+        return np.arange(low, high + 1)
+    low = max(low, high / _WIDEST)
+    count = min(MOST_STEPS, max(1, math.floor(math.log(high / low) / math.log(_NARROWEST))))
+    begins = np.geomspace(low, high, count + 1)[:-1]
+    return np.unique(np.ceil(begins) if are_whole else begins)
+
+
+def levels(values: NDArray[Any], begins: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """The step of each number, from 1; 0 for those that are not above zero."""
+    found = np.searchsorted(begins, values, side="right").clip(1 if len(begins) else 0)
+    return np.where(values > 0, found, 0).astype(np.uint8)
+
+
+# Rows are multiples of one of these, so that they begin with numbers to count on from.
+_ROUND: Final = (16, 8)
+
+
+@dataclass(frozen=True)
+class CellGrid:
+    """Cells in rows.
+
+    Attributes:
+        width: characters a cell.
+        columns, rows: how many cells.
+        label: characters before the cells of a row.
+        labels: what rows are called; None if by their first cells.
+    """
+
+    width: int
+    columns: int
+    rows: int
+    label: int
+    labels: Sequence[str] | None = None
+
+    @classmethod
+    def numbered(cls, cells: int, width: int, most_rows: int) -> Self:
+        """So many cells within a width: of two characters if that takes at most so many rows, else of one."""
+        label = len(str(max(0, cells - 1))) + 1
+        grids = []
+        for each in (2, 1):
+            columns = min(_columns((width - label) // each), max(1, cells))
+            grids.append(cls(each, columns, -(-cells // columns), label))
+        return next((grid for grid in grids if grid.rows <= most_rows), grids[-1])
+
+    @classmethod
+    def labelled(cls, cells: int, width: int, labels: Sequence[str]) -> Self | None:
+        """One row for each label, all of the same length; None if that is longer than the width."""
+        columns, label = -(-cells // len(labels)), max(map(len, labels)) + 1
+        each = next((each for each in (2, 1) if each * columns <= width - label), None)
+        return None if each is None else cls(each, columns, len(labels), label, labels)
+
+    def row(self, cell: int) -> int:
+        """The row of a cell."""
+        return cell // self.columns
+
+    def name(self, row: int) -> str:
+        """What stands before a row."""
+        name = str(row * self.columns) if self.labels is None else self.labels[row]
+        return f"{name:>{self.label - 1}} "
+
+    def cell(self, x: int, y: int) -> int | None:
+        """The cell at a place, if a row has one there."""
+        column = (x - self.label) // self.width
+        return y * self.columns + column if 0 <= column < self.columns else None
+
+
+def _columns(room: int) -> int:
+    """How many cells a row has where there is room for so many."""
+    step = next((step for step in _ROUND if step <= room), 1)
+    return max(1, room // step * step)
+
 
 # Where there is no colour, a step is told by its height.
 _HEIGHTS: Final = "▁▂▃▄▅▆▇█"

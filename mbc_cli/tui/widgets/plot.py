@@ -1,8 +1,14 @@
-"""Curves and their axes in a grid of characters."""
+"""Where an axis carries numbers, and how they are written.
 
+Lines of braille dots, two across and four down in every character: the finest a terminal can draw everywhere.
+
+Curves and their axes in a grid of characters.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Final, Self
 
 import numpy as np
@@ -11,8 +17,95 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from mbc_cli.tui.widgets.axis import ticks
-from mbc_cli.tui.widgets.braille import BLANK, DOTS_ACROSS, DOTS_DOWN, trace
+# From so much on, numbers are counted in so much and written with a letter.
+_UNITS: Final = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
+# Below and from so much on, they are written with a power of ten.
+_SMALL: Final = 1e-3
+_LARGE: Final = 1e13
+
+
+def ticks(low: float, high: float, most: int) -> dict[float, str]:
+    """Round numbers from `low` to `high` and how they read, written with the same unit and as many decimals each.
+
+    Args:
+        low, high: the ends; `high` is larger.
+        most: no more than so many.
+    """
+    power = math.floor(math.log10((high - low) / most))
+    for index in count():
+        factor, exponent = (1, 2, 5)[index % 3], power + index // 3
+        step = factor * 10.0**exponent
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first < most:
+            break
+    values = [number * step for number in range(first, last + 1)]
+    return dict(zip(values, _written(values, exponent), strict=True))
+
+
+def short(value: float) -> str:
+    """A number alone, in at most seven characters: 12.3k, 0.512, 2e-5; nan and inf for what is none."""
+    size = abs(value)
+    if not math.isfinite(value):
+        return str(value)
+    if size >= _LARGE or 0 < size < _SMALL:
+        digits, exponent = f"{value:.1e}".split("e")
+        return f"{float(digits):g}e{int(exponent)}"
+    for least, unit, letter in _UNITS:
+        if size >= least:
+            return f"{value / unit:.4g}{letter}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _written(values: list[float], exponent: int) -> list[str]:
+    """Multiples of ten to the `exponent`."""
+    largest = max((abs(value) for value in values), default=0.0)
+    unit, letter = next(((unit, letter) for least, unit, letter in _UNITS if largest >= least), (1.0, ""))
+    if 0 < largest < _SMALL or largest >= _LARGE:
+        power = math.floor(math.log10(largest) + 1e-9)
+        unit, letter = 10.0**power, f"e{power}"
+    decimals = max(0, round(math.log10(unit)) - exponent)
+    return [f"{value / unit:,.{decimals}f}{letter}" if value else "0" for value in values]
+
+
+DOTS_ACROSS: Final = 2
+DOTS_DOWN: Final = 4
+BLANK: Final = 0x2800
+# Which bit of a character a dot is, by its row and column.
+_BITS: Final = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
+
+
+def trace(x: NDArray[np.float64], y: NDArray[np.float64], rows: int, columns: int) -> NDArray[np.uint8]:
+    """The cells that lines from point to point run through.
+
+    Args:
+        x, y: the points in dots, [points], from the left and from the top; what lies outside is cut off.
+        rows, columns: the size in characters.
+
+    Returns:
+        What to add to `BLANK`, [rows, columns]; 0 where no line is.
+    """
+    dots = np.zeros((rows * DOTS_DOWN, columns * DOTS_ACROSS), bool)
+    across, down = _between(x), _between(y)
+    steps = np.maximum(np.abs(across), np.abs(down)).astype(np.intp)
+    # Every line as so many dots that no two neighbours are further apart than one; the last point closes the last line.
+    line = np.repeat(np.arange(len(steps)), np.maximum(steps, 1))
+    first = np.cumsum(np.maximum(steps, 1)) - np.maximum(steps, 1)
+    part = (np.arange(len(line)) - first[line]) / np.maximum(steps, 1)[line]
+    column = np.rint(np.append(x[line] + part * across[line], x[-1:])).astype(np.intp)
+    row = np.rint(np.append(y[line] + part * down[line], y[-1:])).astype(np.intp)
+    inside = (column >= 0) & (column < dots.shape[1]) & (row >= 0) & (row < dots.shape[0])
+    dots[row[inside], column[inside]] = True
+    cells = dots.reshape(rows, DOTS_DOWN, columns, DOTS_ACROSS)
+    characters: NDArray[np.uint8] = (cells * _BITS[:, None, :]).sum(axis=(1, 3), dtype=np.uint8)
+    return characters
+
+
+def _between(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From each value to the next."""
+    return np.diff(np.rint(values))
+
 
 # The numbers of styles; those of curves follow, in their order.
 PLAIN, AXIS, EVENT, CURVES = range(4)

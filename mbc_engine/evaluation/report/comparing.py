@@ -5,12 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from mbc_engine.evaluation.folder import ExperimentFolder
-from mbc_engine.evaluation.report.building import CellResults
-from mbc_engine.evaluation.report.figures import NOTHING, percent
-from mbc_engine.evaluation.report.gathering import origin_of, results_of
-from mbc_engine.evaluation.report.markdown import flat
-from mbc_engine.evaluation.report.paired import Paired, pair_all
-from mbc_engine.evaluation.report.tables import Entry, Table, difference_entries
+from mbc_engine.evaluation.report.building import CellResults, origin_of, results_of
+from mbc_engine.evaluation.report.report import Paired, pair_all
+from mbc_engine.evaluation.report.tables import NOTHING, Entry, Table, difference_entries, flat, percent
 from mbc_engine.evaluation.results import Prediction
 
 # What no two experiments share.

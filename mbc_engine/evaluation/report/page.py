@@ -1,23 +1,38 @@
 """A report as one self-contained HTML page: tables that sort, plots, and a browser of the questions.
 
 It asks the network for nothing and runs no script but its own: its Content-Security-Policy names the two hashes.
+
+Writes an experiment's report into its folder: as a page, as Markdown and as JSON.
 """
 
 import hashlib
+import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
-from mbc_engine.evaluation.report.figures import moment
-from mbc_engine.evaluation.report.foreign import in_html, in_script, visible
-from mbc_engine.evaluation.report.markdown import NOTHING_TO_BEAT, OUTCOMES, backgrounds, flat
-from mbc_engine.evaluation.report.paired import by_question
-from mbc_engine.evaluation.report.plots import plots_of
-from mbc_engine.evaluation.report.report import Cell, Report, Row
-from mbc_engine.evaluation.report.svg import swatch
-from mbc_engine.evaluation.report.tables import Entry, Table, tables_of
+from mbc_engine.atomic_write import whole_file
+from mbc_engine.evaluation.folder import ExperimentFolder
+from mbc_engine.evaluation.report.building import CellResults, build_report, missing_of, origin_of, results_of
+from mbc_engine.evaluation.report.plots import plots_of, swatch
+from mbc_engine.evaluation.report.report import Cell, Known, Report, Row, by_question
+from mbc_engine.evaluation.report.tables import (
+    NOTHING_TO_BEAT,
+    OUTCOMES,
+    Entry,
+    Table,
+    backgrounds,
+    flat,
+    in_html,
+    in_script,
+    markdown,
+    moment,
+    tables_of,
+    visible,
+)
 from mbc_engine.evaluation.results import Prediction
 
 # Longer tables scroll inside themselves.
@@ -197,3 +212,49 @@ def _answers(row: Row, asked: Sequence[Prediction | None]) -> dict[str, Any]:
         "f1": [None if one is None else round(one.f1, 3) for one in asked],
         "rank": [None if one is None else one.rank for one in asked],
     }
+
+
+def read_report(folder: ExperimentFolder, known: Known, *, planned: Sequence[tuple[str, str]] = ()) -> Report:
+    """The report of what an experiment's folder holds so far.
+
+    Args:
+        folder: the experiment's.
+        known: see `build_report`.
+        planned: cells and stages that have no result, whether they were passed over or not yet begun.
+
+    Raises:
+        DataError: the folder holds no experiment, or something in it is damaged.
+    """
+    return _report(folder, list(results_of(folder)), known, planned)
+
+
+def write_report(folder: ExperimentFolder, known: Known, *, planned: Sequence[tuple[str, str]] = ()) -> Path:
+    """Write the report in its three forms, each whole; returns the page's path.
+
+    Args:
+        folder, known, planned: as for `read_report`.
+
+    Raises:
+        DataError: as for `read_report`.
+        OSError: a file cannot be written.
+    """
+    cells = list(results_of(folder))
+    report = _report(folder, cells, known, planned)
+    predictions = {
+        cell.name: {name: results.predictions for name, results in cell.methods.items() if results.predictions}
+        for cell in cells
+    }
+    for path, text in (
+        (folder.report_json, json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"),
+        (folder.report_markdown, markdown(report)),
+        (folder.report_html, page(report, predictions)),
+    ):
+        with whole_file(path) as file:
+            file.write(text.encode())
+    return folder.report_html
+
+
+def _report(
+    folder: ExperimentFolder, cells: Sequence[CellResults], known: Known, planned: Sequence[tuple[str, str]]
+) -> Report:
+    return build_report(origin_of(folder), cells, known, missing=missing_of(folder, planned))

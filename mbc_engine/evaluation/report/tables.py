@@ -1,13 +1,78 @@
-"""The tables of a report: columns and cells as plain text, for a page and for Markdown alike."""
+"""Figures as readers see them: percent, intervals, seconds, bytes, p-values.
 
-from collections.abc import Sequence
+The tables of a report: columns and cells as plain text, for a page and for Markdown alike.
+
+Text of documents, questions and answers, made safe for each form of a report.
+
+A report, or a comparison of two, as Markdown.
+"""
+
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from mbc_engine.evaluation.report.figures import NOTHING, difference, interval, p_value, percent, seconds, size
-from mbc_engine.evaluation.report.paired import Difference, Paired
-from mbc_engine.evaluation.report.report import Cell, Row
+from mbc_engine.evaluation.report.report import Cell, Difference, Origin, Paired, Report, Row
 from mbc_engine.evaluation.results import Figure
+
+NOTHING = "\N{EN DASH}"
+
+
+def percent(value: float | None) -> str:
+    """`12.3`, or a dash where there is no figure; never `-0.0`."""
+    return NOTHING if value is None else _signless_zero(f"{value:.1f}")
+
+
+def interval(figure: Figure) -> str:
+    """`10.1 to 14.5`."""
+    return f"{percent(figure.low)} to {percent(figure.high)}".replace("-", "\N{MINUS SIGN}")
+
+
+def difference(value: float) -> str:
+    """`+1.2`, `−0.4`, `0.0`."""
+    shown = _signless_zero(f"{value:+.1f}")
+    return "0.0" if shown in ("0.0", "+0.0") else shown.replace("-", "\N{MINUS SIGN}")
+
+
+def p_value(value: float) -> str:
+    """`0.031`, or `< 0.001`."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def seconds(value: float | None) -> str:
+    """Three digits: `1.23 ms`, `1.23 s`, `1,234 s`."""
+    if value is None:
+        return NOTHING
+    if value == 0 or value >= 0.9995:
+        return f"{value:.3g} s" if value < 999.5 else f"{value:,.0f} s"
+    shown, units = value * 1000, iter(("ms", "µs", "ns"))
+    unit = next(units)
+    while shown < 0.9995 and unit != "ns":
+        shown, unit = shown * 1000, next(units)
+    return f"{shown:.3g} {unit}"
+
+
+def size(count: int | None) -> str:
+    """Bytes in powers of 1,000: `999 B`, `1.23 MB`."""
+    if count is None:
+        return NOTHING
+    value, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while value >= 999.5 and unit != "TB":
+        value, unit = value / 1000, next(units)
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
+
+
+def moment(date: str) -> str:
+    """An ISO 8601 date for people: `2026-02-03 14:05:06 UTC`."""
+    return date.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _signless_zero(shown: str) -> str:
+    return "0.0" if shown == "-0.0" else shown
+
 
 LENIENT: Final = (
     "* The released code's match: the answer is cut to the gold answer's length before they are compared. "
@@ -251,3 +316,115 @@ def _percent(value: float | None) -> Entry:
 
 def _size(count: int | None) -> Entry:
     return Entry(size(count), order=count)
+
+
+# What turns, hides or breaks text: controls (C0, DEL, C1), bidirectional marks, line separators, tags, lone surrogates.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+    "\ud800-\udfff]"
+)
+_MARKDOWN: Final = re.compile(r"([\\`*_\[\]#|~<>&$])")
+_IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def visible(text: str) -> str:
+    """The text with what no reader could see shown: ↵ for a line end, `<U+001B>` for ESC; tabs are spaces."""
+    return _UNSEEN.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    return {"\n": "↵", "\t": " "}.get(found[0], f"<U+{ord(found[0]):04X}>")
+
+
+def in_html(text: str) -> str:
+    """Text as an element's content or a quoted attribute's value."""
+    return html.escape(visible(text))
+
+
+def in_markdown(text: str) -> str:
+    """Text as a cell of a Markdown table or part of a paragraph, where none of it is markup."""
+    return _MARKDOWN.sub(r"\\\1", visible(text))
+
+
+def in_script(value: Any) -> str:
+    """A value as JSON that can stand in a script element: ASCII, with no character that HTML reads."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_IN_SCRIPT)
+
+
+OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "partly": "◐", "yes": "✓"}
+
+NOTHING_TO_BEAT: Final = "No method here has a control to beat, so that nothing tells whether a memory helped."
+
+
+def markdown(report: Report) -> str:
+    """The whole report, without the questions."""
+    return "\n".join(_paragraphs(report))
+
+
+def _paragraphs(report: Report) -> Iterator[str]:
+    origin = report.origin
+    yield f"# {in_markdown(origin.title)}\n"
+    for verdict in report.verdicts:
+        figures = f": {in_markdown(verdict.figures)}." if verdict.figures else "."
+        yield f"- {OUTCOMES[verdict.outcome]} **{in_markdown(verdict.claim)}**{figures}"
+    yield "" if report.verdicts else f"{NOTHING_TO_BEAT}\n"
+    for caution in report.cautions:
+        yield f"> {in_markdown(caution)}\n"
+    told = [("Date", moment(origin.date)), ("Seed", str(origin.seed)), ("Command", origin.command)]
+    yield "".join(f"{name}: {in_markdown(value)}  \n" for name, value in told if value)
+    for cell in report.cells:
+        yield f"## {in_markdown(cell.title)}\n"
+        for table in tables_of(cell):
+            yield f"### {table.title}\n"
+            yield from table_lines(table)
+            yield f"\n{in_markdown(table.note)}\n" if table.note else ""
+    if report.missing:
+        yield "## What is missing\n"
+        for missing in report.missing:
+            yield f"- {in_markdown(missing.cell)}, {in_markdown(missing.stage)}: {in_markdown(missing.reason)}"
+        yield ""
+    for title, facts in backgrounds(origin):
+        yield f"## {title}\n"
+        yield from (f"- {in_markdown(name)}: {in_markdown(value)}" for name, value in flat(facts))
+        yield ""
+
+
+def backgrounds(origin: Origin) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Environments and settings with their headings."""
+    for number, environment in enumerate(origin.environments, 1):
+        yield "Environment" if len(origin.environments) == 1 else f"Environment {number}", environment
+    if origin.settings:
+        yield "Settings", origin.settings
+
+
+def table_lines(table: Table) -> Iterator[str]:
+    """A table's lines."""
+    yield _line(map(in_markdown, table.columns))
+    yield _line("---" if number == 0 else "---:" for number in range(len(table.columns)))
+    for number, entries in enumerate(table.lines):
+        yield _line(_cell(entry, number in table.emphasis) for entry in entries)
+
+
+def _cell(entry: Entry, is_bold: bool) -> str:
+    text = in_markdown(entry.text)
+    return (f"**{text}**" if is_bold else text) + (f" ({in_markdown(entry.note)})" if entry.note else "")
+
+
+def _line(cells: Any) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Nested facts as dotted names and what they are; long lists of objects by their numbers."""
+    for name, value in facts.items():
+        yield from _flat(f"{prefix}{name}", value)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        yield from flat(value, f"{name}.")
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        for number, item in enumerate(value):
+            yield from _flat(f"{name}.{number}", item)
+    else:
+        yield name, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))

@@ -5,10 +5,10 @@ import shutil
 import pytest
 from rich.console import Console
 
+from mbc_engine.answering import Confidence, Reply, Source, Timings
 from mbc_engine.bank import BankSizes, BankTotals
-from mbc_engine.model.base import BaseLM
-from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.ask import Confidence, Reply, Source, Timings
+from mbc_engine.lm.base import BaseLM
+from mbc_engine.paper.mbc import MBC
 
 QUESTION = "Where did Ada move?"
 
@@ -100,5 +100,5 @@ def reply():
 @pytest.fixture
 def terminal(monkeypatch):
     """Makes stdout a terminal to what shows answers."""
-    for module in ("mbc_cli.render.reply", "mbc_cli.commands.ask.one"):
+    for module in ("mbc_cli.render.answer", "mbc_cli.commands.chat"):
         monkeypatch.setattr(f"{module}.out", Console(force_terminal=True, width=80, color_system=None))

@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from mbc_cli.commands.ask import batch
-from mbc_engine.model.base import BaseLM
+from mbc_cli.commands import ask as batch
+from mbc_engine.lm.base import BaseLM
 
 ASKED = ("Where did Ada move?", "Where did Bruno move?", "What held?")
 

@@ -15,16 +15,14 @@ from itertools import chain
 
 import pytest
 
-import mbc_cli.commands.ask.editor as editing
-from mbc_cli.asking.asker import opened
-from mbc_cli.asking.question_history import QuestionHistory
-from mbc_cli.commands.ask.chat import converse
-from mbc_cli.commands.ask.editor import LineEditor
+import mbc_cli.commands.chat as editing
+from mbc_cli.asking import QuestionHistory, opened
+from mbc_cli.commands.chat import LineEditor, converse
+from mbc_engine import answering as serving
 from mbc_engine.errors import DataError
-from mbc_engine.model.bank_binding import signature
-from mbc_engine.model.base import BaseLM
-from mbc_engine.serving import ask as serving
-from mbc_engine.serving.ask_options import AskOptions
+from mbc_engine.lm.base import BaseLM
+from mbc_engine.paper.checkpoint import signature
+from mbc_engine.question import AskOptions
 from tests.cli.ask.conftest import QUESTION
 
 

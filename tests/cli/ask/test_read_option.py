@@ -2,8 +2,8 @@
 
 import pytest
 
-from mbc_engine.model.reads import READS as ENGINE_READS
-from mbc_engine.read_modes import READ_MODES
+from mbc_engine.config import READ_MODES
+from mbc_engine.paper.reads import READS as ENGINE_READS
 from tests.cli.ask.conftest import QUESTION
 
 

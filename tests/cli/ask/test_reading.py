@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from mbc_cli.render.answer import confidence_words
-from mbc_cli.render.reply import reply_json, show_reply
-from mbc_engine.serving.ask import Confidence
+from mbc_cli.render.answer import confidence_words, reply_json, show_reply
+from mbc_engine.answering import Confidence
 from tests.cli.ask.conftest import QUESTION
 from tests.needs import embedded_encoder
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mbc_cli.render import reply as rendering
-from mbc_engine.model.base import BaseLM
+from mbc_cli.render import answer as rendering
+from mbc_engine.lm.base import BaseLM
 from tests.cli.ask.conftest import QUESTION
 
 

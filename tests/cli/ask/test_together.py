@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.asking.asker import opened
-from mbc_cli.commands.ask.chat import chat
+from mbc_cli.asking import opened
+from mbc_cli.commands.chat import chat
+from mbc_engine.answering import Recall
 from mbc_engine.bank import Banks
-from mbc_engine.model.base import BaseLM
-from mbc_engine.serving.ask import Recall
-from mbc_engine.serving.ask_options import AskOptions
+from mbc_engine.lm.base import BaseLM
+from mbc_engine.question import AskOptions
 from tests.cli.ask.conftest import QUESTION
 
 
@@ -102,7 +102,7 @@ def test_a_conversation_knows_its_banks(mbc, model, team, mine, monkeypatch, cap
             raise line
         return line
 
-    monkeypatch.setattr("mbc_cli.commands.ask.chat.LineEditor", lambda *_: read_line)
+    monkeypatch.setattr("mbc_cli.commands.chat.LineEditor", lambda *_: read_line)
     described = [mbc("bank", "info", "--bank", path).stdout for path in (team, mine)]
     capsys.readouterr()
     with opened([team, mine], str(model), AskOptions(max_new_tokens=4)) as asker:

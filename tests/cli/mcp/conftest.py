@@ -9,9 +9,8 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from mbc_cli.mcp.allowed import Allowed
-from mbc_cli.mcp.memory import Memory
-from mbc_cli.mcp.server import MemoryServer
+from mbc_cli.mcp.server import Allowed, MemoryServer
+from mbc_cli.mcp.tools import Memory
 
 Serving = Callable[..., Any]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.mcp.allowed import Allowed
+from mbc_cli.mcp.server import Allowed
 
 
 def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.mcp.memory import Memory
-from mbc_engine.documents import Found
+from mbc_cli.mcp.tools import Memory
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
-from mbc_engine.serving.sources import Source
+from mbc_engine.sources import Source
+from mbc_engine.text import Found
 from tests.cli.mcp.conftest import Serving, told
 
 

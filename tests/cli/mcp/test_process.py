@@ -112,8 +112,8 @@ LOUD = """
 import os, sys
 from pathlib import Path
 import anyio
-from mbc_cli.mcp.allowed import Allowed
-from mbc_cli.mcp.memory import Memory
+from mbc_cli.mcp.server import Allowed
+from mbc_cli.mcp.tools import Memory
 from mbc_cli.mcp.server import MemoryServer
 from mbc_engine.events import DocumentsIngested, IngestFinished, IngestStarted
 

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mbc_cli.asking.asker import Asker
-from mbc_cli.mcp.memory import Memory
-from mbc_cli.mcp.results import answered, searched
+from mbc_cli.asking import Asker
+from mbc_cli.mcp.tools import Memory, answered, searched
+from mbc_engine.answering import AskOptions, Confidence, Reply, Source, Timings
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.errors import BankError
-from mbc_engine.serving.ask import AskOptions, Confidence, Reply, Source, Timings
 from tests.cli.conftest import Run
 from tests.cli.mcp.conftest import Serving, told
 

@@ -14,18 +14,14 @@ from typing import Any
 import httpx
 import pytest
 
-from mbc_cli.asking.asker import Asker
-from mbc_cli.server.application import application
-from mbc_cli.server.body import WholeBody
-from mbc_cli.server.document_folder import DocumentFolder
-from mbc_cli.server.gate import Gate
-from mbc_cli.server.memory import Memory
-from mbc_cli.server.served import Served
-from mbc_cli.server.turns import Turns
-from mbc_cli.server.watching import Watched
+from mbc_cli.asking import Asker
+from mbc_cli.http.app import Served, application
+from mbc_cli.http.documents import DocumentFolder
+from mbc_cli.http.queue import Memory, Turns
+from mbc_cli.http.security import Gate, Watched, WholeBody
+from mbc_engine.answering import AskOptions, Reply, Timings
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
-from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.ask import AskOptions, Reply, Timings
+from mbc_engine.paper.mbc import MBC
 
 NAME = "tiny"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.server.chat import Writing
+from mbc_cli.http.chat import Writing
+from mbc_engine.answering import Confidence, Source
 from mbc_engine.bank import Selection
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
-from mbc_engine.serving.ask import Confidence, Source
 
 
 def events(text: str) -> list[Any]:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mbc_cli.server.document_folder import DocumentFolder, Text
-from mbc_engine.documents import Document, read_file
+from mbc_cli.http.documents import DocumentFolder, Text
+from mbc_engine.atomic_write import whole_file
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.whole_file import whole_file
+from mbc_engine.text import Document, read_file
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.asking.asker import Asker
-from mbc_cli.server.document_folder import Text
+from mbc_cli.asking import Asker
+from mbc_cli.http.documents import Text
 from mbc_engine import ingest, open_bank
 from mbc_engine.bank import MemoryBank
-from mbc_engine.model.mbc import MBC
-from mbc_engine.serving.ask_options import AskOptions
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.question import AskOptions
 from tests.cli.server.conftest import NAME, names
 
 
@@ -57,7 +57,7 @@ async def test_several_are_added_together_and_listed_in_pages(serving: Callable[
 async def test_a_long_document_is_one_for_its_client(
     serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.documents.pieces.PIECE_BYTES", 32)
+    monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 32)
     running = serving()
     told = (await running.add({"text": "Ada moved to Aalen in spring.\n" * 3, "name": "ada"})).json()
     assert (told["name"], told["chunks"], told["state"]) == ("ada", 3, "memorised")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.server.gate import is_loopback, token_of
+from mbc_cli.http.security import is_loopback, token_of
 from mbc_engine.errors import ConfigError
 
 TOKEN = "0123456789abcdef-secret"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from mbc_cli.server import listening
-from mbc_cli.server.listening import Connection
+from mbc_cli.http import listening
+from mbc_cli.http.listening import Connection
 
 
 async def _answering(scope: Any, receive: Any, send: Any) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.asking.asker import Asker
-from mbc_cli.server.document_folder import DocumentFolder, Text
-from mbc_cli.server.memory import Adding, Memory, Removing
+from mbc_cli.asking import Asker
+from mbc_cli.http.documents import DocumentFolder, Text
+from mbc_cli.http.queue import Adding, Memory, Removing
 from mbc_engine import open_bank
 from mbc_engine.bank import MemoryBank
-from mbc_engine.documents import reader
 from mbc_engine.errors import BankError
-from mbc_engine.model.mbc import MBC
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.text import reader
 from tests.cli.server.conftest import names
 
 

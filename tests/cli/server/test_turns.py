@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.server.turns import Doing, Ended, QueueFull, Turns
+from mbc_cli.http.queue import Doing, Ended, QueueFull, Turns
 from mbc_engine.errors import DataError
 
 

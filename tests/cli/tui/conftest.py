@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
@@ -54,7 +54,7 @@ def _no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         started.append(begin(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.child.subprocess.Popen", begun)
+    monkeypatch.setattr("mbc_cli.tui.jobs.processes.subprocess.Popen", begun)
     yield
     for process in started:
         process.kill()

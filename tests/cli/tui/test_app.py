@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mbc_cli.tui.app import VIEWS, Dashboard
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_engine.bank import MemoryBank

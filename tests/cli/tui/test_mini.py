@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.widgets.question_input import QuestionInput
+from mbc_cli.tui.widgets.inputs import QuestionInput
 from mbc_cli.tui.widgets.rows import Rows
 from mbc_engine.bank import MemoryBank
 from mbc_engine.datasets.newswire import stories

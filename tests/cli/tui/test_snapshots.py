@@ -18,12 +18,13 @@ from textual.widgets import Input
 from mbc_cli.paths import activity_log
 from mbc_cli.tui.app import VIEWS, Dashboard
 from mbc_cli.tui.jobs.answering import Answered, Answering
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestView
-from mbc_cli.tui.widgets.question_input import QuestionInput
+from mbc_cli.tui.widgets.inputs import QuestionInput
+from mbc_engine.answering import Confidence, Reply, Source, Timings
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import (
     DocumentsIngested,
@@ -36,8 +37,7 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.serving.ask import Confidence, Reply, Source, Timings
-from mbc_engine.work.run_folder import EVENTS
+from mbc_engine.runs.training_runs import EVENTS
 
 NOON = 1_790_000_000.0
 SMALL, LARGE = (80, 24), (160, 45)

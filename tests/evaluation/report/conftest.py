@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.evaluation.environment import environment
-from mbc_engine.evaluation.folder import ExperimentFolder
-from mbc_engine.evaluation.online import Outcome
+from mbc_engine.evaluation.folder import ExperimentFolder, environment
+from mbc_engine.evaluation.protocols import Outcome
 from mbc_engine.evaluation.report.building import CellResults, MethodResults
-from mbc_engine.evaluation.report.known import Known, KnownMethod
+from mbc_engine.evaluation.report.report import Known, KnownMethod
 from mbc_engine.evaluation.results import (
     CodeUsage,
     Cost,
@@ -26,7 +25,7 @@ from mbc_engine.evaluation.results import (
     ScalingStep,
 )
 from mbc_engine.events import StageFinished, StageSkipped
-from mbc_engine.work.event_log import EventLog
+from mbc_engine.runs.event_log import EventLog
 
 TITLES = {
     "mbc": "MBC",

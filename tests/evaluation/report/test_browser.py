@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from mbc_engine.evaluation.report.building import build_report
-from mbc_engine.evaluation.report.page import page
+from mbc_engine.evaluation.report.page import page, write_report
 from mbc_engine.evaluation.report.report import Origin
-from mbc_engine.evaluation.report.writing import write_report
 
 playwright = pytest.importorskip("playwright.async_api")
 

@@ -3,9 +3,7 @@
 from dataclasses import replace
 
 from mbc_engine.evaluation.report.building import MethodResults, build_report
-from mbc_engine.evaluation.report.known import PublishedScores, PublishedStep, PublishedUsage
-from mbc_engine.evaluation.report.paired import pair_all
-from mbc_engine.evaluation.report.report import Origin
+from mbc_engine.evaluation.report.report import Origin, PublishedScores, PublishedStep, PublishedUsage, pair_all
 from mbc_engine.evaluation.report.tables import tables_of
 from mbc_engine.evaluation.results import CodeUsage, Curve, Retention, RetentionStep
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.evaluation.report.figures import difference, interval, moment, p_value, percent, seconds, size
+from mbc_engine.evaluation.report.tables import difference, interval, moment, p_value, percent, seconds, size
 from mbc_engine.evaluation.results import Figure
 
 

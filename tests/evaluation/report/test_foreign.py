@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.evaluation.report.foreign import in_html, in_markdown, in_script, visible
+from mbc_engine.evaluation.report.tables import in_html, in_markdown, in_script, visible
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028\u2029\x1b[31m\x00\u202e<!--"
 

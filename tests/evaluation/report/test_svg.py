@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mbc_engine.evaluation.report.svg import Axis, Bar, Series, bars, lines
+from mbc_engine.evaluation.report.plots import Axis, Bar, Series, bars, lines
 from mbc_engine.evaluation.results import Figure
 
 PLAIN = Axis("", lambda value: f"{value:g}")

@@ -11,8 +11,8 @@ import pytest
 
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.folder import ExperimentFolder
-from mbc_engine.evaluation.report.known import KnownMethod
-from mbc_engine.evaluation.report.writing import read_report, write_report
+from mbc_engine.evaluation.report.page import read_report, write_report
+from mbc_engine.evaluation.report.report import KnownMethod
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_no_text_from_outside_is_markup_in_the_page(make_experiment, known):
 
 
 def test_an_empty_experiment_has_a_report_too(tmp_path, known):
-    from mbc_engine.evaluation.environment import environment
+    from mbc_engine.evaluation.folder import environment
 
     folder = ExperimentFolder(tmp_path)
     with folder.at_work():
@@ -144,7 +144,7 @@ def test_a_folder_without_an_experiment_is_refused(tmp_path, known):
 
 def test_reading_a_report_imports_no_torch():
     code = (
-        "import sys, mbc_engine.evaluation.report.writing, mbc_engine.evaluation.report.comparing;"
+        "import sys, mbc_engine.evaluation.report.page, mbc_engine.evaluation.report.comparing;"
         "sys.exit('torch' in sys.modules or 'rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mbc_cli.tui.jobs.answering import Answering, ModelLoading, ModelMissing, ModelReady
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 
 
 def test_a_bank_that_comes_later_is_told_without_loading_the_model_again(

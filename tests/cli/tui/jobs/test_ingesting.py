@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.tui.jobs.ingesting import Ingesting, IngestPlan
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.jobs.processes import Ingesting, IngestPlan
+from mbc_cli.tui.state import Places
 
 
 def test_the_command_says_what_was_chosen(places: Places, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,7 +15,7 @@ def test_the_command_says_what_was_chosen(places: Places, home: Path, monkeypatc
     def child(arguments: list[str], ended: Callable[[object], object]) -> None:
         begun.append(arguments)
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.ingesting.Child", child)
+    monkeypatch.setattr("mbc_cli.tui.jobs.processes.Child", child)
     plan = IngestPlan(home / "-x", watch=True, prune=True, ignore=("-a", "*.csv"))
     Ingesting(places, print).start(plan)
     options = [f"--bank={places.bank}", f"--model={places.model}", "--ignore=-a", "--ignore=*.csv"]

@@ -1,13 +1,13 @@
 """What is asked of trainings."""
 
-from mbc_cli.tui.jobs.trainings import Trainings
-from mbc_engine.work.run_folder import Request, request_in
+from mbc_cli.tui.jobs.processes import Trainings
+from mbc_engine.runs.training_runs import Request, request_in
 
 
 def test_what_is_asked_last_is_what_stands_in_the_folder(home, monkeypatch):
     run, asked = home / "one", []
     run.mkdir()
-    monkeypatch.setattr("mbc_cli.tui.jobs.trainings.start_thread", lambda name, work, post: asked.append(work))
+    monkeypatch.setattr("mbc_cli.tui.jobs.processes.start_thread", lambda name, work, post: asked.append(work))
     trainings = Trainings(home, print)
     for request in (Request.STOP, Request.PAUSE, None, Request.PAUSE):
         trainings.ask(run, request)

@@ -11,19 +11,18 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mbc_cli.asking.question_history import QuestionHistory
+from mbc_cli.asking import QuestionHistory
 from mbc_cli.paths import question_history
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs.answering import Answered, Answering, ModelReady
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
-from mbc_cli.tui.widgets.passage import Passage
-from mbc_cli.tui.widgets.question_input import QuestionInput
-from mbc_cli.tui.widgets.turn import Citation, Turn
+from mbc_cli.tui.widgets.inputs import QuestionInput
+from mbc_cli.tui.widgets.turn import Citation, Passage, Turn
+from mbc_engine.answering import Confidence, Reply, Source, Timings
 from mbc_engine.bank import BankSizes, BankTotals
-from mbc_engine.model.base import BaseLM
-from mbc_engine.serving.ask import Confidence, Reply, Source, Timings
-from mbc_engine.serving.reply import Label
+from mbc_engine.lm.base import BaseLM
+from mbc_engine.question import Label
 from tests.cli.tui.conftest import shown_keys
 from tests.needs import embedded_encoder
 

@@ -7,12 +7,10 @@ import pytest
 from textual.widgets import Footer, Static
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.known import Attached
-from mbc_cli.tui.places import Places
-from mbc_cli.tui.views.code_usage import most_read
-from mbc_cli.tui.views.codes import CodesView
-from mbc_cli.tui.widgets.choice import Choice
+from mbc_cli.tui.state import Attached, Places
+from mbc_cli.tui.views.codes import CodesView, most_read
 from mbc_cli.tui.widgets.heat_map import HeatMap
+from mbc_cli.tui.widgets.inputs import Choice
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
 from tests.cli.tui.conftest import shown_keys
 

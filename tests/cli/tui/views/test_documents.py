@@ -13,10 +13,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.code_sheet import CodeSheet
-from mbc_cli.tui.widgets.confirm import Confirm
+from mbc_cli.tui.widgets.dialogs import Confirm
 from mbc_cli.tui.widgets.rows import Rows
 from mbc_engine.bank import MemoryBank, database
 from tests.cli.tui.conftest import shown_keys

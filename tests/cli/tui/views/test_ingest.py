@@ -12,15 +12,13 @@ from textual.widgets import Input, Static
 
 from mbc_cli.paths import activity_log
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ingest import IngestView
-from mbc_cli.tui.widgets.confirm import Confirm
-from mbc_cli.tui.widgets.folder_tree import FolderTree
+from mbc_cli.tui.widgets.dialogs import Confirm, FolderTree
 from mbc_cli.tui.widgets.rows import Rows
 from mbc_engine.bank import MemoryBank, verify
 from mbc_engine.events import BankVerified, DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.work.activity_log import recorded
-from mbc_engine.work.ingest_history import IngestState
+from mbc_engine.runs.ingests import IngestState, recorded
 
 HOSTILE, HARMLESS = "[red]\x1b[31m\u202eb", "[red]␛[31m<U+202E>b"
 SMALL, LARGE = (80, 24), (200, 50)
@@ -185,7 +183,7 @@ async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
         def stop(self) -> None:
             pass
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.ingesting.Child", Child)
+    monkeypatch.setattr("mbc_cli.tui.jobs.processes.Child", Child)
     list(recorded(iter([*EVENTS, END]), activity_log(places.bank)))
     app = opened(places)
     async with app.run_test(size=SMALL) as pilot:

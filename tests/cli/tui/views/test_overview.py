@@ -4,13 +4,12 @@ from typing import Any
 
 from mbc_cli.paths import activity_log
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.known import BankSeen, Known
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import BankSeen, Known, Places
 from mbc_cli.tui.views.overview import growth_points
 from mbc_engine.bank import BankTotals
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
-from mbc_engine.work.activity_log import recorded
-from mbc_engine.work.event_log import Stamped
+from mbc_engine.runs.event_log import Stamped
+from mbc_engine.runs.ingests import recorded
 
 STARTED = IngestStarted(3, 300)
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from mbc_cli.tui.widgets.gauge import Gauge
-from mbc_cli.tui.widgets.spark import Spark
-from mbc_cli.tui.widgets.tail import Tail
+from mbc_cli.tui.widgets.figures import Gauge, Spark, Tail
 from tests.cli.tui.widgets.conftest import HOSTILE, Alone
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.tui.widgets.axis import short, ticks
+from mbc_cli.tui.widgets.plot import short, ticks
 
 NUMBERS = st.floats(-1e7, 1e7, allow_nan=False).map(lambda value: round(value, 6))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_cli.tui.widgets.bars import drawn_bar
+from mbc_cli.tui.widgets.figures import drawn_bar
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mbc_cli.tui.widgets.braille import trace
+from mbc_cli.tui.widgets.plot import trace
 
 
 def test_a_point_is_one_dot():

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.tui.widgets.brightness import MOST_STEPS, levels, steps
+from mbc_cli.tui.widgets.heat_map import MOST_STEPS, levels, steps
 
 
 def test_few_whole_numbers_have_a_step_each() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.tui.widgets.cell_grid import CellGrid
+from mbc_cli.tui.widgets.heat_map import CellGrid
 
 
 def test_a_codebook_is_in_sight_on_a_small_terminal() -> None:

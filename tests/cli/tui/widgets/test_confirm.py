@@ -2,8 +2,8 @@
 
 import pytest
 
-from mbc_cli.tui.widgets.confirm import Confirm
-from mbc_cli.tui.widgets.gauge import Gauge
+from mbc_cli.tui.widgets.dialogs import Confirm
+from mbc_cli.tui.widgets.figures import Gauge
 from tests.cli.tui.widgets.conftest import HOSTILE, Alone
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mbc_cli.tui.widgets.passage import passage_text
-from mbc_cli.tui.widgets.turn import Cited
+from mbc_cli.tui.widgets.turn import Cited, passage_text
 
 
 def underlined(sentence: str | None, passage: str | None) -> tuple[str, list[str]]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.tui.widgets.path_prompt import existing_path
+from mbc_cli.tui.widgets.dialogs import existing_path
 
 
 def test_what_is_typed_is_a_path_from_here_or_from_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

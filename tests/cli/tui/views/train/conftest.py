@@ -8,12 +8,12 @@ import pytest
 from textual.content import Content
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.places import Places
+from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.train import TrainView
 from mbc_cli.tui.widgets.chart import Chart
 from mbc_engine.events import Event, TrainStarted, TrainStep, Validated
-from mbc_engine.work.event_log import EventLog
-from mbc_engine.work.run_folder import EVENTS
+from mbc_engine.runs.event_log import EventLog
+from mbc_engine.runs.training_runs import EVENTS
 
 SMALL, LARGE = (80, 24), (200, 50)
 STARTED = TrainStarted(0, 100, 40, 20, 1000)

@@ -3,10 +3,10 @@
 import pytest
 from textual.widgets import Input, OptionList
 
-from mbc_cli.tui.widgets.facts import Facts
-from mbc_cli.tui.widgets.plots import Plots
-from mbc_cli.tui.widgets.run_list import RunList
-from mbc_cli.tui.widgets.run_picker import RunPicker
+from mbc_cli.tui.widgets.chart import Plots
+from mbc_cli.tui.widgets.dialogs import RunPicker
+from mbc_cli.tui.widgets.figures import Facts
+from mbc_cli.tui.widgets.run_form import RunList
 from mbc_engine.events import TrainStopped
 from tests.cli.tui.conftest import shown_keys
 from tests.cli.tui.views.train.conftest import (

@@ -4,13 +4,12 @@ import json
 
 from textual.widgets import Input
 
-from mbc_cli.tui.jobs.trainings import TrainingEnded
-from mbc_cli.tui.widgets.confirm import Confirm
+from mbc_cli.tui.jobs.processes import TrainingEnded
+from mbc_cli.tui.widgets.dialogs import Confirm
 from mbc_cli.tui.widgets.run_form import RunForm
 from mbc_engine.events import TrainPaused, TrainStopped
-from mbc_engine.work.lock import work_lock
-from mbc_engine.work.run_folder import LOCK, Request, request_in
-from mbc_engine.work.run_history import RunState
+from mbc_engine.runs.event_log import work_lock
+from mbc_engine.runs.training_runs import LOCK, Request, RunState, request_in
 from tests.cli.tui.conftest import shown_keys
 from tests.cli.tui.views.train.conftest import SMALL, STARTED, opened, steps, words, write
 
@@ -44,7 +43,7 @@ async def test_what_cannot_be_asked_is_said(places, until, monkeypatch):
     def refuse(*_):
         raise PermissionError("[red]not yours")
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.trainings.make_request", refuse)
+    monkeypatch.setattr("mbc_cli.tui.jobs.processes.make_request", refuse)
     run = write(places.runs / "one", [STARTED, *steps(1, 10)])
     app = opened(places, run)
     async with app.run_test(size=SMALL) as pilot:
@@ -104,7 +103,7 @@ async def test_enter_twice_starts_one_training(places, until, monkeypatch):
         def __init__(self, arguments, ended):
             begun.append(arguments)
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.trainings.Child", Child)
+    monkeypatch.setattr("mbc_cli.tui.jobs.processes.Child", Child)
     app = opened(places)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")

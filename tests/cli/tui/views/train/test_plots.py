@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from textual.widgets import OptionList
 
-from mbc_cli.tui.widgets.plots import Plots
-from mbc_cli.tui.widgets.run_picker import RunPicker
+from mbc_cli.tui.widgets.chart import Plots
+from mbc_cli.tui.widgets.dialogs import RunPicker
 from mbc_engine.events import CodesReset, QuantisationStarted, TrainFinished, TrainStopped
-from mbc_engine.work.lock import work_lock
-from mbc_engine.work.run_folder import EVENTS, LOCK
+from mbc_engine.runs.event_log import work_lock
+from mbc_engine.runs.training_runs import EVENTS, LOCK
 from tests.cli.tui.conftest import shown_keys
 from tests.cli.tui.views.train.conftest import (
     LARGE,

@@ -1,1 +1,0 @@
-"""Questions to banks, for all who ask them: the terminal, the dashboard, the server and assistants."""

@@ -1,0 +1,89 @@
+"""`mbc bank reencode` and `mbc bank upgrade`: a bank for another model, or for this version of mbc."""
+
+from typing import Annotated
+
+import typer
+
+from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption
+
+
+def reencode(
+    *,
+    bank: BankOption,
+    model: ModelOption,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Drop documents that can no longer be read.")
+    ] = False,
+    workers: WorkersOption = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Switch a bank to another model: its documents are read again and encoded with that model.
+
+    They are read from their files or, where these are gone, from the text the bank
+    keeps. The old bank stays in use until everything is done. After Ctrl-C, run the
+    same command again to continue.
+
+    \b
+    Examples:
+      mbc bank reencode --model runs/mine
+      mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
+    """
+    from mbc_cli.engine import load_model, number_of_workers
+    from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
+    from mbc_cli.render.ingest import ReencodeView
+    from mbc_cli.render.terminal import print_json
+    from mbc_engine.bank.database import opened
+    from mbc_engine.errors import BankError
+
+    with opened(bank, read_only=True):  # a mistyped path is told at once, not after the model was loaded
+        pass
+    loaded = load_model(model, device)
+    from mbc_engine.ingestion.reencode import reencode as memorise
+
+    told = "The bank is intact, either as before or renewed; run the same command again to continue."
+    with ending_with(told), ReencodeView(keeps_reasons=json) as view, stop_on_interrupt(view.stopping) as stop:
+        try:
+            for event in memorise(
+                loaded, bank, drop_missing=drop_missing, workers=number_of_workers(workers), stop=stop
+            ):
+                view.show(event)
+        except BankError:
+            view.show_skipped()
+            raise
+    if not view.is_complete:
+        view.stopped()
+        raise typer.Exit(INTERRUPTED)
+    if json:
+        print_json(view.summary_json(str(bank)))
+    else:
+        view.show_summary(str(bank))
+
+
+def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -> None:
+    """Bring a bank written by an older mbc up to date. Needs the model that wrote it.
+
+    Codes are kept. A bank of an older mini belongs to another model: run `mbc bank reencode`.
+
+    \b
+    Examples:
+      mbc bank upgrade
+      mbc bank upgrade --bank work.mbc --model runs/mine
+    """
+    from mbc_cli.engine import load_model
+    from mbc_cli.interrupt import ending_with
+    from mbc_cli.render.bank import show_upgraded
+    from mbc_cli.render.terminal import print_json, working
+    from mbc_engine.bank.database import opened
+
+    with opened(bank, read_only=True):  # a mistyped path is told at once, not after the model was loaded
+        pass
+    loaded = load_model(model, "cpu")
+    from mbc_engine.paper.checkpoint import upgrade_bank
+
+    with ending_with("The bank was not changed."), working("Upgrading"):
+        is_upgraded = upgrade_bank(loaded, bank)
+    if json:
+        print_json({"path": str(bank), "upgraded": is_upgraded})
+    else:
+        show_upgraded(str(bank), is_upgraded)

@@ -1,0 +1,206 @@
+"""`mbc bank list` and `mbc bank show`: the documents of a bank.
+
+What a person means by a path, `path#part` or content hash, found in a bank.
+
+`mbc bank info`: a bank at a glance.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from mbc_cli.options import BankOption, JsonOption
+from mbc_engine.bank import Codes, MemoryBank, StoredDocument
+from mbc_engine.errors import BankError
+
+
+def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
+    """List a bank's documents: chunks, bytes, date and source; tab-separated in a pipe.
+
+    A document found in several files has a line for each. A bank without sources
+    lists digests instead. With --json each document is
+    one line of JSON, with its digest and all its origins.
+
+    \b
+    Examples:
+      mbc bank list
+      mbc bank list | cut -f4
+      mbc bank list --json | jq -r .digest
+    """
+    from mbc_cli.render.bank import list_json, show_list
+    from mbc_engine.bank import MemoryBank
+
+    with MemoryBank.open(bank, read_only=True) as memory:
+        (list_json if json else show_list)(memory.documents())
+
+
+def show(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A path, path#part, or the start of a digest.")],
+    *,
+    bank: BankOption,
+    codes: Annotated[bool, typer.Option("--codes", help="Show the codes of every chunk.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show everything a bank stores about a document, and whether its file has changed.
+
+    A path stands for all documents of its file, path#part for one of them. Six or
+    more digits of a digest stand for all documents whose digest starts with them. With --json each
+    document is one line of JSON, codes included.
+
+    \b
+    Examples:
+      mbc bank show notes/ada.txt
+      mbc bank show articles.jsonl#17 --codes
+      mbc bank show 3f9a02c1
+    """
+    from mbc_cli.render.bank import documents_json, show_documents
+    from mbc_engine.bank import MemoryBank
+
+    with MemoryBank.open(bank, read_only=True) as memory:
+        found, shape = documents(memory, source), memory.header.shape
+        if json:
+            documents_json(found, shape)
+        else:
+            show_documents(found, shape, with_codes=codes)
+
+
+_DIGEST: Final = re.compile("[0-9a-fA-F]{6,64}")
+
+
+@dataclass(frozen=True)
+class Meant:
+    """Origins, as source and part, and documents by their whole digests."""
+
+    names: frozenset[tuple[str, str]]
+    digests: frozenset[str]
+
+
+def find(bank: MemoryBank, typed: Sequence[str]) -> Meant:
+    """Everything that is meant: a path stands for all parts of its source, a digest for one document.
+
+    Raises:
+        BankError: something is not in the bank, or a digest fits several documents.
+    """
+    names: set[tuple[str, str]] = set()
+    digests: list[str] = []
+    for text in typed:
+        if found := _names(bank, text):
+            names.update(found)
+        elif _DIGEST.fullmatch(text):
+            digests.append(text)
+        else:
+            raise _unknown(bank, text)
+    return Meant(frozenset(names), frozenset(_whole(bank, digests)))
+
+
+def holds(bank: MemoryBank, typed: str) -> bool:
+    """Whether a path, or `path#part`, names something in the bank."""
+    return bool(_names(bank, typed))
+
+
+def files_of(bank: MemoryBank, meant: Meant) -> dict[Path, bool]:
+    """The files, still there, of what is meant: the next ingest of their folders would read them again.
+
+    Returns:
+        Each with whether all that the bank has of it is meant.
+    """
+    parts: dict[str, set[str]] = {}
+    found = (origin for document, _ in bank.lookup((), meant.digests) for origin in document.origins)
+    for source, part in (*meant.names, *((origin.source, origin.part) for origin in found)):
+        parts.setdefault(source, set()).add(part)
+    there = (path for path in map(Path, sorted(parts)) if path.is_absolute() and path.is_file())
+    return {path: parts[str(path)] >= bank.parts_of(str(path)) for path in there}
+
+
+def documents(bank: MemoryBank, typed: str) -> Iterator[tuple[StoredDocument, Codes]]:
+    """The documents that are meant, with their codes. A digest may stand for several.
+
+    Raises:
+        BankError: there is none.
+    """
+    if names := _names(bank, typed):
+        # By length first: that puts numbers in order.
+        for source, part in sorted(names, key=lambda name: (len(name[1]), name)):
+            if found := bank.document(source, part):
+                yield found
+        return
+    like = bank.documents_like(typed.lower()) if _DIGEST.fullmatch(typed) else []
+    if not like:
+        raise _unknown(bank, typed)
+    yield from like
+
+
+def _names(bank: MemoryBank, typed: str) -> list[tuple[str, str]]:
+    """The origins of what was typed, if it names a source or a part of one."""
+    text = os.fsencode(typed).decode("utf-8", "backslashreplace")
+    for source in _sources(text):
+        if parts := bank.parts_of(source):
+            return [(source, part) for part in parts]
+    # Paths and parts may both hold the sign that stands between them.
+    for sign in re.finditer("#", text):
+        part = text[sign.end() :]
+        for source in _sources(text[: sign.start()]):
+            if bank.document(source, part):
+                return [(source, part)]
+    return []
+
+
+def _sources(typed: str) -> tuple[str, str]:
+    """A bank knows real paths. One that was typed relative, or through a link, means the same file."""
+    return typed, os.path.realpath(typed)
+
+
+def _whole(bank: MemoryBank, typed: Sequence[str]) -> Iterator[str]:
+    """The whole digests of those typed, all found in one pass through the bank."""
+    if not typed:
+        return
+    width = 2 * bank.header.digest_bytes
+    starts = [text.lower()[:width] for text in typed]
+    found: dict[str, list[str]] = {start: [] for start in starts}
+    lengths = set(map(len, found))
+    for document in bank.documents():
+        for length in lengths:
+            if document.digest[:length] in found:
+                found[document.digest[:length]].append(document.digest)
+    for text, start in zip(typed, starts, strict=True):
+        if not found[start]:
+            raise _unknown(bank, text)
+        if len(found[start]) > 1:
+            raise BankError(
+                f"The digests of {len(found[start]):,} documents of {bank.name} begin with {text}.",
+                hint="Give more of it; `mbc bank list --json` shows digests whole.",
+            )
+        yield found[start][0]
+
+
+def _unknown(bank: MemoryBank, typed: str) -> BankError:
+    if bank.header.keeps_origins:
+        hint = "`mbc bank list` shows what it holds."
+    else:
+        hint = "It keeps no sources: name documents by their digests, which `mbc bank list` shows."
+    return BankError(f"{bank.name} does not hold {typed}.", hint=hint)
+
+
+def info(*, bank: BankOption, json: JsonOption = False) -> None:
+    """Show what a bank holds, its size and the model that wrote it.
+
+    \b
+    Examples:
+      mbc bank info
+      mbc bank info --bank work.mbc --json
+    """
+    from mbc_cli.render.bank import info_json, show_info
+    from mbc_cli.render.terminal import print_json
+    from mbc_engine.bank import MemoryBank
+
+    with MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
+        totals, sizes = memory.totals(), memory.sizes()
+    if json:
+        print_json(info_json(memory.name, memory.header, totals, sizes))
+    else:
+        show_info(memory.name, memory.header, totals, sizes)

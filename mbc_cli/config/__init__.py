@@ -1,1 +1,0 @@
-"""The user's config: options that are not typed each time."""

@@ -1,0 +1,183 @@
+"""A bank on the terminal, and what is done to it.
+
+What a bank is, holds and weighs.
+
+The documents of a bank, one by one.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from mbc_cli.render.terminal import out, print_facts, print_json_lines, print_rows
+from mbc_cli.text import counted, near, per_chunk, plain, size
+from mbc_engine.bank import BankHeader, BankSizes, BankTotals, Codes, CodeShape, StoredDocument
+from mbc_engine.sources import Files
+
+
+def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> None:
+    """What `mbc bank info` prints."""
+    shape = header.shape
+    books = "a book for each token" if shape.per_position else "one book for all"
+    print_facts(
+        [
+            ("bank", name),
+            ("made", header.created),
+            ("model", f"{header.signature.name} ({header.signature.fingerprint})"),
+            ("holds", holdings(totals)),
+            *([] if header.keeps_origins else [("sources", "not kept")]),
+            *([] if header.keeps_text else [("text", "not kept")]),
+            ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
+            ("vectors", f"{header.dim} wide, {books}"),
+            *size_facts(sizes, totals.chunks),
+            *_comparison(header.float_bytes(totals.chunks), sizes.codes),
+        ]
+    )
+
+
+def info_json(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> dict[str, Any]:
+    """The same as JSON; sizes in bytes."""
+    return {
+        "path": name,
+        "created": header.created,
+        "model": {**asdict(header.signature), "fingerprint": header.signature.fingerprint},
+        "codes": {**asdict(header.shape), "dim": header.dim, "bits_per_chunk": header.shape.bits_per_chunk},
+        "keeps_sources": header.keeps_origins,
+        "keeps_text": header.keeps_text,
+        **asdict(totals),
+        "sizes": asdict(sizes),
+        "float32_bytes": header.float_bytes(totals.chunks),
+    }
+
+
+def code_layout(tokens: int, levels: int, num_codes: int) -> str:
+    """How a chunk's codes are made up: `12 tokens x 2 levels of 512 codes`."""
+    return f"{tokens} tokens" + (f" x {levels} levels" if levels > 1 else "") + f" of {num_codes} codes"
+
+
+def holdings(totals: BankTotals) -> str:
+    """How much a bank holds; origins only where documents were read from several places."""
+    is_plain = totals.origins in (0, totals.documents)
+    origins = "" if is_plain else f" from {counted(totals.origins, 'origin')}"
+    return f"{counted(totals.documents, 'document')}{origins}, {counted(totals.chunks, 'chunk')}"
+
+
+def size_facts(sizes: BankSizes, chunks: int) -> list[tuple[str, str]]:
+    """What the file of a bank is made of, and the codebook, which is the model's."""
+
+    def each(count: int) -> str:
+        return f", {per_chunk(count, chunks)}" if chunks else ""
+
+    return [
+        ("codes", f"{size(sizes.codes)}{each(sizes.codes)}"),
+        *([("text", f"{size(sizes.texts)}{each(sizes.texts)}")] if sizes.texts else []),
+        ("index", size(sizes.file - sizes.codes - sizes.texts)),
+        ("file on disk", f"{size(sizes.file)}{each(sizes.file)}"),
+        ("codebook", f"{size(sizes.codebook)}, in the model"),
+    ]
+
+
+def _comparison(floats: int, codes: int) -> list[tuple[str, str]]:
+    """What the same vectors would take without codes; nothing to say of an empty bank."""
+    if not floats:
+        return []
+    times = f"{floats / codes:,.0f}" if floats > 10 * codes else f"{floats / codes:.2g}"
+    return [("as float32", f"the vectors would take {size(floats)}, {times} times the codes")]
+
+
+def holdings_json(name: str, totals: BankTotals, sizes: BankSizes) -> dict[str, Any]:
+    """A bank after something was done to it; sizes in bytes."""
+    return {"path": name, **asdict(totals), "sizes": asdict(sizes)}
+
+
+def show_holdings(name: str, totals: BankTotals, sizes: BankSizes) -> None:
+    """The same for people."""
+    print_facts([("bank", name), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
+
+
+def show_compacted(name: str, before: BankSizes, after: BankSizes) -> None:
+    """What `mbc bank compact` prints."""
+    out.print(f"{plain(name)} now takes {size(after.file)}, {size(before.file)} before.")
+
+
+def show_upgraded(name: str, is_upgraded: bool) -> None:
+    """What `mbc bank upgrade` prints."""
+    if is_upgraded:
+        out.print(f"{plain(name)} is now up to date.")
+        # Formats 1 and 2 are of versions that cut pieces of 64 KB.
+        out.print("Long files are now split into smaller parts, so the next `mbc ingest` reads them again.")
+    else:
+        out.print(f"{plain(name)} is already up to date.")
+
+
+def show_list(documents: Iterable[StoredDocument]) -> None:
+    """A line an origin, or a line a document where the bank keeps no origins."""
+    columns = (("chunks", ">6"), ("bytes", ">10"), ("date", "<10"), ("document", ""))
+    print_rows(columns, (row for document in documents for row in _rows(document)))
+
+
+def list_json(documents: Iterable[StoredDocument]) -> None:
+    """A JSON object a document, a line each."""
+    print_json_lines(map(_object, documents))
+
+
+def show_documents(items: Iterable[tuple[StoredDocument, Codes]], shape: CodeShape, *, with_codes: bool) -> None:
+    """All that the bank knows of documents, and whether their files are still the same."""
+    files = Files()
+    for number, (document, codes) in enumerate(items):
+        if number:
+            out.print()
+        sizes = [] if document.size is None else [("bytes", f"{document.size:,}")]
+        print_facts(
+            [
+                *_origins(document, files),
+                ("digest", document.digest),
+                *sizes,
+                ("chunks", f"{document.chunks:,}, {counted(_code_bytes(document, shape), 'byte')} of codes"),
+            ]
+        )
+        for ordinal, chunk in enumerate(codes.tolist() if with_codes else [], 1):
+            print(f"{ordinal:>6}  {' '.join('.'.join(map(str, levels)) for levels in chunk)}")
+
+
+def documents_json(items: Iterable[tuple[StoredDocument, Codes]], shape: CodeShape) -> None:
+    """The same as JSON, a line a document; codes are [chunks][tokens][levels]."""
+    files = Files()
+    print_json_lines(
+        {
+            **_object(document),
+            "code_bytes": _code_bytes(document, shape),
+            "origins": [
+                {**origin._asdict(), "state": files.look(origin, document.digest).state} for origin in document.origins
+            ],
+            "codes": codes.tolist(),
+        }
+        for document, codes in items
+    )
+
+
+def _rows(document: StoredDocument) -> Iterator[tuple[object, ...]]:
+    if not document.origins:
+        yield document.chunks, "", "", document.digest
+    for origin in document.origins:
+        yield document.chunks, document.size, origin.date or "", near(origin.name)
+
+
+def _object(document: StoredDocument) -> dict[str, Any]:
+    return {
+        "digest": document.digest,
+        "chunks": document.chunks,
+        "size": document.size,
+        "origins": [origin._asdict() for origin in document.origins],
+    }
+
+
+def _origins(document: StoredDocument, files: Files) -> Iterator[tuple[str, str]]:
+    for number, origin in enumerate(document.origins):
+        date = f", {origin.date}" if origin.date else ""
+        state = files.look(origin, document.digest).state
+        yield "" if number else "read from", plain(f"{near(origin.name)}{date}, {state}")
+
+
+def _code_bytes(document: StoredDocument, shape: CodeShape) -> int:
+    return -(-document.chunks * shape.bits_per_chunk // 8)

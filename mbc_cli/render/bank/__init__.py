@@ -1,1 +1,0 @@
-"""A bank on the terminal, and what is done to it."""

@@ -1,0 +1,112 @@
+"""A server of the dashboard for one person's browser on this machine.
+
+Whoever reaches the dashboard can remove documents and start trainings. Beside listening on loopback alone, the server
+therefore wants a key, which stands in the address that is printed and then in a cookie: other users of the machine do
+not know it, and other pages in the browser cannot send it. Requests under another host's name are refused.
+
+The dashboard in a browser: textual-serve, kept to this machine and to the person who started it.
+"""
+
+import asyncio
+import secrets
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from textual_serve.server import Server
+
+from mbc_engine.errors import ConfigError
+
+HOST: Final = "127.0.0.1"
+_COOKIE: Final = "mbc-key"
+_FOLDER: Final = Path(__file__).parent
+# The terminal sets styles on its elements and draws its icons from data URLs.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; "
+    "connect-src 'self' ws://{host}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class DashboardServer(Server):
+    """Serves one command's dashboard, a process of it for each page.
+
+    Args:
+        arguments: what would be typed after `mbc`.
+        port: where to listen; 0 takes a free one.
+        opened: is given the address once it can be opened.
+    """
+
+    def __init__(self, arguments: Sequence[str], port: int, opened: Callable[[str], object]) -> None:
+        command = shlex.join([sys.executable, "-m", "mbc_cli", *arguments])
+        super().__init__(command, HOST, port, "mbc", templates_path=_FOLDER)
+        self._key = secrets.token_urlsafe(16)
+        self._opened = opened
+
+    def serve(self, debug: bool = False) -> None:
+        """Serve until SIGINT or SIGTERM.
+
+        Raises:
+            ConfigError: the port cannot be had.
+        """
+        asyncio.run(self._serve())
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Say nothing; the terminal is the person's."""
+
+    async def _serve(self) -> None:
+        over = asyncio.Event()
+        with suppress(NotImplementedError):  # where there are no such signals, KeyboardInterrupt ends it
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, over.set)
+        runner = web.AppRunner(await self._make_app(), shutdown_timeout=1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, HOST, self.port).start()
+            self.port = runner.addresses[0][1]
+            self.public_url = f"http://{self._address}"
+            self._opened(f"{self.public_url}/?key={self._key}")
+            await over.wait()
+        except OSError as error:
+            raise ConfigError(
+                f"Port {self.port} cannot be used: {error.strerror or error}.", hint="Choose another with --port."
+            ) from error
+        finally:
+            await runner.cleanup()
+
+    @property
+    def _address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    async def _make_app(self) -> web.Application:
+        app = await super()._make_app()
+        app.router.add_get("/focus.js", self._focus)
+        app.middlewares.append(self._guard)
+        return app
+
+    async def _focus(self, request: web.Request) -> web.FileResponse:
+        return web.FileResponse(_FOLDER / "focus.js")
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let in who knows the key, from the server's own pages."""
+        if request.host != self._address or request.headers.get("Origin") not in (None, self.public_url):
+            raise web.HTTPForbidden(text="This dashboard answers its own address alone.")
+        typed, kept = request.query.get("key", ""), request.cookies.get(_COOKIE, "")
+        if not any(secrets.compare_digest(key.encode(), self._key.encode()) for key in (typed, kept)):
+            raise web.HTTPForbidden(text="Open the address that `mbc tui --web` printed.")
+        if typed:
+            # Out of the address bar, and of what is shared with it.
+            moved = web.HTTPFound("/")
+            moved.set_cookie(_COOKIE, self._key, httponly=True, samesite="Strict")
+            raise moved
+        response = await handler(request)
+        if not response.prepared:
+            response.headers["Content-Security-Policy"] = _POLICY.format(host=self._address)
+            response.headers["Referrer-Policy"] = "no-referrer"
+        return response

@@ -1,0 +1,264 @@
+"""Several banks of one model read as one: nothing is copied, counts add, and each bank may count more or less.
+
+That is what makes codes worth sharing: a bank of a team and one's own stay two files, and still answer together.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank.codes import Codes, Indices, Worths, located
+from mbc_engine.bank.database import identity
+from mbc_engine.bank.records import BankHeader, BankSizes, BankTotals, ModelSignature, StoredChunk
+from mbc_engine.bank.selection import Selection
+from mbc_engine.bank.store import MemoryBank
+from mbc_engine.errors import ConfigError, ModelMismatch
+from mbc_engine.text import Chunk
+
+
+class Banks:
+    """Banks to be read as one that holds the documents of each, in their order; a `ReadableBank`.
+
+    Chunks are numbered through all banks. A content that two banks hold counts twice. A bank of weight w counts as if
+    it held each of its documents w times; only what weights are to each other matters.
+
+    Args:
+        banks: one or more, of one model. They are closed with this.
+        weights: one for each; None for 1 each.
+
+    Raises:
+        ModelMismatch: the banks are not of one model.
+        ConfigError: there is none, one is there twice, or weights do not fit.
+    """
+
+    def __init__(self, banks: Sequence[MemoryBank], weights: Sequence[float] | None = None) -> None:
+        if not banks:
+            raise ConfigError("No bank is named.", hint="Name at least one with --bank.")
+        _require_weights(len(banks), weights)
+        for number, bank in enumerate(banks):
+            _require_others(banks[:number], bank)
+            _require_one_model(banks[0], bank)
+        self.banks = tuple(banks)
+        self._weights = (1.0,) * len(banks) if weights is None else tuple(weights)
+
+    @classmethod
+    def open(cls, paths: Sequence[Path], weights: Sequence[float] | None = None) -> Self:
+        """Open banks to read them.
+
+        Raises:
+            BankError: as `MemoryBank.open`.
+            ModelMismatch, ConfigError: as the class.
+        """
+        with ExitStack() as stack:
+            banks = [stack.enter_context(MemoryBank.open(path, read_only=True)) for path in paths]
+            together = cls(banks, weights)
+            stack.pop_all()  # they stay open
+        return together
+
+    @property
+    def name(self) -> str:
+        """The names of all, as messages put them."""
+        return " + ".join(bank.name for bank in self.banks)
+
+    @property
+    def headers(self) -> tuple[BankHeader, ...]:
+        """What each bank says about itself."""
+        return tuple(bank.header for bank in self.banks)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the documents of one bank count more than those of another."""
+        return len(set(self._weights)) > 1
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether any of the banks keeps the exact text of its chunks."""
+        return any(bank.keeps_text for bank in self.banks)
+
+    def require(self, signature: ModelSignature) -> None:
+        """Make sure that this model wrote the banks.
+
+        Raises:
+            ModelMismatch: another one did.
+        """
+        for bank in self.banks:
+            bank.require(signature)
+
+    def totals(self) -> BankTotals:
+        """How much the banks hold; what two of them hold is there twice."""
+        each = [bank.totals() for bank in self.banks]
+        return BankTotals(*(sum(getattr(own, name) for own in each) for name in ("documents", "origins", "chunks")))
+
+    def sizes(self) -> BankSizes:
+        """What the banks weigh, in bytes; the codebook is that of the model, once."""
+        each = [bank.sizes() for bank in self.banks]
+        return BankSizes(
+            codes=sum(own.codes for own in each),
+            texts=sum(own.texts for own in each),
+            codebook=each[0].codebook,
+            file=sum(own.file for own in each),
+        )
+
+    def counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """How often each code counts, [levels, positions, num_codes]; one read of each bank, whatever its size."""
+        with self.snapshot():
+            each = np.stack([bank.counts() for bank in self.banks])
+            if not self.is_weighted:
+                whole: NDArray[np.int64] = each.sum(0)
+                return whole
+            weighted: NDArray[np.float64] = np.tensordot(np.exp(self._logs()), each.astype(np.float64), 1)
+            return weighted
+
+    def blocks(self) -> Iterator[tuple[Codes, NDArray[np.int64]]]:
+        """As `MemoryBank.blocks`, of one bank after the other."""
+        with self.snapshot():
+            for bank in self.banks:
+                yield from bank.blocks()
+
+    def sums(self, worths: Worths) -> Iterator[tuple[Worths, NDArray[np.int64]]]:
+        """As `MemoryBank.sums`, of one bank after the other."""
+        with self.snapshot():
+            for bank in self.banks:
+                yield from bank.sums(worths)
+
+    def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
+        """Logarithms of how much each chunk counts: of the selection's weight times its bank's beside the largest.
+
+        Raises:
+            BankError: there is a selection, and a bank keeps no origins to select by.
+        """
+        with self.snapshot():
+            for bank, log in zip(self.banks, self._logs(), strict=True):
+                if selection.is_everything:
+                    yield np.full(bank.totals().chunks, log)
+                else:
+                    yield from (own + log for own in bank.log_weights(selection))
+
+    def codes_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> Codes:
+        """As `MemoryBank.codes_at`.
+
+        Raises:
+            IndexError: there is no such chunk.
+        """
+        shape = self.banks[0].header.shape
+        result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
+        with self.snapshot():
+            for bank, places, within in self._located(chunks):
+                result[places] = bank.codes_at(within)
+        return result
+
+    def texts_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[Chunk | None]:
+        """As `MemoryBank.texts_at`; None for the chunks of a bank that keeps no text.
+
+        Raises:
+            BankError: a bank that has one of the chunks is damaged.
+            IndexError: there is no such chunk.
+        """
+        result: dict[int, Chunk | None] = {}
+        with self.snapshot():
+            for bank, places, within in self._located(chunks):
+                texts = bank.texts_at(within) if bank.keeps_text else [None] * len(within)
+                result |= zip(places.tolist(), texts, strict=True)
+        return [result[place] for place in range(len(result))]
+
+    def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:
+        """As `MemoryBank.chunks_at`; each chunk says which bank it is in.
+
+        Raises:
+            IndexError: there is no such chunk.
+        """
+        result: dict[int, StoredChunk] = {}
+        with self.snapshot():
+            for bank, places, within in self._located(chunks):
+                result |= zip(places.tolist(), bank.chunks_at(within), strict=True)
+        return [result[place] for place in range(len(result))]
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Inside, every read of a bank sees it as it was at the first one."""
+        with ExitStack() as stack:
+            for bank in self.banks:
+                stack.enter_context(bank.snapshot())
+            yield
+
+    def version(self) -> tuple[tuple[int, int], ...]:
+        """As `MemoryBank.version`, of all banks."""
+        return tuple(bank.version() for bank in self.banks)
+
+    def is_replaced(self) -> bool:
+        """Whether another file, or none, stands at the path of one of them by now.
+
+        Raises:
+            BankError: a path cannot be looked at.
+        """
+        return any(bank.is_replaced() for bank in self.banks)
+
+    def close(self) -> None:
+        """Close all."""
+        for bank in self.banks:
+            bank.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _logs(self) -> NDArray[np.float64]:
+        """Logarithm of each bank's weight beside the largest; one that holds nothing weighs nothing."""
+        holds_some = np.array([bank.totals().chunks > 0 for bank in self.banks])
+        logs = np.where(holds_some, np.log(self._weights), -np.inf)
+        return logs - logs.max() if holds_some.any() else logs
+
+    def _located(
+        self, chunks: Sequence[int] | NDArray[np.integer[Any]]
+    ) -> Iterator[tuple[MemoryBank, Indices, Indices]]:
+        """Each bank that holds some of the chunks, the places of these in `chunks`, and their indices in the bank."""
+        sizes = np.array([bank.totals().chunks for bank in self.banks], np.int64)
+        for bank, places, within in located(chunks, sizes):
+            yield self.banks[bank], places, within
+
+
+def _require_weights(banks: int, weights: Sequence[float] | None) -> None:
+    if weights is None:
+        return
+    if len(weights) != banks:
+        given = "1 weight" if len(weights) == 1 else f"{len(weights)} weights"
+        raise ConfigError(
+            f"There {'is' if len(weights) == 1 else 'are'} {given} for {banks} bank{'s' if banks > 1 else ''}.",
+            hint="Give one --weight for each --bank, in their order, or none.",
+        )
+    for weight in weights:
+        if not (math.isfinite(weight) and weight > 0):
+            raise ConfigError(
+                f"A bank cannot count {weight:g} times.", hint="Weights are numbers above 0, such as --weight 0.5."
+            )
+
+
+def _require_others(banks: Sequence[MemoryBank], bank: MemoryBank) -> None:
+    """Make sure that a bank is none of these, whatever they are called."""
+    for other in banks:
+        if other is bank or (other.path and bank.path and identity(other.path) == identity(bank.path)):
+            is_same = other.name == bank.name
+            raise ConfigError(
+                f"{bank.name} is named twice." if is_same else f"{other.name} and {bank.name} are the same file.",
+                hint="Name it once; with a larger --weight than the others it counts more.",
+            )
+
+
+def _require_one_model(one: MemoryBank, other: MemoryBank) -> None:
+    own, others = one.header.signature, other.header.signature
+    if own != others:
+        raise ModelMismatch(
+            f"{one.name} was written by model {own.name} ({own.fingerprint}), "
+            f"{other.name} by model {others.name} ({others.fingerprint}).",
+            hint="Only banks of one model are read together; `mbc bank reencode` brings a bank to another model.",
+        )

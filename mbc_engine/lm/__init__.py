@@ -1,0 +1,1 @@
+"""Base language models: families, loading, texts, generation, and what saves memory and time."""

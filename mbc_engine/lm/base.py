@@ -1,0 +1,229 @@
+"""The base LM f_theta_b: losses and answers under a key/value prefix, or without one.
+
+It is frozen, as a memory wants it, until `tune` makes it learn. Positions start after the prefix: the first token of a
+text stands at position P, and padding does not count.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForCausalLM,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from mbc_engine.config import BaseWeights
+from mbc_engine.errors import ModelError
+from mbc_engine.lm.efficiency import token_loss, token_losses
+from mbc_engine.lm.families import AttentionShape, attention_shape, context_of, family_of, logit_scale
+from mbc_engine.lm.prefix import KVPrefix
+from mbc_engine.lm.pretrained import base_dtype, open_pretrained, told_of
+from mbc_engine.lm.texts import DECODING, BaseTexts, FirstLineEnd, FirstLineStreamer, Targets, TokenisedText, first_line
+from mbc_engine.model_folder import EMBEDDED, packaged_model
+
+
+class BaseLM(nn.Module):
+    """A causal LM that reads prefixes, frozen until it is tuned.
+
+    Args:
+        model: any supported `AutoModelForCausalLM`.
+        tokenizer: its tokenizer.
+
+    Attributes:
+        texts: makes tokens of what it is given.
+    """
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__()
+        family_of(model.config)
+        self.model = model.requires_grad_(False)
+        # A hub model's own settings (a repetition penalty, say) would silently join those of `generate`.
+        model.generation_config = GenerationConfig()
+        self.tokenizer, self.texts = tokenizer, BaseTexts(model, tokenizer)
+
+    @property
+    def shape(self) -> AttentionShape:
+        """Width, layers and key/value heads."""
+        return attention_shape(self.model.config)
+
+    @property
+    def context(self) -> int:
+        """How many columns, prefix and padding included, every layer sees."""
+        return context_of(self.model.config)
+
+    def no_prefix(self, batch: int) -> KVPrefix:
+        """The prefix of nothing before `batch` texts, for a base LM that is used by itself."""
+        shape = self.shape
+        return KVPrefix.none(
+            batch,
+            layers=shape.layers,
+            kv_heads=shape.kv_heads,
+            head_dim=shape.head_dim,
+            device=self.model.device,
+        )
+
+    def tune(self) -> None:
+        """Let all weights learn. `loss` then has gradients for them, the output head's included.
+
+        Raises:
+            ModelError: weights are packed or rounded; small updates would be lost in them.
+        """
+        coarse = {str(value.dtype).removeprefix("torch.") for value in self.parameters()} - {"float32"}
+        if coarse:
+            raise ModelError(
+                f"A base LM can only be tuned in float32, and weights of this one are {min(coarse)}.",
+                hint="Hold its weights as float32: model.base_weights=float32.",
+            )
+        self.model.requires_grad_(True)
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer to a folder that `load_base` opens."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
+        """Mean negative log-likelihood of the target tokens under prefixes, a scalar in nats (paper, section 3.5)."""
+        states = self._before(prefix, texts)
+        if self._head_learns:
+            return token_losses(states, texts.targets, self._logits).mean()
+        return token_loss(states, texts.targets, self._logits)
+
+    def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
+        """Mean over a piece's tokens of weight times negative log-likelihood, a scalar in nats.
+
+        As in `BaseTexts.written`, the first token is predicted from what texts begin with, or EOS. What weighs nothing is
+        not computed, so that weights of 0 get no gradient.
+
+        Args:
+            piece: one of `BaseTexts.pieces`.
+            weights: of its tokens, [S].
+        """
+        texts = self.texts.written_piece(piece)
+        weights = weights.to(texts.ids.device)
+        counted = weights != 0
+        states = self._before(self.no_prefix(1), texts)[counted]
+        losses = token_losses(states, texts.targets[counted], self._logits)
+        return (weights[counted] * losses).sum() / len(weights)
+
+    @property
+    def _head_learns(self) -> bool:
+        return any(value.requires_grad for value in self.model.get_output_embeddings().parameters())
+
+    @torch.no_grad()
+    def log_likelihood(
+        self,
+        prefix: KVPrefix,
+        questions: Sequence[str],
+        answers: Sequence[str],
+        *,
+        question_window: int = 128,
+        answer_window: int = 64,
+    ) -> Tensor:
+        """Mean log-probability of a target token of each answer under its prefix, [B] in nats.
+
+        The targets are those of `BaseTexts.asked`, EOS included; an answer longer than its window is judged by its beginning.
+        """
+        texts = self.texts.asked(questions, answers, question_window=question_window, answer_window=answer_window)
+        by_token = torch.zeros(texts.target_mask.shape, device=texts.ids.device)
+        by_token[texts.target_mask.bool()] = -token_losses(self._before(prefix, texts), texts.targets, self._logits)
+        return by_token.sum(1) / texts.target_mask.sum(1)
+
+    @torch.no_grad()
+    def generate(
+        self,
+        prefix: KVPrefix,
+        questions: Sequence[str],
+        *,
+        passages: Sequence[str] | None = None,
+        window: int = 128,
+        max_new_tokens: int = 16,
+        beams: int = 1,
+        on_token: Callable[[str], None] | None = None,
+    ) -> list[str]:
+        """Answers to questions under prefixes: greedy, or by beam search.
+
+        An answer is the first line with text (`first_line.py`). Each ends with its line, at EOS or after
+        `max_new_tokens`, whatever the others of the batch do.
+
+        Args:
+            prefix: of each question.
+            questions: those longer than the window are cut.
+            passages: a text for each question to stand on the line before it, cut where the context is full; an empty
+                one leaves the question alone.
+            window: longest question in tokens.
+            max_new_tokens: longest answer in tokens.
+            beams: beam search's width, 1 is greedy.
+            on_token: gets the answer's text in pieces as they become certain; joined and stripped they are the answer. For
+                one question, greedy.
+
+        Raises:
+            ConfigError: a question and its answer do not fit the context.
+            ValueError: `on_token` with several questions or beams.
+        """
+        if on_token is not None and (len(questions) != 1 or beams != 1):
+            raise ValueError("Only one greedy answer can be streamed.")
+        prompts = self.texts.prompts(
+            questions, passages, window=window, room=self.context - prefix.length - max_new_tokens
+        )
+        ids, mask = self.texts.padded(prompts)
+        columns = mask.new_ones(len(ids), prefix.length)
+        generated: Tensor = self.model.generate(  # type: ignore[operator]
+            input_ids=ids,
+            attention_mask=torch.cat([columns, mask], dim=1),
+            past_key_values=prefix.repeat(beams).cache(self.model.dtype),
+            generation_config=GenerationConfig(
+                max_new_tokens=max_new_tokens,
+                num_beams=beams,
+                do_sample=False,
+                eos_token_id=self.texts.end,
+                pad_token_id=self.texts.end,
+            ),
+            stopping_criteria=[FirstLineEnd(self.tokenizer, ids.shape[1])],
+            streamer=None if on_token is None else FirstLineStreamer(self.tokenizer, on_token),
+        )
+        return [first_line(text) for text in self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)]
+
+    def _before(self, prefix: KVPrefix, texts: Targets) -> Tensor:
+        """The last hidden states before the target tokens, each of which predicts its token, [N, D]."""
+        mask = torch.cat([texts.mask.new_ones(len(texts.ids), prefix.length), texts.mask], dim=1)
+        states: Tensor = self.model.get_decoder()(
+            input_ids=texts.ids,
+            attention_mask=mask,
+            position_ids=(mask.cumsum(1) - 1).clamp_min(0)[:, prefix.length :],
+            past_key_values=prefix.fixed(self.model.dtype),
+            use_cache=True,
+        ).last_hidden_state
+        return states[:, -texts.target_mask.shape[1] - 1 : -1][texts.target_mask.bool()]
+
+    def _logits(self, states: Tensor) -> Tensor:
+        """Logits of hidden states, [N, D] -> [N, V], scaled and soft-capped where the family does so."""
+        logits: Tensor = self.model.get_output_embeddings()(states)
+        scale = logit_scale(self.model.config)
+        cap = getattr(self.model.config, "final_logit_softcapping", None)
+        scaled = logits if scale == 1 else logits * scale  # a vocabulary wide, so not for nothing
+        return scaled if cap is None else torch.tanh(scaled / cap) * cap
+
+
+def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torch.device = "cpu") -> BaseLM:
+    """Open a base LM by hub id or path, or as `embedded:PATH` inside this package's models.
+
+    Raises:
+        ModelError: it is not there, its family is not supported, or bitsandbytes is missing.
+    """
+    place, rest = name, base_dtype(weights, torch.device(device))
+    if name.startswith(EMBEDDED):
+        place = str(packaged_model(name.removeprefix(EMBEDDED)))
+        if not Path(place).is_dir():
+            raise ModelError(f"This installation has no {name}.", hint="Install the package again.")
+    way = "Give a folder or a hub id; off-line it must be in the local hub cache."
+    with told_of(f"The base LM {name}", way):
+        opened = open_pretrained(
+            AutoModelForCausalLM, place, name=name, weights=weights, rest=rest, device=device, check=family_of
+        )
+    if opened.tokenizer.eos_token_id is None:
+        raise ModelError(f"The tokenizer of {name} has no token that ends a text.", hint="Take another base LM.")
+    return BaseLM(opened.model, opened.tokenizer)

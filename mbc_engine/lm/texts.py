@@ -1,0 +1,260 @@
+"""Texts as a base LM's tokens, each with its place in the text.
+
+What the base LM is given, as its tokens: questions, passages, targets and pieces of texts.
+
+An answer is the first line with text of what a base LM says: where it ends, and how it comes out piece by piece.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, StoppingCriteria, TextStreamer
+
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.lm.families import context_of
+
+
+@dataclass(frozen=True)
+class TokenisedText:
+    """A piece of a document as the base LM sees it.
+
+    Attributes:
+        text: the piece.
+        ids: its S tokens, without special ones.
+        spans: where each token lies in `text`, [S] of (start, end) in characters; byte-level tokenizers count the space
+            before a word to its first token, and give each part of a character that they split the whole of it.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Texts for the base LM: what it is given and what it should say.
+
+    Attributes:
+        ids: [B, S], given texts padded on the left, targets on the right, so that all targets start in one column.
+        mask: [B, S], 1 for tokens.
+        target_mask: [B, A], 1 for the target tokens among the last A columns.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    target_mask: Tensor
+
+    @property
+    def targets(self) -> Tensor:
+        """The target tokens, row after row, [N]."""
+        return self.ids[:, -self.target_mask.shape[1] :][self.target_mask.bool()]
+
+
+class BaseTexts:
+    """Texts as the tokens of a base LM, as it met them in its own training.
+
+    Args:
+        model: the base LM; it tells where tensors belong and how much it sees at once.
+        tokenizer: its tokenizer.
+    """
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        self._model, self._context = model, context_of(model.config)
+
+    @property
+    def end(self) -> int:
+        """The token that ends a text, EOS."""
+        end: int = self._tokenizer.eos_token_id
+        return end
+
+    @cached_property
+    def _begin(self) -> list[int]:
+        """What its tokenizer puts before every text, as in the base LM's training: BOS in most families, or nothing."""
+        whole: list[int] = self._tokenizer("a")["input_ids"]
+        return whole[: whole.index(self.tokens(["a"], 1)[0][0])]
+
+    @property
+    def _opening(self) -> list[int]:
+        """What a text is predicted from where nothing is before it."""
+        return self._begin or [self.end]
+
+    def tokens(self, texts: Sequence[str], window: int | None = None) -> list[list[int]]:
+        """Token ids of texts without special tokens, at most `window` each; None for all of them."""
+        # Not verbose: it would warn of texts longer than the context, which are cut here, or only counted.
+        tokens: list[list[int]] = self._tokenizer(
+            list(texts),
+            add_special_tokens=False,
+            split_special_tokens=True,  # "<|endoftext|>" in a document is text, and ends nothing
+            verbose=False,
+        )["input_ids"]
+        return [ids[:window] for ids in tokens]
+
+    def pieces(self, text: str, window: int) -> list[TokenisedText]:
+        """A text in pieces of at most `window` tokens, and of no more than the context holds; an empty one has none.
+
+        The pieces are equally long, but for a token: each is to be a step of learning, and a short rest of one would
+        count as much as all before it.
+
+        Raises:
+            ModelError: the tokenizer does not know where its tokens lie.
+        """
+        if not self._tokenizer.is_fast:
+            raise ModelError(
+                "The base LM's tokenizer does not tell where its tokens lie in a text.", hint="Take another base LM."
+            )
+        encoded = self._tokenizer(
+            text,
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_offsets_mapping=True,
+            verbose=False,
+        )
+        ids, spans = encoded["input_ids"], encoded["offset_mapping"]
+        count = -(-len(ids) // min(window, self._context - max(1, len(self._begin))))
+        cuts = [len(ids) * number // count for number in range(count + 1)] if count else [0]
+        return [_piece(text, ids[start:end], spans[start:end]) for start, end in pairwise(cuts)]
+
+    def asked(
+        self,
+        questions: Sequence[str],
+        answers: Sequence[str],
+        *,
+        passages: Sequence[str] | None = None,
+        question_window: int,
+        answer_window: int,
+    ) -> Targets:
+        """Questions as given texts, answers as targets: capitalised, after a space, ended by EOS.
+
+        Args:
+            questions: those longer than the window are cut.
+            answers: one for each question.
+            passages: a text for each question to stand on the line before it, as in `BaseLM.generate` without a prefix
+                when `max_new_tokens` is the answers' window.
+            question_window: longest question in tokens.
+            answer_window: longest answer in tokens, EOS included.
+        """
+        if passages is None:
+            given = self._given(questions, question_window)
+        else:
+            given = self.prompts(questions, passages, window=question_window, room=self._context - answer_window)
+        targets = [
+            [*tokens, self.end] for tokens in self.tokens([_as_target(answer) for answer in answers], answer_window - 1)
+        ]
+        return self._targets(given, targets)
+
+    def written(self, texts: list[str], *, window: int) -> Targets:
+        """Whole texts as targets, cut after `window` tokens; given is what texts begin with, or EOS where that is nothing."""
+        return self._targets([self._opening] * len(texts), self.tokens(texts, window))
+
+    def written_piece(self, piece: TokenisedText) -> Targets:
+        """One of `pieces` as `written` would have it, with the tokens that it was cut into."""
+        return self._targets([self._opening], [list(piece.ids)])
+
+    def prompts(
+        self, questions: Sequence[str], passages: Sequence[str] | None, *, window: int, room: int
+    ) -> list[list[int]]:
+        """Token ids of questions, each after its passage, at most `room` a prompt.
+
+        Raises:
+            ConfigError: a question does not fit.
+        """
+        asked = self._given(questions, window)
+        begin = len(self._begin)
+        longest = max(map(len, asked))
+        if longest > room:
+            raise ConfigError(
+                f"A question of {longest} tokens, its prefix and its answer do not fit the base LM's context of "
+                f"{self._context}.",
+                hint="Ask for a shorter answer.",
+            )
+        if passages is None:
+            return asked
+        (line_end,) = self.tokens(["\n"], room)
+        prompts = []
+        for question, passage in zip(asked, self.tokens(passages, room), strict=True):
+            read = passage[: max(0, room - len(line_end) - len(question))]
+            prompts.append([*question[:begin], *read, *line_end, *question[begin:]] if read else question)
+        return prompts
+
+    def padded(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+        """Rows of tokens padded on the left, and their mask: [B, S] each."""
+        device, width = self._model.device, max(map(len, rows))
+        ids = torch.tensor([[self.end] * (width - len(row)) + row for row in rows], device=device)
+        mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
+        return ids, mask
+
+    def _given(self, questions: Sequence[str], window: int) -> list[list[int]]:
+        """Token ids of questions; there is always one to predict from, as there is for `written`."""
+        return [[*self._begin, *ids] or [self.end] for ids in self.tokens(questions, window)]
+
+    def _targets(self, given: list[list[int]], targets: list[list[int]]) -> Targets:
+        device = self._model.device
+        left, left_mask = self.padded(given)
+        width = max(map(len, targets))
+        right = torch.tensor([ids + [self.end] * (width - len(ids)) for ids in targets], device=device)
+        right_mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in targets], device=device)
+        return Targets(torch.cat([left, right], 1), torch.cat([left_mask, right_mask], 1), right_mask)
+
+
+def _piece(text: str, ids: list[int], spans: list[tuple[int, int]]) -> TokenisedText:
+    """The part of a text that tokens cover, their spans told from its beginning."""
+    start, end = spans[0][0], max(end for _, end in spans)
+    return TokenisedText(text[start:end], tuple(ids), tuple((first - start, last - start) for first, last in spans))
+
+
+def _as_target(answer: str) -> str:
+    return f" {answer[:1].upper()}{answer[1:]}"
+
+
+# To the space: a tokenizer that tidies would change text that has already been said.
+DECODING: dict[str, Any] = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+
+
+def first_line(text: str) -> str:
+    """The first line with text, without the spaces around it."""
+    return text.strip().partition("\n")[0].rstrip()
+
+
+class FirstLineEnd(StoppingCriteria):
+    """Ends each row of a batch with its own first line.
+
+    Args:
+        tokenizer: of the base LM.
+        start: the column of the first generated token.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, start: int) -> None:
+        self.tokenizer, self.start = tokenizer, start
+
+    def __call__(self, input_ids: Tensor, scores: object, **others: object) -> Tensor:
+        """Which rows [B, S] have ended, [B]."""
+        texts = self.tokenizer.batch_decode(input_ids[:, self.start :], **DECODING)
+        return torch.tensor(["\n" in text.lstrip() for text in texts], device=input_ids.device)
+
+
+class FirstLineStreamer(TextStreamer):
+    """Hands out the first line word by word; a character whose bytes are not all there yet is held back.
+
+    Args:
+        tokenizer: of the base LM.
+        on_token: gets each piece; joined and stripped they are the first line.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, on_token: Callable[[str], None]) -> None:
+        super().__init__(tokenizer, skip_prompt=True, **DECODING)
+        self.on_token = on_token
+        self.has_begun = self.has_ended = False
+
+    def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+        """Text that later tokens cannot change."""
+        line, newline, _ = (text if self.has_begun else text.lstrip()).partition("\n")
+        if line and not self.has_ended:
+            self.has_begun = True
+            self.on_token(line)
+        self.has_ended |= bool(newline)

@@ -1,0 +1,298 @@
+"""Centring of an amortizer's output over documents: what all documents share carries no information.
+
+Trained from scratch, an amortizer collapses onto one vector a position, and every code just names its position.
+Subtracting each position's mean and dividing by its root mean square keeps the document-dependent part in sight.
+Like batch normalisation without affine parameters, but with one scale a position, so that the directions within a
+position keep their proportions.
+
+Amortization networks (paper, section 3.1): a text becomes T vectors of the base LM's width.
+
+One side of a model: an amortizer with its tokenizer, texts to T vectors each.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from mbc_engine.lm.efficiency import padded_batches
+from mbc_engine.text.chunks import Chunker
+
+
+class Centring(nn.Module):
+    """Normalise [B, T, D] over documents: by the batch in training, by running figures otherwise.
+
+    Args:
+        tokens: T.
+        dim: D.
+        momentum: how fast the running figures follow the batches.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, tokens: int, dim: int, *, momentum: float = 0.05) -> None:
+        super().__init__()
+        self.momentum = momentum
+        self.register_buffer("mean", torch.zeros(tokens, dim))
+        self.register_buffer("scale", torch.ones(tokens, 1))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        if not self.training or len(vectors) < 2:
+            return (vectors - self.mean) / self.scale
+        mean = vectors.mean(0)
+        scale = _scale(vectors - mean)
+        with torch.no_grad():
+            self.mean.lerp_(mean.detach().float(), self.momentum)
+            self.scale.lerp_(scale.detach().float(), self.momentum)
+        return (vectors - mean) / scale
+
+    @torch.no_grad()
+    def fit(self, vectors: Tensor) -> None:
+        """Set the running figures to those of [N, T, D]."""
+        self.mean.copy_(vectors.mean(0))
+        self.scale.copy_(_scale(vectors - self.mean))
+
+
+def _scale(centred: Tensor) -> Tensor:
+    """Root mean square over documents and dimensions, [N, T, D] -> [T, 1]; never zero."""
+    return (centred.float().square().mean((0, 2)) + 1e-12).sqrt().unsqueeze(-1)
+
+
+def document_variance(vectors: Tensor) -> float:
+    """Share of the energy of [B, T, D] that differs between documents, in [0, 1]; near 0 means collapse."""
+    energy = vectors.float().square().mean()
+    varying = (vectors.float() - vectors.float().mean(0)).square().mean()
+    return float(varying / energy.clamp_min(1e-12))
+
+
+class Amortizer(nn.Module, ABC):
+    """Token ids -> phi [B, T, D].
+
+    Attributes:
+        tokens: T.
+        centring: removes what all documents share, or None.
+    """
+
+    def __init__(self, tokens: int, centring: Centring | None) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.centring = centring
+
+    @property
+    @abstractmethod
+    def pretrained(self) -> PreTrainedModel:
+        """The pretrained model inside."""
+
+    @abstractmethod
+    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Token states of the encoder: ids and mask [B, S] -> [B, S, E]."""
+
+    @abstractmethod
+    def readout(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Token states [B, S, E] and mask [B, S] -> [B, T, D], before centring."""
+
+    def vectors(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Phi of token states: [B, S, E], [B, S] -> [B, T, D]."""
+        return self.centre(self.readout(states, mask))
+
+    def centre(self, vectors: Tensor) -> Tensor:
+        """Remove what documents share from a readout [B, T, D]; without centring, leave it."""
+        return vectors if self.centring is None else self.centring(vectors)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Phi of a batch of texts: ids and mask [B, S] -> [B, T, D]."""
+        return self.vectors(self.contextualise(ids, mask), mask)
+
+
+class TokenHead(nn.Module):
+    """One latent's own head, `skip(x) + mlp(x)`: [..., inputs] -> [..., dim]."""
+
+    def __init__(self, inputs: int, dim: int) -> None:
+        super().__init__()
+        self.skip = nn.Identity() if inputs == dim else nn.Linear(inputs, dim)
+        self.mlp = nn.Sequential(nn.LayerNorm(inputs), nn.Linear(inputs, dim), nn.Tanh(), nn.Linear(dim, dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.skip(x) + self.mlp(x)
+        return result
+
+
+class T5Amortizer(Amortizer):
+    """The paper's: a T5 encoder-decoder whose decoder reads T learned inputs, and a head for each.
+
+    The decoder's causal mask is lifted: the T inputs are a set of queries, not a text.
+
+    Args:
+        t5: a `T5Model`, without LM head.
+        tokens: T.
+        dim: D.
+        centring: see `Amortizer`.
+    """
+
+    def __init__(self, t5: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
+        super().__init__(tokens, centring)
+        self.t5 = t5
+        width = t5.config.d_model
+        self.queries = nn.Parameter(torch.randn(tokens, width) * 0.02)
+        self.heads = nn.ModuleList(TokenHead(width, dim) for _ in range(tokens))
+
+    @property
+    def pretrained(self) -> PreTrainedModel:
+        return self.t5
+
+    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
+        states: Tensor = self.t5.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
+
+    def readout(self, states: Tensor, mask: Tensor) -> Tensor:
+        batch = len(states)
+        everything = torch.ones(batch, 1, self.tokens, self.tokens, dtype=torch.bool, device=states.device)
+        decoded = self.t5.get_decoder()(
+            inputs_embeds=self.queries.expand(batch, -1, -1),
+            attention_mask=everything,
+            encoder_hidden_states=states,
+            encoder_attention_mask=mask,
+            use_cache=False,
+        ).last_hidden_state
+        return torch.stack([head(decoded[:, index]) for index, head in enumerate(self.heads)], dim=1)
+
+
+class EncoderOnly(Amortizer):
+    """An amortizer around an encoder-only model.
+
+    Args:
+        encoder: a BERT-like model.
+        tokens: T.
+        centring: see `Amortizer`.
+    """
+
+    def __init__(self, encoder: PreTrainedModel, tokens: int, centring: Centring | None = None) -> None:
+        super().__init__(tokens, centring)
+        self.encoder = encoder
+
+    @property
+    def pretrained(self) -> PreTrainedModel:
+        return self.encoder
+
+    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
+        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
+
+
+class EncoderAmortizer(EncoderOnly):
+    """An encoder-only model and one cross-attention decoder block of T learned queries, each with a linear head.
+
+    At the start the block pools the states' mean, which is a sentence encoder's own summary of a text.
+
+    Args:
+        encoder: a BERT-like model.
+        tokens: T.
+        dim: D.
+        centring: see `Amortizer`.
+    """
+
+    def __init__(self, encoder: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
+        super().__init__(encoder, tokens, centring)
+        width: int = encoder.config.hidden_size
+        # Heads of the usual width; an encoder too narrow for that lends its own number.
+        self.attention_heads: int = width // 64 if width % 64 == 0 else encoder.config.num_attention_heads
+        self.queries = nn.Parameter(torch.randn(tokens, width) * 0.02)
+        # No value projection: the heads that follow are linear and would absorb it.
+        self.key = nn.Linear(width, width, bias=False)
+        last = nn.Linear(width // 2, width)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.feed_forward = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width // 2), nn.GELU(), last)
+        self.head_weight = nn.Parameter(torch.randn(tokens, width, dim) * width**-0.5)
+        self.head_bias = nn.Parameter(torch.zeros(tokens, dim))
+
+    def pooled(self, states: Tensor, mask: Tensor) -> Tensor:
+        """What each query reads from the states, [B, T, E]."""
+        heads = (self.attention_heads, -1)
+        query, key = self.queries.unflatten(-1, heads), self.key(states).unflatten(-1, heads)
+        # Few queries over short texts: plain attention, which a CPU does faster than the fused kernel.
+        scores = torch.einsum("the,bshe->bhts", query, key) * query.shape[-1] ** -0.5
+        weights = scores.masked_fill(~mask[:, None, None].bool(), -torch.inf).softmax(-1)
+        return torch.einsum("bhts,bshe->bthe", weights.to(states.dtype), states.unflatten(-1, heads)).flatten(-2)
+
+    def readout(self, states: Tensor, mask: Tensor) -> Tensor:
+        x = self.pooled(states, mask)
+        x = x + self.feed_forward(x)
+        return torch.einsum("bte,ted->btd", x, self.head_weight) + self.head_bias
+
+
+def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
+    """Unit sentence vectors, the mean of the token states: [B, S, E], [B, S] -> [B, E]."""
+    weights = mask.unsqueeze(-1).to(states.dtype)
+    return functional.normalize((states * weights).sum(1) / weights.sum(1).clamp_min(1), dim=-1)
+
+
+# About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.
+_CPU_CHARACTERS: Final = 4096
+
+
+class TextEncoder(nn.Module):
+    """An amortizer with its tokenizer: texts -> T vectors each.
+
+    Args:
+        amortizer: g_amort or g_input.
+        tokenizer: of the amortizer's encoder.
+        window: longest text in tokens, special tokens included.
+        packed_from: what packed weights of the encoder were made from; None if it has none.
+    """
+
+    def __init__(
+        self, amortizer: Amortizer, tokenizer: PreTrainedTokenizerBase, window: int, packed_from: str | None = None
+    ) -> None:
+        super().__init__()
+        self.amortizer = amortizer
+        self.tokenizer = tokenizer
+        self.window = window
+        self.packed_from = packed_from
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the pretrained encoder stays as it is."""
+        return not any(parameter.requires_grad for parameter in self.amortizer.pretrained.parameters())
+
+    def tokenize(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Ids and mask [B, S], padded to the longest text; a text longer than the window is cut."""
+        device = next(self.amortizer.parameters()).device
+        batch = self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self.window, return_tensors="pt"
+        ).to(device)
+        return batch["input_ids"], batch["attention_mask"]
+
+    @cached_property
+    def chunker(self) -> Chunker:
+        """What cuts texts to the window."""
+        capacity = self.window - self.tokenizer.num_special_tokens_to_add()
+        return Chunker(self.tokenizer.backend_tokenizer, capacity)
+
+    def forward(self, texts: Sequence[str]) -> Tensor:
+        """Phi of texts, [B, T, D]."""
+        vectors: Tensor = self.amortizer(*self.tokenize(texts))
+        return vectors
+
+    def batches(self, texts: Sequence[str], size: int) -> Iterator[list[int]]:
+        """Indices of texts to encode together, at most `size`; on a CPU fewer where they are long."""
+        device = next(self.amortizer.parameters()).device
+        longest = _CPU_CHARACTERS if device.type == "cpu" else math.inf
+        return padded_batches(list(map(len, texts)), size=size, longest=longest)
+
+    @torch.no_grad()
+    def sentence_vectors(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
+        """Unit vectors of sentences, the mean of the encoder's token states: [B, E]."""
+        encoder = self.amortizer.pretrained
+        vectors = torch.empty(len(texts), encoder.config.hidden_size, dtype=encoder.dtype, device=encoder.device)
+        for chosen in self.batches(texts, batch_size):
+            ids, mask = self.tokenize([texts[index] for index in chosen])
+            vectors[chosen] = mean_pooled(self.amortizer.contextualise(ids, mask), mask)
+        return vectors

@@ -1,0 +1,309 @@
+"""From settings to a model: the one place where a config meets the modules.
+
+A model without weights: what it is made of, counted on torch's meta device from configs alone, without a hub.
+"""
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from mbc_engine.config import CodebookSettings, EncoderSettings, ModelSettings
+from mbc_engine.errors import ModelError
+from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.families import family_of
+from mbc_engine.lm.prefix import PrefixNetwork
+from mbc_engine.lm.pretrained import base_dtype, local_place, told_of
+from mbc_engine.model_folder import EMBEDDED, packaged_model
+from mbc_engine.paper.aggregator import Aggregator
+from mbc_engine.paper.amortizer import Amortizer, Centring, EncoderAmortizer, T5Amortizer, TextEncoder
+from mbc_engine.paper.codebook import Codebook
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.memories import Router
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """The pretrained parts of a model, loaded."""
+
+    base: BaseLM
+    documents: Encoder
+    questions: Encoder
+
+
+def load_pretrained(settings: ModelSettings, *, device: str | torch.device = "cpu") -> Pretrained:
+    """Load the base LM and the encoders, straight to a device and as their weights are to be held.
+
+    Raises:
+        ModelError: a pretrained part is not there or not supported, or what packs weights is not installed.
+    """
+    base = load_base(settings.base, weights=settings.base_weights, device=device)
+    documents = _load_encoder(settings.documents, device)
+    questions = documents if shares_encoder(settings) else _load_encoder(settings.questions, device)
+    return Pretrained(base, documents, questions)
+
+
+def _load_encoder(own: EncoderSettings, device: str | torch.device) -> Encoder:
+    return load_encoder(own.name, weights=own.weights, device=device)
+
+
+def shares_encoder(settings: ModelSettings) -> bool:
+    """Whether one frozen encoder serves both sides: it is loaded once and its states are cached once."""
+    one, other = settings.documents, settings.questions
+    return one.frozen and other.frozen and (one.name, one.weights) == (other.name, other.weights)
+
+
+def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
+    """An untrained model around pretrained parts, with a fresh KV-LoRA if it is to have one."""
+    lora, base = settings.lora, pretrained.base.model
+    if lora.layers:
+        from mbc_engine.paper.kv_lora import add_kv_lora, kv_lora_config
+
+        adapter = kv_lora_config(base, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, layers=lora.layers)
+        add_kv_lora(base, adapter)
+    return assemble(settings, pretrained)
+
+
+def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
+    """Put loaded parts together with initialised ones, KV-LoRA left out."""
+    shape = pretrained.base.shape
+    # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
+    documents = _text_encoder(pretrained.documents, settings.documents, settings, shape.dim)
+    questions = _text_encoder(pretrained.questions, settings.questions, settings, shape.dim)
+    return MBC(
+        settings,
+        base=pretrained.base,
+        documents=documents,
+        questions=questions,
+        codebook=_codebook(settings.codebook, shape.dim, settings.tokens) if settings.quantised else None,
+        aggregator=Aggregator(
+            shape.dim,
+            blocks=settings.aggregator.blocks,
+            heads=settings.aggregator.heads,
+            head_dim=settings.aggregator.head_dim,
+            hidden=min(shape.dim, settings.aggregator.hidden),  # the published one is as wide as the model
+        ),
+        prefix=PrefixNetwork(
+            shape.dim,
+            shape.layers,
+            shape.kv_heads,
+            shape.head_dim,
+            columns=settings.prefix.columns,
+            hidden=settings.prefix.hidden,
+            slot_embedding=settings.prefix.slot_embedding,
+        ),
+        router=Router(shape.dim) if settings.routing else None,
+    )
+
+
+def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSettings, dim: int) -> TextEncoder:
+    for parameter in encoder.model.parameters():
+        parameter.requires_grad_(not own.frozen and parameter.is_floating_point())  # packed weights cannot train
+    centring = Centring(settings.tokens, dim) if settings.centring else None
+    amortizer: Amortizer = (
+        T5Amortizer(encoder.model, settings.tokens, dim, centring)
+        if encoder.is_encoder_decoder
+        else EncoderAmortizer(encoder.model, settings.tokens, dim, centring)
+    )
+    return TextEncoder(amortizer, encoder.tokenizer, own.window, encoder.packed_from)
+
+
+def _codebook(own: CodebookSettings, dim: int, tokens: int) -> Codebook:
+    return Codebook(
+        own.codes,
+        dim,
+        tokens,
+        levels=own.levels,
+        per_position=own.per_position,
+        commitment=own.commitment,
+        decay=own.decay,
+        dead_threshold=own.dead_threshold,
+    )
+
+
+def trainable_parameters(model: nn.Module) -> int:
+    """How many parameters require gradients."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+# Weights are counted as they are held where large models run.
+_DEVICE: Final = torch.device("cuda")
+# What a packed weight takes: in 4 bits, 64 share a scale of 8, and 256 such scales one of 32. In 8, a row shares one.
+_BITS: Final = {"nf4": 4 + 8 / 64 + 32 / (64 * 256), "int8": 8.0}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How many parameters a part of a model has.
+
+    Attributes:
+        part: its name.
+        trainable: those that training changes.
+        frozen: those that stay as they are.
+        bytes: what all of them take in memory.
+    """
+
+    part: str
+    trainable: int
+    frozen: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ParameterTable:
+    """The parameters of all parts; what two parts share counts with the first."""
+
+    parts: tuple[Parameters, ...]
+
+    @property
+    def trainable(self) -> int:
+        """All that training changes."""
+        return sum(part.trainable for part in self.parts)
+
+    @property
+    def frozen(self) -> int:
+        """All that stays as it is."""
+        return sum(part.frozen for part in self.parts)
+
+    @property
+    def bytes(self) -> int:
+        """What all weights take in memory."""
+        return sum(part.bytes for part in self.parts)
+
+    def __getitem__(self, part: str) -> Parameters:
+        return next(found for found in self.parts if found.part == part)
+
+
+def parameter_table(settings: ModelSettings) -> ParameterTable:
+    """The parameters of a model of these settings, without its weights.
+
+    Raises:
+        ModelError: the sizes of a pretrained part are not known here, or its family is not supported.
+    """
+    bones = skeleton(settings)
+    seen: set[int] = set()
+    return ParameterTable(tuple(_counted(part, own, bones.bits, seen) for part, own in _parts(bones.model)))
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """A model on the meta device.
+
+    Attributes:
+        model: every module as it would be, and no weights.
+        bits: what a weight takes of those that would be packed, by the parameter's id.
+    """
+
+    model: MBC
+    bits: dict[int, float]
+
+
+def skeleton(settings: ModelSettings) -> Skeleton:
+    """A model of these settings without weights; what would be packed does not train.
+
+    Raises:
+        ModelError: the sizes of a pretrained part are not known here, or its family is not supported.
+    """
+    with torch.device("meta"):
+        base = _base(settings)
+        documents = _encoder(settings.documents.name)
+        questions = documents if shares_encoder(settings) else _encoder(settings.questions.name)
+        held = (
+            (base, settings.base_weights),
+            (documents.model, settings.documents.weights),
+            (questions.model, settings.questions.weights),
+        )
+        bits = {id(weight): _BITS[weights] for model, weights in held if weights in _BITS for weight in packable(model)}
+        model = build(settings, Pretrained(BaseLM(base, None), documents, questions))  # type: ignore[arg-type]
+    for parameter in model.parameters():
+        if id(parameter) in bits:
+            parameter.requires_grad_(False)
+    return Skeleton(model, bits)
+
+
+def packable(model: PreTrainedModel) -> Iterator[Tensor]:
+    """The weights that bitsandbytes packs: those of linear layers, but for the head and what a family keeps apart."""
+    head, kept = model.get_output_embeddings(), getattr(model, "_keep_in_fp32_modules", None) or ()
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | Conv1D) and module is not head and name.rpartition(".")[2] not in kept:
+            yield module.weight
+
+
+def config_of(name: str) -> PretrainedConfig:
+    """The config of a pretrained part, from its folder, the local hub cache, or the table of known ones.
+
+    Raises:
+        ModelError: it is in none of them.
+    """
+    place = packaged_model(name.removeprefix(EMBEDDED)) if name.startswith(EMBEDDED) else local_place(name)
+    if place is not None:
+        with told_of(f"The config of {name}", "Get it again."):
+            found: PretrainedConfig = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+            return found
+    if name in (known := _known()):
+        return AutoConfig.for_model(**known[name])
+    raise ModelError(
+        f"How large {name} is, is not known here: it is no folder, and not in the local hub cache.",
+        hint=f"From the hub: hf download {name} config.json",
+    )
+
+
+@cache
+def _known() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((files("mbc_engine.paper") / "architectures.toml").read_text())
+
+
+def _base(settings: ModelSettings) -> PreTrainedModel:
+    config = config_of(settings.base)
+    family_of(config)
+    with told_of(f"The base LM {settings.base}", "Take another base LM."):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(
+            config, dtype=base_dtype(settings.base_weights, _DEVICE)
+        )
+    return model
+
+
+def _encoder(name: str) -> Encoder:
+    config = config_of(name)
+    with told_of(f"The encoder {name}", "Take a T5, or a model like BERT."):
+        model = AutoModel.from_config(config, dtype=torch.float32)
+    return Encoder(model, None, bool(config.is_encoder_decoder))  # type: ignore[arg-type]
+
+
+def _parts(model: MBC) -> Iterator[tuple[str, Iterable[nn.Parameter]]]:
+    """The parts of a model by the names that people know, with their parameters."""
+    of_base = list(model.base.parameters())
+    yield "base LM", [parameter for parameter in of_base if not parameter.requires_grad]
+    if lora := [parameter for parameter in of_base if parameter.requires_grad]:
+        yield "KV-LoRA", lora
+    yield "amortizer", model.documents.parameters()
+    yield "question encoder", model.questions.parameters()
+    if model.codebook is not None:
+        yield "codebook", model.codebook.parameters()
+    yield "aggregator", model.aggregator.parameters()
+    yield "prefix network", model.prefix.parameters()
+    if model.router is not None:
+        yield "router", model.router.parameters()
+
+
+def _counted(part: str, parameters: Iterable[nn.Parameter], bits: dict[int, float], seen: set[int]) -> Parameters:
+    """Count parameters that were not seen before."""
+    trainable, frozen, size = 0, 0, 0.0
+    for parameter in parameters:
+        if id(parameter) in seen:
+            continue
+        seen.add(id(parameter))
+        size += parameter.numel() * bits.get(id(parameter), 8 * parameter.element_size()) / 8
+        if parameter.requires_grad:
+            trainable += parameter.numel()
+        else:
+            frozen += parameter.numel()
+    return Parameters(part, trainable, frozen, round(size))

@@ -1,0 +1,191 @@
+"""A model as a folder: `config.toml`, `model.safetensors` (everything trained) and, with KV-LoRA, `adapter/` (peft).
+
+Frozen pretrained parts are referred to by name, not stored. No pickle is read or written.
+
+What binds a bank to the model that wrote it: fingerprints of all that its codes depend on.
+"""
+
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, upgrade
+from mbc_engine.config import Config, parse_config
+from mbc_engine.errors import ModelError
+from mbc_engine.lm.pretrained import laid_out_like, shapes_of, unpacked_state, whole_state
+from mbc_engine.model_folder import ADAPTER, CONFIG, WEIGHTS, find_model
+from mbc_engine.paper.builder import assemble, load_pretrained
+from mbc_engine.paper.mbc import MBC
+
+
+def trained_state(model: MBC) -> dict[str, Tensor]:
+    """Everything outside the base LM that training changes: parameters with gradients, and our buffers.
+
+    A tied parameter, like T5's embeddings, comes once, under its first name.
+    """
+    every = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    return {
+        name: value
+        for name, value in unpacked_state(model).items()
+        if not name.startswith("base.") and (name in trained or name not in every)
+    }
+
+
+def save_model(
+    model: MBC, config: Config, folder: Path, *, dtype: torch.dtype = torch.float32, writes: bool = True
+) -> None:
+    """Write a model folder.
+
+    Args:
+        model: one that may be held in parts by several processes, which then all call this.
+        config: its own.
+        folder: where.
+        dtype: what the weights are stored in.
+        writes: False only gives the parts of this process to the one that writes.
+    """
+    # All processes give their parts before one of them writes: a full disk must not leave the others waiting.
+    weights, adapter = whole_state(trained_state(model), keeps=writes), {}
+    if model.settings.lora.layers:
+        from mbc_engine.paper.kv_lora import adapter_state, save_adapter
+
+        adapter = whole_state(adapter_state(model.base.model), keeps=writes)
+    if not writes:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({name: value.to(dtype) for name, value in weights.items()}, folder / WEIGHTS, {"format": "mbc-1"})
+    if model.settings.lora.layers:
+        save_adapter(model.base.model, adapter, folder / ADAPTER)
+    (folder / CONFIG).write_text(config.to_toml())
+
+
+def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> None:
+    """Put back what `trained_state` gave.
+
+    Raises:
+        ModelError: names or shapes differ from the model's.
+    """
+    own = trained_state(model)
+    if shapes_of(own) != shapes_of(state):
+        raise ModelError(f"{origin} does not hold the weights its config describes.", hint="Get the model again.")
+    with torch.no_grad():
+        for name, value in own.items():
+            value.copy_(laid_out_like(state[name], value))
+
+
+def load_into(model: MBC, folder: Path) -> None:
+    """Give a freshly built model the weights of the model in `folder`.
+
+    Raises:
+        ModelError: they are damaged or do not fit.
+    """
+    try:
+        if model.settings.lora.layers:
+            from mbc_engine.paper.kv_lora import load_adapter
+
+            load_adapter(model.base.model, folder / ADAPTER)
+        state = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"The weights in {folder} cannot be read: {error}", hint="Get the model again.") from error
+    load_trained_state(model, state, folder / WEIGHTS)
+
+
+def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
+    """Open a model of the paper's method, ready to memorise and answer; `mbc_engine.load` opens one of either kind.
+
+    Args:
+        name: a folder, a run's folder, or the name of a model.
+        device: where it is to run; pretrained weights are read straight to there.
+
+    Raises:
+        ModelError: it is not there, damaged, or a pretrained part is missing or does not fit the device's memory.
+        ModelMismatch: its adapter belongs to another base LM.
+        ConfigError: it is a retriever-reader.
+    """
+    folder = find_model(str(name))
+    config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))
+    model = assemble(config.model, load_pretrained(config.model, device=device))
+    if config.model.lora.layers:
+        from mbc_engine.paper.kv_lora import add_saved_adapter
+
+        add_saved_adapter(model.base.model, folder / ADAPTER)
+    model.to(device)
+    load_into(model, folder)
+    model.name = name if isinstance(name, str) else folder.name
+    model.folder = folder
+    return model.eval()
+
+
+class CodingModel(Protocol):
+    """A model that makes codes: one of the paper's method, or a retriever-reader.
+
+    Attributes:
+        name: how it is called in messages.
+    """
+
+    name: str
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether its banks keep the text of their chunks unless told otherwise."""
+
+    @property
+    def code_shape(self) -> CodeShape:
+        """What the codes of a chunk look like. Raises ModelError if it makes none."""
+
+    @property
+    def books(self) -> Tensor:
+        """The vectors that codes stand for, [levels, positions, num_codes, dim]."""
+
+    def fingerprints(self) -> tuple[str, str]:
+        """SHA-256 prefixes of all that codes depend on, and of the codebooks."""
+
+
+def open_bank(
+    model: CodingModel, path: Path, *, keeps_origins: bool = True, keeps_text: bool | None = None
+) -> MemoryBank:
+    """The bank at `path` for this model to write to; made when it is not there yet.
+
+    Args:
+        model: the bank's own.
+        path: the file.
+        keeps_origins: False makes a bank that knows its documents by a short content hash only.
+        keeps_text: whether a new bank keeps the exact text of every chunk; None for what the model asks for.
+
+    Raises:
+        ModelMismatch: another model wrote it.
+        ModelError: the model makes no codes.
+        BankError: it cannot be opened or made.
+    """
+    return MemoryBank.open_or_create(
+        path,
+        signature(model),
+        model.code_shape,
+        model.books.shape[-1],
+        keeps_origins=keeps_origins,
+        keeps_text=model.keeps_text if keeps_text is None else keeps_text,
+    )
+
+
+def upgrade_bank(model: CodingModel, path: Path) -> bool:
+    """Bring a bank of an earlier format to the present one as `bank.upgrade` does; False if it has that already.
+
+    Raises:
+        ModelMismatch: another model wrote it.
+        BankError: it cannot be read or written; the old one stays as it was.
+    """
+    return upgrade(path, signature(model))
+
+
+def signature(model: CodingModel) -> ModelSignature:
+    """What a bank remembers of the model that wrote it.
+
+    Raises:
+        ModelError: the model makes no codes.
+    """
+    amortizer, codebook = model.fingerprints()
+    return ModelSignature(model.name, amortizer, codebook)

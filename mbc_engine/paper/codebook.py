@@ -1,0 +1,236 @@
+"""Lloyd's k-means, seeded by distinct points: where a codebook starts when training has vectors already.
+
+The VQ-VAE codebook (paper, sections 3.2 and 3.3): documents become indices, dead codes come back to life.
+
+What questions read as a map over the codebook: how much of their attention each code got.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mbc_engine.bank import Codes, CodeShape, perplexity
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Centres [clusters, D] and how many points each has [clusters]."""
+
+    centres: Tensor
+    sizes: Tensor
+
+
+def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> Clusters:
+    """Cluster [N, D] points. An empty cluster takes the point that is farthest from its own centre.
+
+    Raises:
+        ValueError: fewer points than clusters.
+    """
+    if len(points) < clusters:
+        raise ValueError(f"{clusters} clusters need at least as many points, not {len(points)}")
+    centres = points[torch.randperm(len(points), device=points.device)[:clusters]].clone()
+    sizes = torch.zeros(clusters, device=points.device)
+    for _ in range(iterations):
+        distances = torch.cdist(points, centres)
+        nearest = distances.min(-1)
+        sizes = torch.bincount(nearest.indices, minlength=clusters).to(points.dtype)
+        sums = torch.zeros_like(centres).index_add_(0, nearest.indices, points)
+        empty = (sizes == 0).nonzero().flatten()
+        centres = sums / sizes.clamp_min(1).unsqueeze(-1)
+        centres[empty] = points[nearest.values.topk(len(empty)).indices]
+    return Clusters(centres, sizes)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What the codebook makes of a batch.
+
+    Attributes:
+        vectors: the straight-through vectors, [B, T, D]: the value of the codes, the gradient of the input.
+        codes: [B, T, levels] int64.
+        loss: codebook loss + beta * commitment loss, a scalar (paper, equation 5; means over elements).
+        residuals: what each level was given to code, [levels, B, T, D], without gradient.
+    """
+
+    vectors: Tensor
+    codes: Tensor
+    loss: Tensor
+    residuals: Tensor
+
+
+class Codebook(nn.Module):
+    """E, its nearest-code search, its losses and the usage of its codes.
+
+    Args:
+        num_codes: N_c, codes in a book.
+        dim: D, the width of a vector.
+        tokens: T, vectors in a document.
+        levels: residual levels; the paper's is 1.
+        per_position: a book for each of the T positions instead of one for all.
+        commitment: beta, the weight of the commitment loss.
+        decay: gamma, of the usage's moving average.
+        dead_threshold: epsilon; codes used less than this are reset.
+    """
+
+    usage: Tensor
+
+    def __init__(
+        self,
+        num_codes: int,
+        dim: int,
+        tokens: int,
+        *,
+        levels: int = 1,
+        per_position: bool = False,
+        commitment: float = 0.25,
+        decay: float = 0.99,
+        dead_threshold: float = 1e-4,
+    ) -> None:
+        super().__init__()
+        self.num_codes, self.dim, self.tokens = num_codes, dim, tokens
+        self.levels, self.per_position = levels, per_position
+        self.commitment, self.decay, self.dead_threshold = commitment, decay, dead_threshold
+        positions = tokens if per_position else 1
+        self.books = nn.Parameter(
+            torch.empty(levels, positions, num_codes, dim).uniform_(-1 / num_codes, 1 / num_codes)
+        )
+        self.register_buffer("usage", torch.zeros(levels, positions, num_codes))
+
+    @property
+    def is_read_by_row(self) -> bool:
+        """Whether a chunk is read as rows of the books, one for each of its codes; residual codes add up."""
+        return self.levels == 1
+
+    def nearest(self, vectors: Tensor, level: int) -> Tensor:
+        """Index of the nearest code of a level for each vector: [B, T, D] -> [B, T] int64; the lowest wins a tie."""
+        book = self.books[level].detach().float()
+        # Full precision also inside autocast: a code must be the same in training and in a bank.
+        with torch.autocast(vectors.device.type, enabled=False):
+            # |v - e|^2 without |v|^2, which is the same for every code.
+            products = torch.einsum("btd,tjd->btj", vectors.detach().float(), book.expand(self.tokens, -1, -1))
+            distances = book.square().sum(-1) - 2 * products
+        return distances.argmin(-1)
+
+    def lookup(self, codes: Tensor) -> Tensor:
+        """Vectors of codes, levels summed: [..., T, levels] int64 -> [..., T, D]."""
+        return torch.stack([self.lookup_level(codes[..., level], level) for level in range(self.levels)]).sum(0)
+
+    def lookup_level(self, codes: Tensor, level: int) -> Tensor:
+        """Vectors of one level's codes, [..., T] int64 -> [..., T, D]."""
+        positions = torch.arange(self.tokens, device=codes.device) if self.per_position else 0
+        vectors: Tensor = self.books[level, positions, codes]
+        return vectors
+
+    def encode(self, vectors: Tensor) -> Tensor:
+        """Codes of vectors, [B, T, D] -> [B, T, levels] int64."""
+        return self.quantize(vectors).codes
+
+    def quantize(self, vectors: Tensor) -> Quantized:
+        """Nearest codes, straight-through vectors and the two losses for [B, T, D]; paper, section 3.2.
+
+        With several levels, each has its own two losses on the residual it codes, and they add up.
+        """
+        residual = vectors.float()
+        total, loss = torch.zeros_like(residual), residual.new_zeros(())
+        codes, residuals = [], []
+        for level in range(self.levels):
+            index = self.nearest(residual, level)
+            hard = self.lookup_level(index, level)
+            loss = loss + functional.mse_loss(hard, residual.detach())
+            loss = loss + self.commitment * functional.mse_loss(residual, hard.detach())
+            codes.append(index)
+            residuals.append(residual.detach())
+            total = total + hard.detach()
+            residual = residual - hard.detach()
+        through = vectors + (total - vectors).detach()
+        return Quantized(through, torch.stack(codes, dim=-1), loss, torch.stack(residuals))
+
+    @torch.no_grad()
+    def update_usage(self, codes: Tensor) -> None:
+        """U <- gamma u + (1 - gamma) n with n the counts of a batch's codes [B, T, levels] (paper, equation 1)."""
+        self.usage.mul_(self.decay).add_(self.count(codes), alpha=1 - self.decay)
+
+    def count(self, codes: Tensor) -> Tensor:
+        """How often each code occurs in [B, T, levels]: [levels, positions, num_codes], float."""
+        one_hot = functional.one_hot(codes, self.num_codes).to(self.usage.dtype)  # [B, T, levels, N_c]
+        by_position = one_hot.sum(0).transpose(0, 1)  # [levels, T, N_c]
+        return by_position if self.per_position else by_position.sum(1, keepdim=True)
+
+    @torch.no_grad()
+    def reset_dead(self, residuals: Tensor, chance: torch.Generator | None = None) -> int:
+        """Give dead codes distinct vectors of the batch and the mean usage (paper, equation 2).
+
+        Args:
+            residuals: what the levels were given to code, [levels, B, T, D].
+            chance: draws the vectors, on the CPU; None takes torch's own.
+
+        Returns:
+            How many codes were reset: at most as many as a book has vectors in the batch.
+        """
+        count = 0
+        for level in range(self.levels):
+            for position in range(self.books.shape[1]):
+                vectors = residuals[level, :, position] if self.per_position else residuals[level].flatten(0, 1)
+                usage = self.usage[level, position]
+                dead = (usage < self.dead_threshold).nonzero().flatten()
+                chosen = torch.randperm(len(vectors), generator=chance)[: len(dead)].to(vectors.device)
+                dead = dead[: len(chosen)]
+                mean = usage.mean()
+                self.books[level, position, dead] = vectors[chosen].to(self.books.dtype)
+                usage[dead] = mean
+                count += len(dead)
+        return count
+
+    @torch.no_grad()
+    def fit(self, vectors: Tensor, *, iterations: int = 15) -> None:
+        """Set the books to k-means centres of [N, T, D], level by level, and their usage to the clusters' sizes.
+
+        Raises:
+            ValueError: there are fewer vectors for a book than codes in it.
+        """
+        residual = vectors.float()
+        for level in range(self.levels):
+            for position in range(self.books.shape[1]):
+                points = residual[:, position] if self.per_position else residual.flatten(0, 1)
+                clusters = kmeans(points, self.num_codes, iterations=iterations)
+                self.books[level, position] = clusters.centres.to(self.books.dtype)
+                # On the scale of one batch's counts it would take 1 / (1 - gamma) steps to matter; sizes sum to T.
+                self.usage[level, position] = clusters.sizes / len(vectors)
+            residual = residual - self.lookup_level(self.nearest(residual, level), level)
+
+    def perplexity(self) -> float:
+        """Effective number of codes in use, the mean over books (paper, section 4.4.4)."""
+        return float(perplexity(self.usage.cpu().numpy()).mean())
+
+    def dead_codes(self) -> int:
+        """How many codes of all books are used less than the threshold."""
+        return int((self.usage < self.dead_threshold).sum())
+
+
+CodeMap = NDArray[np.float32]
+
+
+def spread(shares: NDArray[np.floating], codes: Codes, shape: CodeShape) -> CodeMap:
+    """Shares of vectors as shares of the codes they are made of: at every level, a vector's code gets all of its share.
+
+    Args:
+        shares: [B, k, T], not all zero for any question.
+        codes: [B, k, T, levels].
+        shape: their shape.
+
+    Returns:
+        [B, levels, positions, num_codes], which sums to 1 over each level.
+    """
+    questions, _, tokens, levels = codes.shape
+    size = (questions, levels, shape.positions, shape.num_codes)
+    book = np.arange(questions * levels).reshape(questions, 1, 1, levels) * shape.positions
+    if shape.per_position:
+        book = book + np.arange(tokens)[:, None]
+    whole = shares / shares.sum((1, 2), keepdims=True)
+    each = np.broadcast_to(whole[..., None], codes.shape).ravel()
+    result = np.bincount((book * shape.num_codes + codes).ravel(), each, minlength=int(np.prod(size)))
+    return result.reshape(size).astype(np.float32)

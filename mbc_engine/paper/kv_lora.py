@@ -1,0 +1,136 @@
+"""KV-LoRA (paper, section 3.4): low-rank updates of the key and value projections of the last n layers, through peft.
+
+Models with separate projections use peft's own layer on each. GPT-2 makes queries, keys and values in one projection;
+there keys and values share the down-projection A, as in the paper, and queries stay as they are.
+
+Imported where there is an adapter: peft takes up to a second, and brings bitsandbytes where that is installed.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model, set_peft_model_state_dict
+from peft.tuners.lora import LoraLayer
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from mbc_engine.errors import ModelError, ModelMismatch
+from mbc_engine.lm.families import family_of
+from mbc_engine.lm.pretrained import shapes_of
+
+WEIGHTS = "adapter_model.safetensors"
+
+
+class FusedKeyValueLora(nn.Module, LoraLayer):
+    """LoRA on the key and value columns of a fused query-key-value projection, A shared, one B over both."""
+
+    def __init__(
+        self, base_layer: nn.Module, adapter_name: str, config: LoraConfig, r: int, lora_alpha: int, **options: Any
+    ) -> None:
+        super().__init__()
+        LoraLayer.__init__(self, base_layer, **options)
+        self.width: int = self.in_features  # type: ignore[assignment]
+        self.out_features = 2 * self.width
+        self._active_adapter = adapter_name
+        self.update_layer(adapter_name, r, lora_alpha=lora_alpha, config=config, **options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D] -> [..., 3 D]: queries unchanged, keys and values updated."""
+        projected: Tensor = self.base_layer(x)
+        for name in self.active_adapters:
+            down = self.lora_A[name](self.lora_dropout[name](x).to(self.lora_A[name].weight.dtype))
+            update = self.lora_B[name](down) * self.scaling[name]
+            query, key_value = projected.tensor_split((self.width,), dim=-1)
+            projected = torch.cat([query, key_value + update.to(projected.dtype)], dim=-1)
+        return projected
+
+
+def kv_lora_config(base: PreTrainedModel, *, rank: int, alpha: int, dropout: float, layers: int) -> LoraConfig:
+    """The adapter of the last `layers` layers of a base LM.
+
+    Raises:
+        ModelError: the family of the base LM is not known.
+    """
+    family, depth = family_of(base.config), base.config.num_hidden_layers
+    return LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        bias="none",
+        target_modules=list(family.projections),
+        layers_to_transform=list(range(max(0, depth - layers), depth)),
+        layers_pattern=family.layers,
+    )
+
+
+def add_kv_lora(base: PreTrainedModel, config: LoraConfig) -> None:
+    """Put the adapter's layers into the base LM, in place; only they require gradients afterwards.
+
+    They are float32 however the base LM's weights are held: steps of training would be lost in less.
+    """
+    family = family_of(base.config)
+    if family.fused:
+        layers = (layer for name, layer in base.named_modules() if name.endswith(family.projections))
+        own: dict[type[nn.Module], type[nn.Module]] = {type(layer): FusedKeyValueLora for layer in layers}
+        config._register_custom_module(own)  # noqa: SLF001 - peft has no other way
+    base.requires_grad_(False)
+    inject_adapter_in_model(config, base)
+    for parameter in base.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+
+
+def set_dropout(base: PreTrainedModel, is_training: bool) -> None:
+    """Let the adapter's dropout be as in training, or not; the base LM itself always stays deterministic."""
+    for layer in base.modules():
+        if isinstance(layer, LoraLayer):
+            layer.lora_dropout.train(is_training)
+
+
+def add_saved_adapter(base: PreTrainedModel, folder: Path) -> None:
+    """Put untrained layers of the adapter in `folder` into a base LM, for `load_adapter`.
+
+    Raises:
+        ModelError: there is no adapter.
+        ModelMismatch: it belongs to another base LM.
+    """
+    if not (folder / "adapter_config.json").is_file():
+        raise ModelError(f"{folder} holds no adapter.", hint="Get the model again.")
+    config = LoraConfig.from_pretrained(str(folder))
+    try:
+        add_kv_lora(base, config)
+    except ValueError as error:
+        raise ModelMismatch(
+            f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
+            hint="Its layers belong to another architecture; get the base LM it was trained with.",
+        ) from error
+
+
+def adapter_state(base: PreTrainedModel) -> dict[str, Tensor]:
+    """The adapter's weights by peft's names."""
+    state: dict[str, Tensor] = get_peft_model_state_dict(base, adapter_name="default")
+    return state
+
+
+def save_adapter(base: PreTrainedModel, state: dict[str, Tensor], folder: Path) -> None:
+    """Write `adapter_config.json` and the weights that `adapter_state` gave, in peft's layout."""
+    folder.mkdir(parents=True, exist_ok=True)
+    base.peft_config["default"].save_pretrained(str(folder))
+    save_file(state, folder / WEIGHTS)
+
+
+def load_adapter(base: PreTrainedModel, folder: Path) -> None:
+    """Give the base LM's adapter the weights in `folder`.
+
+    Raises:
+        ModelMismatch: its weights do not fit the base LM one to one.
+    """
+    state = load_file(folder / WEIGHTS)
+    if shapes_of(state) != shapes_of(adapter_state(base)):
+        raise ModelMismatch(
+            f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
+            hint="Its weights belong to another architecture; train again or get the base LM it was trained with.",
+        )
+    set_peft_model_state_dict(base, state, adapter_name="default")

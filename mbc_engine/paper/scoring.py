@@ -1,0 +1,184 @@
+"""Ask questions of a memory of their own documents, and score the answers and the sources.
+
+Training examples whose documents are too long for whoever reads them: the chunk with the answer stands for each.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.metrics import Scores, exact_match, f1, lenient_match, shortest
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.memories import CodeMemory, Memory, VectorMemory
+from mbc_engine.paper.reads import Reader
+from mbc_engine.text.chunks import Chunker
+
+# How many documents an answer is said to come from.
+SOURCES: Final = 5
+
+
+@dataclass(frozen=True)
+class Memorised:
+    """Texts in a memory, each as one document; one of nothing but white space is not in it.
+
+    Attributes:
+        memory: their chunks.
+        document_of: which of the texts each chunk is of, [chunks].
+    """
+
+    memory: Memory
+    document_of: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a model said, and from which of the texts, best first."""
+
+    text: str
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a question.
+
+    Attributes:
+        example: the question.
+        answer: what the model said.
+        rank: place of the question's own document among the sources, 0 is first; None beyond the first five.
+    """
+
+    example: QAExample
+    answer: str
+    rank: int | None
+
+
+def ask_all(
+    model: MBC,
+    examples: Sequence[QAExample],
+    *,
+    asked: Sequence[QAExample] | None = None,
+    read_mode: str | None = None,
+    batch_size: int = 32,
+) -> Iterator[Outcome]:
+    """Memorise the documents of the examples, each once, and answer every question, or some, from that memory.
+
+    Args:
+        model: what is asked.
+        examples: questions and their documents.
+        asked: those of the examples that are asked; None asks all.
+        read_mode: see `MBC.read`.
+        batch_size: texts and questions at a time.
+    """
+    asked = examples if asked is None else asked
+    texts = list(dict.fromkeys(example.text for example in examples))
+    place = {text: index for index, text in enumerate(texts)}
+    memorised, questions = memorise_documents(model, texts, batch_size=batch_size), [one.question for one in asked]
+    answers = answer_from(model, questions, memorised, read_mode=read_mode, batch_size=batch_size)
+    for example, answer in zip(asked, answers, strict=True):
+        own = place[example.text]
+        yield Outcome(example, answer.text, answer.sources.index(own) if own in answer.sources else None)
+
+
+def answer_from(
+    model: MBC,
+    questions: Sequence[str],
+    memorised: Memorised,
+    *,
+    read_mode: str | None = None,
+    reader: Reader | None = None,
+    batch_size: int = 32,
+) -> Iterator[Answered]:
+    """Answer questions from a memory, batch by batch.
+
+    Args:
+        model: what is asked.
+        questions: in an order in which neighbours are about as long, where time counts.
+        memorised: what it remembers.
+        read_mode: see `MBC.read`.
+        reader: the model's, kept from before.
+        batch_size: questions at a time.
+    """
+    reader = reader or model.reader()
+    for start in range(0, len(questions), batch_size):
+        batch = questions[start : start + batch_size]
+        for answer in model.answer(batch, memorised.memory, read_mode=read_mode, top=SOURCES, reader=reader):
+            chunks = [source.chunk for source in answer.sources]
+            yield Answered(answer.text, tuple(map(int, memorised.document_of[chunks])) if chunks else ())
+
+
+def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32) -> Memorised:
+    """A memory of texts of any length.
+
+    Args:
+        model: what encodes them.
+        texts: the documents.
+        batch_size: chunks encoded at a time.
+    """
+    pieces = [model.documents.chunker(text) for text in texts]
+    lengths = np.array(list(map(len, pieces)), np.int64)
+    chunks = [piece for several in pieces for piece in several]
+    memory = memorise(model, chunks, lengths[lengths > 0], batch_size=batch_size)
+    return Memorised(memory, np.repeat(np.arange(len(texts)), lengths))
+
+
+def memorise(
+    model: MBC, chunks: Sequence[str], lengths: NDArray[np.int64] | None = None, *, batch_size: int = 32
+) -> Memory:
+    """A memory of chunks: codes, or continuous vectors where the model does not quantise, or not yet.
+
+    Args:
+        model: what encodes them.
+        chunks: texts that fit the window.
+        lengths: chunks of each document; None if each has one.
+        batch_size: chunks encoded at a time.
+    """
+    if model.is_quantising:
+        return CodeMemory(model.memorise(chunks, batch_size=batch_size), model.require_codebook(), lengths)
+    return VectorMemory(model.amortise(chunks, batch_size=batch_size), lengths)
+
+
+def score(outcomes: Sequence[Outcome]) -> Scores:
+    """Means over outcomes, in percent; against the shortest gold answer, as in the paper."""
+    golds = [shortest(outcome.example.answers) for outcome in outcomes]
+
+    def percent(values: list[float] | list[bool]) -> float:
+        return 100 * sum(values) / max(1, len(values))
+
+    return Scores(
+        questions=len(outcomes),
+        exact_match=percent([exact_match(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
+        f1=percent([f1(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
+        lenient_match=percent([lenient_match(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
+        first_source=percent([o.rank == 0 for o in outcomes]),
+        in_five=percent([o.rank is not None for o in outcomes]),
+    )
+
+
+def within_window(examples: Sequence[QAExample], chunker: Chunker) -> list[QAExample]:
+    """The examples with documents that fit; a longer one gives way to its chunk with the answer.
+
+    Where no chunk holds the shortest answer literally, the first one stands.
+
+    Args:
+        examples: any number.
+        chunker: cuts documents as they are cut where no answer is known.
+    """
+    chunks: dict[str, list[str]] = {}
+    texts = list(dict.fromkeys(example.text for example in examples))
+    for text, count in zip(texts, chunker.token_counts(texts), strict=True):
+        if count > chunker.capacity:
+            chunks[text] = chunker(text)
+
+    def fitting(example: QAExample) -> QAExample:
+        pieces = chunks.get(example.text)
+        if pieces is None:
+            return example
+        answer = shortest(example.answers)
+        return replace(example, text=next((piece for piece in pieces if answer in piece), pieces[0]))
+
+    return [fitting(example) for example in examples]

@@ -1,0 +1,308 @@
+"""A training run's folder: the names of its files, and what the training and whoever watches it tell each other there.
+
+The one at work holds `lock` and writes `usage.safetensors`; the other writes `request`, which the training looks at
+between two steps.
+
+A training as its events tell it: curves by step, validations, how fast it is and how long it will take.
+
+A training run followed from outside: what its log tells, and whether anyone is at work on it.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from itertools import pairwise
+from math import nan
+from pathlib import Path
+from statistics import fmean, median
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.atomic_write import whole_file
+from mbc_engine.events import (
+    CheckpointSaved,
+    CodesReset,
+    Event,
+    QuantisationStarted,
+    StatesCached,
+    TrainFinished,
+    TrainPaused,
+    TrainResumed,
+    TrainStarted,
+    TrainStep,
+    TrainStopped,
+    Validated,
+)
+from mbc_engine.runs.event_log import EventFollower, Followed, Stamped
+
+CONFIG = "config.toml"
+EVENTS = "events.jsonl"
+SNAPSHOT = "snapshot.safetensors"
+MODEL = "model"
+LOCK = "lock"
+TRACKED = "tracked"
+_REQUEST = "request"
+_USAGE = "usage.safetensors"
+_USAGE_AXES = 3
+
+
+class Request(StrEnum):
+    """What is asked of a training that is at work."""
+
+    PAUSE = "pause"
+    STOP = "stop"
+
+
+def make_request(run: Path, request: Request | None) -> None:
+    """Ask the training at work for something in place of what was asked before; None is to go on."""
+    if request is None:
+        clear_request(run)
+        return
+    with whole_file(run / _REQUEST) as file:
+        file.write(f"{request}\n".encode())
+
+
+def clear_request(run: Path) -> None:
+    """Ask for nothing any more: a pause ends."""
+    (run / _REQUEST).unlink(missing_ok=True)
+
+
+def request_in(run: Path) -> Request | None:
+    """What is asked of the training at work."""
+    try:
+        return Request((run / _REQUEST).read_text().strip())
+    except (OSError, ValueError):
+        return None
+
+
+def is_at_work(run: Path) -> bool:
+    """Whether a training is at work in the folder, in whatever process."""
+    from mbc_engine.runs.event_log import is_held
+
+    return is_held(run / LOCK)
+
+
+def write_usage(run: Path, usage: "NDArray[np.float32]", step: int) -> None:
+    """Show the codes' usage [levels, positions, num_codes] after `step` steps to whoever watches."""
+    from safetensors.numpy import save
+
+    with suppress(OSError), whole_file(run / _USAGE) as file:  # training does not end because nobody can watch
+        file.write(save({"usage": usage}, {"step": str(step)}))
+
+
+def read_usage(run: Path) -> "NDArray[np.float32] | None":
+    """The codes' usage [levels, positions, num_codes] of late; None while there is none."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        usage: NDArray[np.float32] = load((run / _USAGE).read_bytes())["usage"]
+    except (OSError, SafetensorError, KeyError):
+        return None
+    return usage if usage.ndim == _USAGE_AXES and usage.size else None
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The runs that lie in a folder, the one changed last first."""
+    changed = {}
+    with suppress(OSError):
+        for run in folder.iterdir():
+            with suppress(OSError):
+                changed[run] = (run / EVENTS).stat().st_mtime_ns
+    return sorted(changed, key=lambda run: (-changed[run], run.name))
+
+
+# What of a step makes a curve.
+CURVES: Final = tuple(field.name for field in fields(TrainStep) if field.name != "step")
+# Steps that say how fast a training is now.
+_RECENT: Final = 50
+
+
+class RunState(StrEnum):
+    """What a training is at. That it was interrupted its events cannot tell, see `RunHistory.state_beside`."""
+
+    PREPARING = "preparing"
+    TRAINING = "training"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+
+
+_OVER: Final = (RunState.STOPPED, RunState.FINISHED)
+# What an event puts a training into.
+_STATES: Final[Mapping[type[Event], RunState]] = {
+    TrainStarted: RunState.TRAINING,
+    TrainStep: RunState.TRAINING,
+    TrainPaused: RunState.PAUSED,
+    TrainResumed: RunState.TRAINING,
+    TrainStopped: RunState.STOPPED,
+    TrainFinished: RunState.FINISHED,
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve: `values` over `steps`, both [points] float64; NaN where a value is missing."""
+
+    steps: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StepProgress:
+    """How many of all steps are done; 0 of 0 as long as nothing is known."""
+
+    step: int
+    total: int
+
+
+class RunHistory:
+    """Folds the events of one training, in their order.
+
+    Attributes:
+        state: what the training was at with the last event.
+        started: how it began, or went on the last time.
+        cached: how far the texts are read, before it begins.
+        latest: the last step.
+        validations: all of them.
+        best: the validation whose model is kept, the run's model.
+        resets: every reset of dead codes; `codes_reset` is their sum.
+        quantised: when documents became codes, in a training that starts without.
+        checkpoints: the steps of all snapshots.
+        finished: the end.
+        last_time: when the last event was, in seconds since the epoch.
+    """
+
+    def __init__(self) -> None:
+        self.state = RunState.PREPARING
+        self.started: TrainStarted | None = None
+        self.cached: StatesCached | None = None
+        self.latest: TrainStep | None = None
+        self.validations: list[Validated] = []
+        self.best: Validated | None = None
+        self.resets: list[CodesReset] = []
+        self.codes_reset = 0
+        self.quantised: QuantisationStarted | None = None
+        self.checkpoints: list[int] = []
+        self.finished: TrainFinished | None = None
+        self.last_time: float | None = None
+        self._steps, self._times = array("d"), array("d")
+        self._curves = {name: array("d") for name in CURVES}
+
+    def add(self, events: Iterable[Stamped]) -> None:
+        """Take further events in."""
+        curves = list(self._curves.items())
+        for time, event in events:
+            self.last_time = time
+            self.state = _STATES.get(type(event), self.state)
+            if isinstance(event, TrainStep):  # as nearly all are
+                self.latest = event
+                self._steps.append(event.step)
+                self._times.append(time)
+                values = vars(event)
+                for name, curve in curves:
+                    value = values[name]
+                    curve.append(nan if value is None else value)
+            else:
+                self._note(event)
+
+    def _note(self, event: Event) -> None:
+        """Take in an event that is no step."""
+        match event:
+            case CodesReset():
+                self.resets.append(event)
+                self.codes_reset += event.count
+            case StatesCached():
+                self.cached = event
+            case TrainStarted():
+                self.started = event
+            case QuantisationStarted():
+                self.quantised = event
+            case Validated():
+                self.validations.append(event)
+                self.best = event if event.is_best else self.best
+            case CheckpointSaved():
+                self.checkpoints.append(event.step)
+            case TrainFinished():
+                self.finished = event
+
+    def state_beside(self, is_at_work: bool) -> RunState:
+        """What the training is at, given whether anyone is at work on it: interrupted if not, and it has no end."""
+        return self.state if is_at_work or self.state in _OVER else RunState.INTERRUPTED
+
+    @property
+    def progress(self) -> StepProgress:
+        """How far it is."""
+        if self.started is None:
+            return StepProgress(0, 0)
+        return StepProgress(self.latest.step if self.latest else self.started.step, self.started.total_steps)
+
+    @property
+    def throughput(self) -> float | None:
+        """Questions a second in the last steps, while it works on them; None before the first."""
+        recent = self._curves["examples_per_second"][-_RECENT:]
+        return fmean(recent) if recent else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the steps that are left will take, at the pace of the last ones; None as long as that is unknown.
+
+        Validations are not counted.
+        """
+        left = self.progress.total - self.progress.step
+        if self.state is RunState.FINISHED:
+            return 0.0
+        # The median: between some steps lies a validation, a snapshot, a pause or a whole night.
+        paces = [later - earlier for earlier, later in pairwise(self._times[-_RECENT - 1 :])]
+        return left * median(paces) if paces else None
+
+    def series(self, field: str, points: int) -> Series:
+        """The curve of a field of `TrainStep`, of at most so many points.
+
+        Args:
+            field: one of `CURVES`; a missing route accuracy is NaN.
+            points: if there are more steps, neighbours are put together, and each point is the mean of its steps that
+                have a value.
+        """
+        steps, values = np.array(self._steps), np.array(self._curves[field])
+        if len(steps) <= points:
+            return Series(steps, values)
+        starts = np.arange(points) * len(steps) // points
+        sizes = np.diff(starts, append=len(steps))
+        has_value = ~np.isnan(values)
+        counts = np.add.reduceat(has_value, starts, dtype=np.int64)
+        sums = np.add.reduceat(np.where(has_value, values, 0.0), starts)
+        means = np.divide(sums, counts, out=np.full(points, nan), where=counts > 0)
+        return Series(np.add.reduceat(steps, starts) / sizes, means)
+
+
+class FollowedRun:
+    """A run and its history, as far as it was read.
+
+    Args:
+        folder: the run's folder.
+        has_curves: whether the history gets every step; otherwise it tells how far the training is and how good.
+    """
+
+    def __init__(self, folder: Path, *, has_curves: bool = True) -> None:
+        self.folder = folder
+        self.history = RunHistory()
+        self._follower = EventFollower(folder / EVENTS, skims=None if has_curves else TrainStep)
+
+    def update(self, most: int | None = None) -> Followed:
+        """Read on in the log, at most so many events; the history is another object if the log began anew."""
+        followed = self._follower.poll(most)
+        if followed.is_anew:
+            self.history = RunHistory()
+        self.history.add(followed.events)
+        return followed
+
+    @property
+    def state(self) -> RunState:
+        """What the training is at now: interrupted if it did not come to an end and nobody is at work on it."""
+        return self.history.state_beside(is_at_work(self.folder))

@@ -1,0 +1,271 @@
+"""Whether files are still what was memorised of them.
+
+From chunks to what a person can look up: the file, the text as it was ingested, and the sentence that matters.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from mbc_engine.errors import DataError
+from mbc_engine.text import Chunk, Document, Part, Skipped, read_document, reread_file, split_sentences
+from mbc_engine.text.chunks import Chunker, named_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from torch import Tensor
+
+    from mbc_engine.bank import Origin, ReadableBank, StoredChunk, StoredDocument
+    from mbc_engine.paper.reads import Ranked
+
+
+State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What has become of a document where it was read, and the document itself if it is unchanged."""
+
+    state: State
+    document: Document | None = None
+
+
+class Files:
+    """Looks into files for what was memorised of them; parts that are looked for in order need a single reading."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, set[str]] = {}
+        self._last: dict[str, Part] = {}
+        self._unread: dict[str, Iterator[Part | Skipped]] = {}
+        self._unreadable: set[str] = set()
+
+    def look(self, origin: "Origin", digest: str) -> Look:
+        """How an origin's part of its file compares with a digest, or with the first digits of one.
+
+        `unknown` is what never was a file.
+        """
+        if not Path(origin.source).is_absolute():
+            return Look("unknown")
+        found = self._find(origin.source, origin.part, digest)
+        if found is not None:
+            return Look("unchanged", found) if found.digest.startswith(digest) else Look("changed")
+        if not Path(origin.source).exists():
+            return Look("gone")
+        if origin.source in self._unreadable:
+            return Look("unreadable")
+        return Look("gone" if origin.part else "changed")
+
+    def _find(self, source: str, part: str, digest: str) -> Document | None:
+        """A part of a source as it is now: the document of this digest, where it can be read as that."""
+        if source in self._last and self._last[source].may_hold(part):
+            return self._last[source].find(part, digest)
+        if self._seen.get(source, set()) & {part, named_whole(part)}:  # passed by already
+            with suppress(DataError):
+                return read_document(source, part, digest)
+            return None
+        items = self._unread.setdefault(source, reread_file(Path(source)))
+        seen = self._seen.setdefault(source, set())
+        for item in items:
+            if isinstance(item, Skipped):
+                if item.source == source:
+                    self._unreadable.add(source)
+                continue
+            seen.add(item.name)
+            self._last[source] = item
+            if item.may_hold(part):
+                return item.find(part, digest)
+        return None
+
+
+_FEWEST_WORDS: Final = 4
+TextFrom = Literal["file", "bank"]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A chunk's text, and where it came from.
+
+    Attributes:
+        path: where it was read from; the document's digest in a bank without origins.
+        part: which part of that, "" for all of it.
+        state: whether the file is still what was ingested; `unknown` in a bank without origins.
+        date: when it was written, ISO 8601, if known.
+        bank: the name of the bank that holds it.
+        text: the chunk, exactly as it was ingested; None where neither the file nor the bank has it any more.
+        text_from: the file while it is unchanged, otherwise the bank; None without text.
+        start: the character of the document's text that it starts at; None without text.
+    """
+
+    path: str
+    part: str
+    state: State
+    date: str | None
+    bank: str
+    text: str | None
+    text_from: TextFrom | None
+    start: int | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A document an answer came from.
+
+    Attributes:
+        path, part, state, date, bank, text_from, start: see `Passage`; of the document's best chunk.
+        share: the probability that a search gives the document, or its share of the attention. In [0, 1].
+        ties: how many other documents of the bank have the same share.
+        sentence: the sentence that the answer was read in; of other sources, the one that fits the question best; None
+            where the text is not to be had.
+        passage: the chunk that this is from; None likewise.
+    """
+
+    path: str
+    part: str
+    share: float
+    ties: int
+    state: State
+    sentence: str | None
+    passage: str | None
+    text_from: TextFrom | None
+    start: int | None
+    date: str | None
+    bank: str
+
+    @classmethod
+    def of(cls, passage: Passage, ranked: "Ranked", sentence: str | None) -> "Source":
+        """The source that a chunk among the best stands for."""
+        return cls(
+            passage.path,
+            passage.part,
+            ranked.share,
+            ranked.ties,
+            passage.state,
+            sentence,
+            passage.text,
+            passage.text_from,
+            passage.start,
+            passage.date,
+            passage.bank,
+        )
+
+
+class SentenceEncoder(Protocol):
+    """What makes sentences comparable."""
+
+    def sentence_vectors(self, texts: "Sequence[str]") -> "Tensor":
+        """Unit vectors, [B, E]."""
+
+
+class Passages:
+    """The passages of chunks in one snapshot of a bank; no file is opened twice.
+
+    Args:
+        bank: where the chunks were found.
+        chunker: of the bank's model, which cuts the files as they were cut.
+    """
+
+    def __init__(self, bank: "ReadableBank", chunker: Chunker) -> None:
+        self._bank, self._chunker, self._files = bank, chunker, Files()
+        self._places: dict[tuple[str, str], _Place] = {}
+        self._found: dict[int, Passage] = {}
+
+    def of(self, chunks: "Iterable[int]") -> dict[int, Passage]:
+        """The passages of chunks, by their indices in stored order."""
+        wanted = sorted(set(chunks))
+        missing = [chunk for chunk in wanted if chunk not in self._found]
+        kept = list(self._bank.texts_at(missing)) if self._bank.keeps_text else [None] * len(missing)
+        for chunk, stored, text in zip(missing, self._bank.chunks_at(missing), kept, strict=True):
+            self._found[chunk] = self._passage(stored, text)
+        return {chunk: self._found[chunk] for chunk in wanted}
+
+    def _passage(self, stored: "StoredChunk", kept: Chunk | None) -> Passage:
+        # What two banks hold was read in other places for each.
+        key = stored.bank, stored.document.digest
+        if key not in self._places:
+            self._places[key] = _place(self._files, stored.document)
+        place = self._places[key]
+        # The codes are of the text in the bank, however the file would be cut today.
+        text_from: TextFrom = place.holder_of(kept) if kept else "file"
+        best = kept or place.chunk(self._chunker, stored.ordinal)
+        return Passage(
+            place.path,
+            place.part,
+            place.state,
+            place.date,
+            stored.bank,
+            best.text if best else None,
+            text_from if best else None,
+            best.start if best else None,
+        )
+
+
+def best_sentences(encoder: SentenceEncoder, wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
+    """The sentence of each passage that fits its question best; None of no passage.
+
+    Args:
+        encoder: compares them, all in one batch: many small ones would take several times as long.
+        wanted: questions, each with a passage.
+    """
+    sentences = [_sentences(passage) if passage else [] for _, passage in wanted]
+    texts = list(
+        dict.fromkeys([question for question, _ in wanted] + [own for several in sentences for own in several])
+    )
+    if not any(sentences):
+        return [None] * len(wanted)
+    vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True))
+    return [
+        max(several, key=lambda own: float(vectors[own] @ vectors[question]), default=None)
+        for (question, _), several in zip(wanted, sentences, strict=True)
+    ]
+
+
+def sentence_around(passage: str, start: int, end: int) -> str:
+    """The sentence that some characters of a passage lie in, or the few, on one line."""
+    around = (passage[first:last] for first, last in split_sentences(passage) if first < end and last > start)
+    return " ".join(" ".join(around).split())
+
+
+@dataclass
+class _Place:
+    """Where a document is to be found now, and its text there; None where that is not as it was."""
+
+    path: str
+    part: str
+    state: State
+    text: str | None
+    date: str | None
+    chunks: "Sequence[Chunk] | None" = None
+
+    def holder_of(self, kept: Chunk) -> TextFrom:
+        """Where a chunk that the bank has the text of is to be read: in the file, if it stands there still."""
+        return "file" if self.text is not None and self.text.startswith(kept.text, kept.start) else "bank"
+
+    def chunk(self, chunker: Chunker, ordinal: int) -> Chunk | None:
+        """The chunk of that number in the file; None also if chunks are made by other rules since."""
+        if self.text is None:
+            return None
+        if self.chunks is None:
+            self.chunks = chunker.chunks(self.text)
+        return self.chunks[ordinal] if ordinal < len(self.chunks) else None
+
+
+def _place(files: Files, document: "StoredDocument") -> _Place:
+    """The first origin of a document that is still what was ingested, or else the first."""
+    origins, digest = document.origins, document.digest
+    if not origins:
+        return _Place(digest, "", "unknown", None, None)
+    looks = []
+    for origin in origins:
+        looks.append((origin, files.look(origin, digest)))
+        if looks[-1][1].document:
+            break
+    origin, look = next((found for found in looks if found[1].document), looks[0])
+    return _Place(origin.source, origin.part, look.state, look.document.text if look.document else None, origin.date)
+
+
+def _sentences(passage: str) -> list[str]:
+    """The sentences of a passage; headings, which would often fit best and say nothing, only where nothing else is."""
+    sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
+    return [sentence for sentence in sentences if len(sentence.split()) >= _FEWEST_WORDS] or sentences

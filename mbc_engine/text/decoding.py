@@ -1,0 +1,271 @@
+"""The bytes of a file, decompressed if its name says so. Damage ends them, and is told afterwards.
+
+Bytes become text: which encoding they are in, and where they may be cut without hurting a character.
+"""
+
+import codecs
+import gzip
+import io
+import lzma
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from mbc_engine.text.document import EmptyFile, UnreadableFile, described, reason
+
+# What `ByteStream.peek` gives at least, if there are that many.
+PEEK_BYTES = 1 << 20
+# Small, for what a decompressor gave in the call that met the damage is lost.
+_BLOCK_BYTES = 1 << 16
+
+_DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+
+
+def _plain(file: io.BufferedReader) -> io.BufferedReader:
+    return file
+
+
+OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedReader | gzip.GzipFile | lzma.LZMAFile]] = {
+    "": _plain,
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+}
+"""What decompresses an open file, by the suffix its compression adds."""
+
+
+def split_suffixes(name: str) -> tuple[str, str]:
+    """The suffix of a file's name that tells what is in it, and that of its compression, one of `OPENERS`; small."""
+    stem, suffix = os.path.splitext(name.lower())
+    return (os.path.splitext(stem)[1], suffix) if suffix and suffix in OPENERS else (suffix, "")
+
+
+class _UntilItFails(io.RawIOBase):
+    """Blocks of bytes as a stream that ends where reading them fails, keeping the reason.
+
+    Attributes:
+        failure: why reading failed; None as long as it did not.
+        last_fill: how many bytes of the file and of the stream were read before the last call, and after it.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], position: Callable[[], int]) -> None:
+        self._read, self._position = read, position
+        self.failure: str | None = None
+        self.last_fill = ((0, 0), (0, 0))
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # the type of io's own caller
+        filled = 0
+        while filled < len(buffer) and (block := self._next(min(_BLOCK_BYTES, len(buffer) - filled))):
+            buffer[filled : filled + len(block)] = block
+            filled += len(block)
+        before = self.last_fill[1]
+        self.last_fill = (before, (self._position(), before[1] + filled))
+        return filled
+
+    def tell(self) -> int:
+        return self.last_fill[1][1]
+
+    def _next(self, most: int) -> bytes:
+        if self.failure:
+            return b""
+        try:
+            return self._read(most)
+        except _DAMAGE as error:  # before OSError, of which BadGzipFile is one
+            self.failure = f"is damaged: {described(error)}"
+        except OSError as error:
+            self.failure = reason(error)
+        return b""
+
+
+class ByteStream(io.BufferedReader):
+    """Bytes that can be looked at before they are taken: `peek()` gives the first `PEEK_BYTES`.
+
+    Args:
+        read: gives the next bytes, at most as many as it is asked for, and none at the end.
+        position: bytes of the file on the disk that `read` needed so far.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], position: Callable[[], int] = int) -> None:
+        self._source = _UntilItFails(read, position)
+        super().__init__(self._source, PEEK_BYTES)
+
+    def position(self) -> int:
+        """About how many bytes of the file, as it is on the disk, the bytes taken so far come from."""
+        (file, given), (file_now, given_now) = self._source.last_fill
+        ahead = given_now - self.tell()
+        # What was read at once is read ahead of its use: of this the share that was used counts.
+        return file_now - (file_now - file) * min(ahead, given_now - given) // max(1, given_now - given)
+
+    def require_whole(self) -> None:
+        """Raise if the bytes ended early.
+
+        Raises:
+            UnreadableFile: the file is damaged or could not be read to its end.
+        """
+        if self._source.failure:
+            raise UnreadableFile(self._source.failure)
+
+    def read_whole(self, most: int) -> bytes:
+        """All bytes up to the end or the damage.
+
+        Raises:
+            UnreadableFile: there are none, or more than `most`.
+        """
+        blocks: list[bytes] = []
+        size = 0
+        while block := self.read(PEEK_BYTES):
+            blocks.append(block)
+            size += len(block)
+            if size > most:
+                raise UnreadableFile(f"is larger than {most >> 20} MB")
+        if not blocks:
+            self.require_whole()
+            raise EmptyFile
+        return b"".join(blocks)
+
+
+@contextmanager
+def open_bytes(path: Path, compression: str) -> Iterator[ByteStream]:
+    """Open a file whose compression is named by a suffix, one of `OPENERS`.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    with path.open("rb") as file, OPENERS[compression](file) as unpacked:
+        yield ByteStream(unpacked.read1, file.tell)
+
+
+# The longest line, in characters, of a file whose lines are read one by one.
+LINE_CHARACTERS = 16 << 20
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Those that old files are in; over Python's whole list short texts turn up in EBCDIC.
+_LEGACY = [
+    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "iso8859_5"),
+    *("koi8_r", "cp866", "mac_roman", "cp932", "euc_jp", "gb18030", "big5", "cp949"),
+]
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+# Fewer bytes outside ASCII than this say nothing about an encoding.
+_LEAST_EVIDENCE = 4
+
+
+def detect(data: bytes, is_whole: bool) -> str:
+    """The codec of a text that is `data`, or begins with it: "ascii" as long as nothing else shows.
+
+    A byte order mark decides, then valid UTF-8, then statistics; what these leave open is Windows-1252, which almost
+    every older Western file is. A beginning may end within a character.
+
+    Raises:
+        UnreadableFile: the bytes are no text.
+    """
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return encoding
+    if b"\0" in data:
+        return _unmarked_utf16(data[:PEEK_BYTES])
+    if data.isascii():
+        return "ascii"
+    return "utf-8" if _is_utf8(data, is_whole) else _legacy(data)
+
+
+def decode(data: bytes, encoding: str) -> str:
+    """The text with line ends as "\\n"; what is invalid becomes U+FFFD."""
+    return data.decode(encoding, "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def storable(text: str) -> str:
+    """The text with what no UTF-8 file can hold (lone surrogates) or no database takes (NUL) as U+FFFD."""
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\ufffd")
+
+
+def cut(data: bytes, encoding: str) -> int:
+    """How many of the bytes to take so that they end with a line, else a space, else between two characters.
+
+    Args:
+        data: encoded text, beginning with a whole character and perhaps ending within one.
+    """
+    for mark in ("\n".encode(encoding), " ".encode(encoding)):
+        end = len(data)
+        # Not before the middle: a part of a few bytes would help nobody.
+        while (start := data.rfind(mark, len(data) // 2, end)) >= 0:
+            if start % len(mark) == 0:
+                return start + len(mark)
+            end = start + len(mark) - 1
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    decoder.decode(data)
+    end = len(data) - len(decoder.getstate()[0])
+    carriage_return = "\r".encode(encoding)
+    if data[:end].endswith(carriage_return):  # it may be half a line end
+        end -= len(carriage_return)
+    return end or len(data)
+
+
+def lines(stream: ByteStream, newline: str) -> Iterator[str | None]:
+    """The lines of a text of any length, with their ends; None for one of more than `LINE_CHARACTERS`.
+
+    Args:
+        newline: "\\n" if only that ends a line, "" if "\\r" does too.
+
+    Raises:
+        UnreadableFile: the bytes are no text.
+    """
+    sample = stream.peek()
+    encoding = detect(sample, len(sample) < PEEK_BYTES)
+    text = io.TextIOWrapper(stream, "utf-8" if encoding == "ascii" else encoding, "replace", newline)
+    is_first = True
+    while line := text.readline(LINE_CHARACTERS + 1):
+        yield line.removeprefix("\ufeff" if is_first else "") if len(line) <= LINE_CHARACTERS else None
+        is_first = False
+        while len(line) > LINE_CHARACTERS and not line.endswith("\n"):
+            line = text.readline(LINE_CHARACTERS + 1)
+
+
+def _is_utf8(data: bytes, is_whole: bool) -> bool:
+    """Valid, or nearly: a log of many programs has a bad byte here and there."""
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(data, is_whole)
+    bad = text.count("\ufffd")
+    return bad == 0 or 10 * bad < len(text) - len(text.encode("ascii", "ignore"))
+
+
+def _unmarked_utf16(data: bytes) -> str:
+    """UTF-16 of Western text, every second byte of which is zero; of others too little sets it apart."""
+    for encoding, low, high in (("utf-16-le", 0, 1), ("utf-16-be", 1, 0)):
+        if 0 not in data[low::2] and 4 * data[high::2].count(0) > len(data):
+            text = codecs.getincrementaldecoder(encoding)("replace").decode(data)
+            if "".join(text.split()).isprintable():
+                return encoding
+    raise UnreadableFile("looks binary")
+
+
+def _legacy(data: bytes) -> str:
+    first = _NOT_ASCII.search(data)
+    # Nothing before it tells anything, and beginning at an ASCII character's end cuts none in two.
+    start = max(0, first.start() - 1024) if first else 0
+    sample = data[start : start + PEEK_BYTES]
+    if len(_NOT_ASCII.findall(sample[: 1 << 16])) >= _LEAST_EVIDENCE:
+        from charset_normalizer import from_bytes
+
+        matches = from_bytes(sample, cp_isolation=_LEGACY)
+        best = matches.best()
+        # Central European and Baltic texts are told by statistics of letters; where Western letters fit as well,
+        # they are far more likely.
+        if best is not None and not any("cp1252" in match.could_be_from_charset for match in matches):
+            return best.encoding
+    try:
+        sample.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"

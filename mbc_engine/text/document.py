@@ -1,0 +1,162 @@
+"""What a document is to the engine: a text to remember, where it came from and what identifies it.
+
+Days out of the ways in which dates are written.
+
+Why something cannot be read and what it is called, in words that can always be printed and stored.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text to remember.
+
+    Attributes:
+        source: where it came from: the absolute path of a file, links resolved; "stdin:" and 12 hexadecimal digits
+            for a text from standard input.
+        part: "" when the document is all of its source; else what no other document of the source has: the id or
+            number of a row, the number (from 1) of a piece of a long text, or `row 12, part 3` for a piece of a long
+            row.
+        text: the whole text, never blank, always valid UTF-8 without NUL.
+        digest: SHA-256, hexadecimal, of the name of the format, a zero byte and the bytes it was read from, after
+            decompression; of a piece, of what decides its text. Two documents with the same digest have the same text.
+        size: how many bytes these were.
+        date: the day it was written, ISO 8601: as it says itself, else the day its file was last modified (UTC);
+            None when unknown.
+        position: about how many bytes of the file, as it is on the disk, go up to the document's end; 0 for standard
+            input.
+    """
+
+    source: str
+    part: str
+    text: str
+    digest: str
+    size: int
+    date: str | None = None
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What was not read, and why.
+
+    Attributes:
+        source: a file or folder; for one row of a file, `path#row`.
+        reason: worded to follow the name.
+        is_whole: whether a file was read to its end nevertheless: there is nothing in it.
+    """
+
+    source: str
+    reason: str
+    is_whole: bool = False
+
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# "Thu, 26 Feb 1987 15:01:01 +0000" as in mail, "26-FEB-1987 15:01:01.79" as in old databases, "26 February 1987".
+_IN_WORDS = re.compile(r"(?:[A-Za-z]{3,9},?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]{0,6}[\s-](\d{4})\b")
+# Longer than any date, and short enough for whatever looks at it.
+_LONGEST = 100
+
+
+def day_of(written: object) -> str | None:
+    """The day of a date as people and programs write it: ISO 8601, or day, month in English, year.
+
+    An ISO time with an offset is taken to UTC; of others the day is certain enough. Whatever follows the day may be
+    anything. Returns an ISO day, or None if `written` is no such text.
+    """
+    if not isinstance(written, str):
+        return None
+    value = written.strip()[:_LONGEST]
+    for parse in (_iso_moment, _iso_day, _day_in_words):
+        try:
+            return parse(value).isoformat()
+        except (ValueError, OverflowError):
+            continue
+    return None
+
+
+def day_of_moment(moment: datetime | None) -> str | None:
+    """The day of a moment in UTC, or None if there is none."""
+    try:
+        return _utc_day(moment).isoformat() if moment else None
+    except OverflowError:
+        return None
+
+
+def day_of_timestamp(seconds: float) -> str | None:
+    """The day of a file system's time stamp in UTC, or None if it is beyond what can be written."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _utc_day(moment: datetime) -> date:
+    return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date()
+
+
+def _iso_moment(value: str) -> date:
+    return _utc_day(datetime.fromisoformat(value))
+
+
+def _iso_day(value: str) -> date:
+    """The 2024-05-01 of "2024-05-01 10:30:00 +0200", as site generators write it, and of "2024/05/01"."""
+    return date.fromisoformat(value[:10].replace("/", "-"))
+
+
+def _day_in_words(value: str) -> date:
+    found = _IN_WORDS.match(value)
+    if found is None:
+        raise ValueError(value)
+    return date(int(found[3]), _MONTHS.index(found[2].lower()) + 1, int(found[1]))
+
+
+class UnreadableFile(Exception):
+    """Raised while a file is read. Its message is the reason, worded to follow the file's name."""
+
+
+class EmptyFile(UnreadableFile):
+    """The file was read to its end, and there is no text in it."""
+
+    def __init__(self) -> None:
+        super().__init__("is empty")
+
+
+def reason(error: OSError | UnreadableFile) -> str:
+    """What to tell after the file's name."""
+    if isinstance(error, OSError):
+        return f"cannot be read: {(error.strerror or str(error)).lower()}"
+    return str(error)
+
+
+def shown(path: Path | str) -> str:
+    """The path as text that can always be printed and stored, whatever bytes the file system holds."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+@contextmanager
+def damage_is_unreadable() -> Iterator[None]:
+    """Turns whatever a parser of others raises over a damaged file into `UnreadableFile`.
+
+    Such parsers raise nearly everything (KeyError, AttributeError, RecursionError...), no list of which would hold
+    for their next version, and one bad file must not end the reading of a thousand good ones.
+    """
+    try:
+        yield
+    except (OSError, UnreadableFile):
+        raise
+    except Exception as error:
+        raise UnreadableFile(f"is damaged: {described(error)}") from error
+
+
+def described(error: Exception) -> str:
+    """One line about an error of a library, short and printable."""
+    line = " ".join(str(error).split())[:120] or type(error).__name__
+    return "".join(letter if letter.isprintable() else "?" for letter in line)

@@ -1,0 +1,66 @@
+"""The formats that can be read: one entry each, found by the suffix of a file's name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mbc_engine.text.decoding import split_suffixes
+from mbc_engine.text.document import UnreadableFile
+from mbc_engine.text.formats.content import Read
+from mbc_engine.text.formats.docx import read_docx
+from mbc_engine.text.formats.markup import read_html, read_markdown, read_text
+from mbc_engine.text.formats.pdf import read_pdf
+from mbc_engine.text.formats.rows import read_csv, read_jsonl
+
+
+@dataclass(frozen=True)
+class Format:
+    """How to read a kind of file.
+
+    Attributes:
+        name: enters the digests, for the same bytes are other texts in other formats. A change of it makes every
+            document of the format a new one.
+        read: from bytes to contents.
+        suffixes: of the files' names.
+        may_be_compressed: whether a further suffix may name a compression.
+    """
+
+    name: str
+    read: Read
+    suffixes: tuple[str, ...]
+    may_be_compressed: bool = True
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a file's name says: its format, and the suffix of its compression or ""."""
+
+    format: Format
+    compression: str
+
+
+TEXT = Format("text", read_text, (".txt", ".text", ".log", ".rst", ".org", ".tex"))
+FORMATS = (
+    TEXT,
+    Format("markdown", read_markdown, (".md", ".markdown")),
+    Format("html", read_html, (".html", ".htm", ".xhtml")),
+    Format("pdf", read_pdf, (".pdf",), may_be_compressed=False),
+    Format("docx", read_docx, (".docx",), may_be_compressed=False),
+    # One name: a row is the same document wherever it stands.
+    Format("row", read_jsonl, (".jsonl", ".ndjson")),
+    Format("row", read_csv, (".csv", ".tsv")),
+)
+SUFFIXES: Mapping[str, Format] = {suffix: format for format in FORMATS for suffix in format.suffixes}
+
+
+def kind_of(name: str) -> Kind:
+    """What kind of file a name promises.
+
+    Raises:
+        UnreadableFile: none that can be read.
+    """
+    suffix, compression = split_suffixes(name)
+    format = SUFFIXES.get(suffix)
+    if format is None or (compression and not format.may_be_compressed):
+        promised = suffix + compression
+        raise UnreadableFile(f"is a {promised} file, a format that is not supported" if promised else "has no suffix")
+    return Kind(format, compression)

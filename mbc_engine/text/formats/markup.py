@@ -1,0 +1,172 @@
+"""HTML: the title and the visible text, a break wherever a browser makes one.
+
+Parsed into events, not into a tree: a tree takes fifty times the memory of the file, and lxml's ends at the first
+`</html>`, which some pages have in their middle.
+
+Markdown: the text as it stands, without YAML front matter and HTML comments.
+
+Plain text, and what reads well as such.
+"""
+
+import codecs
+import re
+from collections.abc import Iterator, Mapping
+
+from mbc_engine.text.chunks import pieces
+from mbc_engine.text.decoding import ByteStream, decode, detect
+from mbc_engine.text.document import UnreadableFile, damage_is_unreadable, day_of
+from mbc_engine.text.formats.content import Break, Content, lay_out, with_title
+
+MOST_BYTES = 64 << 20
+
+_PARAGRAPHS = (
+    "address article aside blockquote body caption details div dl fieldset figcaption figure footer form h1 h2 h3 h4 "
+    "h5 h6 header hr main ol p pre section summary table ul"
+)
+_BREAKS = {
+    **dict.fromkeys(_PARAGRAPHS.split(), Break.PARAGRAPH),
+    **dict.fromkeys(("br", "dd", "dt", "legend", "li", "tr"), Break.LINE),
+    **dict.fromkeys(("td", "th"), Break.CELL),
+}
+_LEFT_OUT = frozenset(
+    ("button", "canvas", "iframe", "nav", "noscript", "object", "script", "select", "style", "svg", "template")
+)
+# The names, properties and item properties of the meta elements that hold a date, the most telling first.
+_DATES = (
+    *("article:published_time", "datepublished", "citation_publication_date", "citation_date", "dc.date.issued"),
+    *("dcterms.issued", "dcterms.created", "dc.date.created", "dc.date", "dcterms.date", "pubdate", "publish-date"),
+    *("date", "datecreated", "article:modified_time", "datemodified", "last-modified"),
+)
+_DECLARED = re.compile(
+    rb"""<(?:meta\b[^>]{0,500}?charset|\?xml\b[^>]{0,500}?encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""", re.IGNORECASE
+)
+# What pages mean by these names, as browsers read them (WHATWG Encoding); others mean themselves.
+_MEANT = {
+    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "iso8859-9": "cp1254",
+    "utf-16": "utf-8",
+}
+_TRUSTED = re.compile(
+    r"utf-8|cp125\d|cp866|cp874|cp932|cp949|iso8859-\d+|koi8-[ru]|mac-\w+|gb18030|big5|euc_jp|iso2022_jp"
+)
+
+
+def read_html(stream: ByteStream) -> Iterator[Content]:
+    """The page as one document, dated by its meta or time elements."""
+    data = stream.read_whole(MOST_BYTES)
+    from lxml import etree
+
+    page = _Page()
+    if text := _decoded(data).strip():
+        with damage_is_unreadable():
+            parser = etree.HTMLParser(target=page, encoding="utf-8", huge_tree=True)
+            etree.fromstring(text.encode(), parser)
+    yield Content(page.text(), data, page.date())
+
+
+class _Page:
+    """Collects what the parser reports; its methods are the parser's protocol."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str | Break] = []
+        self._title: list[str] = []
+        self._dates: dict[str, str] = {}
+        self._left_out = self._titles = self._preformatted = 0
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._count(tag, 1)
+        if tag in _BREAKS:
+            self._pieces.append(_BREAKS[tag])
+        elif tag == "meta":
+            name = attributes.get("property") or attributes.get("name") or attributes.get("itemprop") or ""
+            self._dates.setdefault(name.lower(), attributes.get("content", ""))
+        elif tag == "time" and not self._left_out:
+            self._dates.setdefault("<time>", attributes.get("datetime", ""))
+
+    def end(self, tag: str) -> None:
+        self._count(tag, -1)
+        if tag in _BREAKS:
+            self._pieces.append(_BREAKS[tag])
+
+    def data(self, text: str) -> None:
+        if self._left_out:
+            return
+        if self._titles:
+            self._title.append(text)
+        elif self._preformatted:
+            for line in text.splitlines(keepends=True):
+                self._pieces += (line, Break.LINE) if line.endswith("\n") else (line,)
+        else:
+            self._pieces.append(text)
+
+    def close(self) -> None: ...
+
+    def _count(self, tag: str, step: int) -> None:
+        self._left_out += step * (tag in _LEFT_OUT)
+        self._titles += step * (tag == "title")
+        self._preformatted += step * (tag == "pre")
+
+    def text(self) -> str:
+        return with_title(lay_out(self._title), lay_out(self._pieces))
+
+    def date(self) -> str | None:
+        days = (day_of(self._dates.get(name)) for name in (*_DATES, "<time>"))
+        return next((day for day in days if day), None)
+
+
+def _decoded(data: bytes) -> str:
+    encoding = detect(data, is_whole=True)
+    # A declaration is wrong where the bytes are UTF-8, marked or not; ASCII may be the seven-bit code of Japan.
+    if not encoding.startswith("utf"):
+        encoding = _declared(data[:4096]) or encoding
+    text = decode(data, encoding).removeprefix("\ufeff")
+    if "\0" in text:
+        raise UnreadableFile("looks binary")
+    return text
+
+
+def _declared(head: bytes) -> str | None:
+    found = _DECLARED.search(head)
+    try:
+        name = codecs.lookup(found[1].decode("ascii")).name if found else ""
+    except (LookupError, ValueError):
+        return None
+    name = _MEANT.get(name, name)
+    # Python also knows codecs that are no encoding of a page, and slow ones.
+    return name if _TRUSTED.fullmatch(name) else None
+
+
+# A first line of dashes is front matter only if a key follows; otherwise it is a rule, and the text stays.
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w-]+[ \t]*:)(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_DATE = re.compile(r"^date[ \t]*:[ \t]*([^\n#]+)", re.MULTILINE)
+
+
+def read_markdown(stream: ByteStream) -> Iterator[Content]:
+    """The text in pieces if it is long; all of them have the date of the front matter."""
+    written: str | None = None
+    for number, piece in enumerate(pieces(stream)):
+        text = piece.text
+        if number == 0 and (front_matter := _FRONT_MATTER.match(text)):
+            text = text[front_matter.end() :]
+            if found := _DATE.search(front_matter[1]):
+                written = day_of(found[1].strip().strip("\"'"))
+        yield Content(_without_comments(text), piece.identity, written, piece.part, len(piece.data))
+
+
+def _without_comments(text: str) -> str:
+    # Not a regular expression: on many unclosed comments one would take quadratic time.
+    kept: list[str] = []
+    position = 0
+    while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        kept.append(text[position:start])
+        position = end + 3
+    return "".join([*kept, text[position:]])
+
+
+def read_text(stream: ByteStream) -> Iterator[Content]:
+    """The text as it stands, in pieces if it is long."""
+    for piece in pieces(stream):
+        yield Content(piece.text, piece.identity, part=piece.part, size=len(piece.data))

@@ -1,0 +1,231 @@
+"""Files and streams become documents, one by one, whatever state they are in."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from mbc_engine.errors import DataError
+from mbc_engine.text.chunks import named_whole, piece_name, text_pieces
+from mbc_engine.text.decoding import ByteStream, open_bytes, storable
+from mbc_engine.text.document import Document, EmptyFile, Skipped, UnreadableFile, day_of_timestamp, reason, shown
+from mbc_engine.text.formats import SUFFIXES, TEXT, Format, kind_of
+from mbc_engine.text.formats.content import BadRow, Content
+from mbc_engine.text.formats.rows import read_candidates, read_contents
+
+_Item = TypeVar("_Item")
+
+
+class Part:
+    """A part of a file that is read once more; a row in pieces is one part.
+
+    Attributes:
+        name: as of `Document.part`; of what is in pieces, the name of the whole.
+    """
+
+    def __init__(self, name: str, documents: Iterator[Document]) -> None:
+        """`documents` is all that may have been read from it, what is read without a `text_column` first."""
+        self.name = name
+        self._read: list[Document] = []
+        self._unread = documents
+
+    def may_hold(self, part: str) -> bool:
+        """Whether it, or a piece of it, has this name."""
+        return not self.name or self.name in (part, named_whole(part))
+
+    def find(self, part: str, digest: str) -> Document | None:
+        """The document of this name whose digest begins so, or else the one read by default; None if there is none."""
+        default = None
+        for document in self._documents():
+            if document.part != part:
+                continue
+            if document.digest.startswith(digest):
+                return document
+            default = default or document
+        return default
+
+    def _documents(self) -> Iterator[Document]:
+        """Documents are made as they are asked for, for most parts are passed by, and kept for the next piece."""
+        yield from self._read
+        for document in self._unread:
+            self._read.append(document)
+            yield document
+
+
+def read_file(path: Path, text_column: str | None = None) -> Iterator[Document | Skipped]:
+    """The documents of one file, in order, read as they are asked for.
+
+    A bad row comes as `Skipped` in its place. If the file could not be read, or not to its end, the last item is a
+    `Skipped` whose source is that of the file's documents; what came before it stays good.
+
+    Args:
+        path: the file.
+        text_column: the column or field that holds the text of a row; None for the one named text, content or body, or
+            for all columns of a table without such a one. In a file without rows it means nothing.
+    """
+    return _read(path, partial(_documents, text_column=text_column))
+
+
+def reread_file(path: Path) -> Iterator[Part | Skipped]:
+    """The parts of one file, in order, for whoever knows a digest but not which `text_column` it was read with."""
+    return _read(path, _parts)
+
+
+def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
+    """The `text_column` that one file was read with; None for the default, or where nothing tells.
+
+    Args:
+        path: the file, some of whose rows may have changed.
+        digests: of documents that were read from it, or the first digits, by their parts.
+    """
+    rows = {named_whole(part) for part in digests}
+
+    def was_read(document: Document) -> bool:
+        return document.part in digests and document.digest.startswith(digests[document.part])
+
+    def columns(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[list[str | None]]:
+        for item in read_candidates(format.read(stream)):
+            if isinstance(item, BadRow) or item[0] not in rows:
+                continue
+            documents = ((column, _pieces(content, format, source, date, (0, 0))) for column, content in item[1])
+            yield [column for column, own in documents if any(map(was_read, own))]
+
+    found: list[str | None] = []
+    for item in _read(path, columns):
+        if not isinstance(item, Skipped):
+            # Two columns may say the same in one row: a later one tells which it was.
+            found = [column for column in found if column in item] or found or item
+            if len(found) == 1:
+                break
+    return found[0] if found else None
+
+
+def _read(
+    path: Path, read: Callable[[ByteStream, Format, str, str | None], Iterator[_Item | Skipped]]
+) -> Iterator[_Item | Skipped]:
+    """What `read` gives, called with a stream, its format, the source and the day; `Skipped` last where that fails."""
+    source = os.path.realpath(path)
+    try:
+        # The kind of file is looked at before it is opened: opening a pipe would wait for ever.
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableFile("is not a regular file")
+        kind = kind_of(path.name)
+        if source != shown(source):
+            raise UnreadableFile("has a name that is not UTF-8")
+        with open_bytes(path, kind.compression) as stream:
+            yield from read(stream, kind.format, source, day_of_timestamp(status.st_mtime))
+    except EmptyFile as error:
+        yield Skipped(source, reason(error), is_whole=True)
+    except (OSError, UnreadableFile) as error:
+        yield Skipped(shown(source), reason(error))
+
+
+def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Skipped]:
+    """The plain text in a stream, in pieces if it is long. Its source is `name:` and how its first digest begins.
+
+    If the stream cannot be read, or not to its end, the last item is a `Skipped`.
+    """
+    source = name
+    try:
+        for item in _documents(ByteStream(stream.read), TEXT, name, None):
+            if source == name and isinstance(item, Document):
+                source = f"{name}:{item.digest[:12]}"
+            yield replace(item, source=source)
+    except (OSError, UnreadableFile) as error:
+        yield Skipped(source, reason(error))
+
+
+def read_document(source: str, part: str = "", digest: str = "") -> Document:
+    """One document again, as its file has it now; whether it has changed tells its digest.
+
+    Takes as long as reading the file up to the document.
+
+    Args:
+        source: the document's, and thereby an absolute path.
+        part: the document's.
+        digest: the document's, or its first digits: of what a row can be read as, the document that has it is taken.
+
+    Raises:
+        DataError: it cannot be had any more.
+    """
+    path = Path(source)
+    if not path.is_absolute():
+        raise DataError(f"{source} did not come from a file.", hint="It cannot be read a second time.")
+    why = f"has no part {part!r} any more" if part else "holds more than one document now"
+    for item in reread_file(path):
+        if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part, digest)):
+            return document
+        if isinstance(item, Skipped) and item.source == shown(os.path.realpath(path)):
+            why = item.reason
+    raise DataError(f"{shown(source)} {why}.", hint=f"Files that can be read: {', '.join(sorted(SUFFIXES))}.")
+
+
+def _documents(
+    stream: ByteStream, format: Format, source: str, date: str | None, text_column: str | None = None
+) -> Iterator[Document | Skipped]:
+    is_empty, position = True, 0
+    for content in read_contents(format.read(stream), text_column):
+        if isinstance(content, BadRow):
+            is_empty = False
+            yield Skipped(f"{source}#{content.number}", content.reason)
+        elif content.text.strip():
+            is_empty = False
+            end = stream.position()
+            yield from _pieces(content, format, source, date, (position, end))
+            position = end
+    stream.require_whole()
+    if is_empty:
+        raise EmptyFile
+
+
+def _parts(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[Part | Skipped]:
+    is_empty = True
+    for item in read_candidates(format.read(stream)):
+        is_empty = False
+        if isinstance(item, BadRow):
+            yield Skipped(f"{source}#{item.number}", item.reason)
+        else:
+            name, candidates = item
+            pieces = partial(_pieces, format=format, source=source, date=date, span=(stream.position(),) * 2)
+            yield Part(name, chain.from_iterable(pieces(content) for _, content in candidates))
+    stream.require_whole()
+    if is_empty:
+        raise EmptyFile
+
+
+def _pieces(
+    content: Content, format: Format, source: str, date: str | None, span: tuple[int, int]
+) -> Iterator[Document]:
+    """A content as a document, or in pieces if it is long; `span` is where in the file it begins and ends."""
+    texts = list(text_pieces(storable(content.text)))
+    if len(texts) == 1 or content.size is not None:
+        size = len(content.data) if content.size is None else content.size
+        digest = _digest(format.name, content.data)
+        yield Document(
+            source, content.part, storable(content.text), digest, size, content.date or date, position=span[1]
+        )
+        return
+    (start, end), done = span, 0
+    for number, text in enumerate(texts, 1):
+        done += len(text)
+        if text.strip():
+            yield Document(
+                source=source,
+                part=piece_name(content.part, number),
+                text=text,
+                # A zero is in no text, so none can imitate the date; the format's name says that it is a piece.
+                digest=_digest(f"{format.name} piece", f"{content.date}\0{text}".encode()),
+                size=len(text.encode()),
+                date=content.date or date,
+                position=start + (end - start) * done // len(content.text),
+            )
+
+
+def _digest(format: str, data: bytes) -> str:
+    return hashlib.sha256(format.encode() + b"\0" + data).hexdigest()

@@ -1,0 +1,256 @@
+"""Which files a walk leaves out: patterns in the syntax of .gitignore, given or in files named `.mbcignore`.
+
+Finds the files a person means: the named ones, and what can be read below named folders.
+"""
+
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mbc_engine.atomic_write import whole_file
+from mbc_engine.errors import DataError
+from mbc_engine.text.document import Skipped, UnreadableFile, reason, shown
+from mbc_engine.text.formats import kind_of
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+
+IGNORE_FILE = ".mbcignore"
+_MOST_BYTES = 1 << 20
+# What a pattern cannot hold, or would mean otherwise there: line ends, and blanks at its end.
+_UNWRITABLE = re.compile(r"[\n\r]|\s(?=\s*$)")
+
+
+@dataclass(frozen=True)
+class Ignore:
+    """The patterns of one folder, for everything below it."""
+
+    folder: str
+    patterns: "GitIgnoreSpec"
+
+    @classmethod
+    def parse(cls, folder: str, patterns: Iterable[str]) -> "Ignore":
+        """Patterns for a folder.
+
+        Raises:
+            ValueError: one of them is none.
+        """
+        from pathspec import GitIgnoreSpec
+
+        try:
+            return cls(os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns))
+        except re.error as error:  # of a range such as [z-a]
+            raise ValueError(f"A pattern cannot be used: {error}") from error
+
+    @classmethod
+    def read(cls, folder: str) -> "Ignore | None":
+        """The patterns in a folder's `.mbcignore`, or None if it has none.
+
+        Raises:
+            OSError: it cannot be read.
+            UnreadableFile: it holds something else.
+        """
+        path = Path(folder, IGNORE_FILE)
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            lines = re.split("\r?\n", os.fsdecode(file.read(_MOST_BYTES).removeprefix(b"\xef\xbb\xbf")))
+        try:
+            return cls.parse(folder, lines)
+        except ValueError as error:
+            raise UnreadableFile(f"cannot be used: {error}") from error
+
+    def verdict(self, path: str, is_folder: bool) -> bool | None:
+        """True if a path below the folder is to be left out, False if it is to be kept, None if nothing is said."""
+        return self.patterns.check_file(path[len(self.folder) :] + "/" * is_folder).include
+
+
+def is_ignored(path: str, is_folder: bool, ignores: Sequence[Ignore]) -> bool:
+    """Whether a path is left out by the first of `ignores`, the strongest first, that says something about it."""
+    verdicts = (ignore.verdict(path, is_folder) for ignore in ignores)
+    return next((verdict for verdict in verdicts if verdict is not None), False)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that leaves a file out of every walk.
+
+    Attributes:
+        path: the file that it is for.
+        ignore_file: the `.mbcignore` that holds it.
+        pattern: how it is written; None if other rules of that file leave the file out already.
+    """
+
+    path: Path
+    ignore_file: Path
+    pattern: str | None
+
+
+def ignore_path(path: Path) -> Rule:
+    """See to it that walks leave a file out, by a rule in the `.mbcignore` of its folder.
+
+    Args:
+        path: the file, absolute. A file that is named to an ingest is read nevertheless.
+
+    Raises:
+        DataError: the `.mbcignore` cannot be read, used or written.
+    """
+    file = Path(os.path.realpath(path.parent / IGNORE_FILE))
+    try:
+        ignore = Ignore.read(os.fspath(path.parent))
+        if ignore and ignore.verdict(os.fspath(path), is_folder=False):
+            return Rule(path, path.parent / IGNORE_FILE, None)
+        before = file.read_bytes() if file.exists() else b""
+        pattern = "/" + _UNWRITABLE.sub("?", re.sub(r"([\\*?\[])", r"\\\1", path.name))
+        after = before + b"\n" * (before[-1:] not in (b"", b"\n")) + os.fsencode(pattern) + b"\n"
+        if len(after) > _MOST_BYTES:
+            raise UnreadableFile("is too large")
+        with whole_file(file) as written:
+            written.write(after)
+    except (OSError, UnreadableFile) as error:
+        raise DataError(
+            f"{shown(path.parent / IGNORE_FILE)} {reason(error).replace('be read', 'be changed')}.",
+            hint=f"{shown(path)} can be left out with `mbc ingest --ignore` instead.",
+        ) from error
+    return Rule(path, path.parent / IGNORE_FILE, pattern)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a walk met: the files that can be read, in order and each once, and those left out."""
+
+    files: tuple[Path, ...]
+    skipped: tuple[Skipped, ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A file or folder that the walk has yet to look at.
+
+    Attributes:
+        path: as it was reached.
+        real: with links resolved. It grows with the walk: resolving every path from the root would cost most of it.
+        given: the patterns of whoever asked for the walk.
+        written: those of the ignore files in the folders above, the inner ones first.
+    """
+
+    path: str
+    real: str
+    given: tuple[Ignore, ...]
+    written: tuple[Ignore, ...]
+
+
+def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threading.Event | None = None) -> Found:
+    """The readable files among `paths` and, for folders, below them, in sorted order.
+
+    Hidden files and folders and what is to be ignored are left out unless named themselves. Symbolic links are
+    followed; whatever is reached twice counts once. What cannot be entered or read is skipped with a reason.
+
+    Args:
+        paths: files and folders.
+        ignore: patterns in the syntax of .gitignore, relative to each named folder. A folder may hold more of them in
+            a file `.mbcignore`, for what is below it; these count where `ignore` says nothing, and those of outer
+            folders where the inner ones say nothing.
+        stop: once it is set, the walk ends with what it has met.
+
+    Raises:
+        DataError: one of `paths` does not exist or cannot be looked at, or one of `ignore` is no pattern.
+    """
+    require_paths(paths)
+    met = list(_walk(paths, ignore, stop))
+    return Found(
+        tuple(item for item in met if isinstance(item, Path)), tuple(item for item in met if isinstance(item, Skipped))
+    )
+
+
+def is_empty(paths: Sequence[Path], ignore: Sequence[str] = ()) -> bool:
+    """Whether `find_files` would give nothing at all, not even a file that is left out with a reason.
+
+    Raises:
+        DataError: as `find_files`.
+    """
+    require_paths(paths)
+    return next(_walk(paths, ignore), None) is None
+
+
+def _walk(
+    paths: Sequence[Path], ignore: Sequence[str], stop: threading.Event | None = None
+) -> Iterator[Path | Skipped]:
+    waiting = [_named(path, ignore) for path in reversed(paths)]
+    seen: set[str] = set()
+    while waiting and not (stop is not None and stop.is_set()):
+        place = waiting.pop()
+        if place.real in seen:
+            continue
+        seen.add(place.real)
+        try:
+            mode = os.stat(place.path).st_mode
+            if stat.S_ISDIR(mode):
+                written, trouble = _written(place)
+                yield from trouble
+                waiting += reversed(_children(place, written))
+                continue
+            if not stat.S_ISREG(mode):
+                raise UnreadableFile("is not a regular file")
+            kind_of(place.path)
+            yield Path(place.path)
+        except (OSError, UnreadableFile) as error:
+            yield Skipped(shown(place.path), reason(error))
+
+
+def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
+    """Make sure, without a walk, that named files and folders are there and that patterns are such.
+
+    Raises:
+        DataError: as `find_files`.
+    """
+    for path in paths:
+        _require(path)
+        _named(path, ignore)
+
+
+def _require(path: Path) -> None:
+    try:
+        path.stat()
+    except FileNotFoundError as error:
+        raise DataError(f"{shown(path)} does not exist.", hint="Check the path.") from error
+    except OSError as error:
+        raise DataError(f"{shown(path)} {reason(error)}.", hint="Check the path and its permissions.") from error
+
+
+def _named(path: Path, ignore: Sequence[str]) -> _Place:
+    try:
+        given = (Ignore.parse(os.fspath(path), ignore),) if ignore else ()
+    except ValueError as error:
+        raise DataError(f"{error}.", hint="Write patterns as in .gitignore.") from error
+    return _Place(os.fspath(path), os.path.realpath(path), given, ())
+
+
+def _written(folder: _Place) -> tuple[tuple[Ignore, ...], list[Skipped]]:
+    """The ignore files that count in a folder, and its own if it cannot be used."""
+    try:
+        own = Ignore.read(folder.path)
+    except (OSError, UnreadableFile) as error:
+        return folder.written, [Skipped(shown(os.path.join(folder.path, IGNORE_FILE)), reason(error))]
+    return (own, *folder.written) if own else folder.written, []
+
+
+def _children(folder: _Place, written: tuple[Ignore, ...]) -> list[_Place]:
+    """What is in a folder, sorted, without what is hidden or ignored."""
+    ignores = (*folder.given, *written)
+    children: list[_Place] = []
+    with os.scandir(folder.path) as entries:
+        for entry in sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda it: it.name):
+            if ignores and is_ignored(
+                entry.path, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir(), ignores
+            ):
+                continue
+            real = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(folder.real, entry.name)
+            children.append(_Place(entry.path, real, folder.given, written))
+    return children

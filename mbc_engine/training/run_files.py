@@ -1,0 +1,210 @@
+"""A run's folder while a training is at work in it: nobody else's, its model there whole or not at all.
+
+A training's state in one file, replaced atomically: enough to go on exactly where it was.
+
+What a training must have, made sure of before anything is loaded.
+"""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from filelock import Timeout
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from mbc_engine.config import Config, parse_config
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.lm.pretrained import laid_out_like, whole_state, write_tensors
+from mbc_engine.paper.checkpoint import load_trained_state, save_model, trained_state
+from mbc_engine.paper.mbc import MBC
+from mbc_engine.runs.event_log import work_lock
+from mbc_engine.runs.training_runs import CONFIG, EVENTS, LOCK, MODEL, SNAPSHOT, clear_request
+
+
+@contextmanager
+def at_work(run: Path) -> Iterator[None]:
+    """Inside, the run's folder is this training's alone, and so are the requests in it.
+
+    Raises:
+        ConfigError: another training is at work there, or its files cannot be read or written, be it for want of room.
+    """
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        lock = work_lock(run / LOCK)  # which the system lifts when the process ends, however
+        lock.acquire()
+        try:
+            clear_request(run)  # what was asked of an earlier training is over
+            yield
+        finally:
+            clear_request(run)
+            lock.release()
+    except Timeout as error:
+        raise ConfigError(
+            f"Another training is at work in {run}.", hint="Wait for it, or use another --run."
+        ) from error
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(
+            f"The training in {run} cannot read or write its files: {error}.",
+            hint="Check the path and the room on the disk; --resume goes on from the last snapshot.",
+        ) from error
+
+
+def keep_model(model: MBC, config: Config, run: Path, *, writes: bool) -> None:
+    """Make the present model the run's model, whole or not at all; for `writes` see `save_model`."""
+    folder = run / MODEL
+    new, old = folder.with_name("model-new"), folder.with_name("model-old")
+    if writes:
+        shutil.rmtree(new, ignore_errors=True)
+    save_model(model, config, new, writes=writes)
+    if not writes:
+        return
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)  # left by a kill after the last replacement
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def recover_model(run: Path) -> None:
+    """Finish a replacement of the run's model that was cut off in the middle."""
+    folder = run / MODEL
+    old = folder.with_name("model-old")
+    if not folder.exists() and old.exists():
+        old.rename(folder)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a training stands.
+
+    Attributes:
+        step: optimiser steps done.
+        best_f1: best validated F1 so far, in percent; -1 before the first.
+        is_quantising: whether documents are codes already.
+        events: bytes of the event log that belong to these steps.
+        seconds: time spent so far.
+    """
+
+    step: int
+    best_f1: float
+    is_quantising: bool
+    events: int
+    seconds: float
+
+
+def save_snapshot(
+    path: Path, model: MBC, optimizer: torch.optim.Optimizer, progress: Progress, *, writes: bool = True
+) -> None:
+    """Write everything that changes in training; the file is complete or not there.
+
+    Args:
+        path: where.
+        model, optimizer: those of this process; several that hold them in parts all call this.
+        progress: where training stands.
+        writes: False only gives the parts of this process to the one that writes.
+    """
+    tensors = {f"model.{name}": value for name, value in trained_state(model).items()}
+    tensors |= {f"lora.{name}": value for name, value in _lora(model).items()}
+    names = _names(model, optimizer)
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{names[index]}.{key}": value for key, value in state.items()}
+    whole = whole_state(tensors, keeps=writes)
+    if not writes:
+        return
+    write_tensors(path, whole, {name: repr(value) for name, value in vars(progress).items()})
+
+
+def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> Progress:
+    """Restore model and optimiser, and say where training stood.
+
+    Raises:
+        ModelError: it is of another model.
+    """
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        noted = file.metadata()
+    load_trained_state(model, _section(tensors, "model."), path)
+    with torch.no_grad():
+        for name, value in _section(tensors, "lora.").items():
+            own = _lora(model)[name]
+            own.copy_(laid_out_like(value, own))
+    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    numbers = {name: number for number, name in enumerate(_names(model, optimizer))}
+    earlier = list(parameters)  # snapshots once told a parameter by its place in the model
+    state: dict[int, dict[str, Tensor]] = {}
+    for told, value in _section(tensors, "optimizer.").items():
+        name, key = told.rsplit(".", 1)
+        name = earlier[int(name)] if name.isdigit() else name
+        is_alike = value.shape == parameters[name].shape  # a count of steps is not
+        state.setdefault(numbers[name], {})[key] = laid_out_like(value, parameters[name]) if is_alike else value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    progress = Progress(
+        step=int(noted["step"]),
+        best_f1=float(noted["best_f1"]),
+        is_quantising=noted["is_quantising"] == "True",
+        events=int(noted["events"]),
+        seconds=float(noted["seconds"]),
+    )
+    model.is_quantising = progress.is_quantising
+    return progress
+
+
+def _names(model: MBC, optimizer: torch.optim.Optimizer) -> list[str]:
+    """What the model calls an optimiser's parameters, in the optimiser's order."""
+    names = {id(value): name for name, value in model.named_parameters()}
+    return [names[id(value)] for group in optimizer.param_groups for value in group["params"]]
+
+
+def _lora(model: MBC) -> dict[str, Tensor]:
+    return {name: value for name, value in model.base.named_parameters() if value.requires_grad}
+
+
+def _section(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def require_no_run(folder: Path) -> None:
+    """Make sure that a folder is free for a new run.
+
+    Raises:
+        ConfigError: it holds one.
+    """
+    if (folder / EVENTS).exists() or (folder / SNAPSHOT).exists():
+        raise ConfigError(f"{folder} holds a run already.", hint="Go on with --resume, or choose another --run.")
+
+
+def require_examples(examples: Sequence[QAExample]) -> None:
+    """Make sure that there is something to train on.
+
+    Raises:
+        DataError: there is not.
+    """
+    if not examples:
+        raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
+
+
+def require_start(start: Path) -> None:
+    """Make sure that a training can start from the model in a folder.
+
+    Raises:
+        ConfigError: it is none of the paper's method.
+    """
+    parse_config((start / CONFIG).read_text(), str(start / CONFIG))
+
+
+def require_live_encoders(config: Config) -> None:
+    """Make sure that nothing is computed beside the steps that all processes take together, as FSDP wants it.
+
+    Raises:
+        ConfigError: states of a frozen encoder would be, or their principal components.
+    """
+    if config.model.documents.frozen or config.model.questions.frozen or config.training.pca_start:
+        raise ConfigError(
+            "Frozen encoders and training.pca_start do not go with FSDP.",
+            hint="Launch without FSDP, or train the encoders.",
+        )
