@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("mbc_engine", "mbc_cli", "benchmarks", "recipes", "examples", "docs")
-MOST_LINES = 400
+MOST_LINES = 500
 MOST_LINES_OF_A_FUNCTION = 60
 LARGER: dict[str, str] = {}
 
