@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from mbc_engine.atomic_write import PRIVATE_FILE, make_private_folder, whole_file
+from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
 from mbc_engine.bank import Banks
 from mbc_engine.errors import MBCError
 from mbc_engine.question import AskOptions
@@ -215,7 +215,7 @@ class QuestionHistory:
                 file.write(_bytes([line]))
             lines = self.read()
             if self._path.stat().st_size > len(_bytes(lines)):
-                with whole_file(self._path) as file:
+                with atomic_write(self._path) as file:
                     file.write(_bytes(lines))
 
 

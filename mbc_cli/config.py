@@ -22,7 +22,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.text import plain
-from mbc_engine.atomic_write import make_private_folder, whole_file
+from mbc_engine.atomic_write import atomic_write, make_private_folder
 from mbc_engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _write(path: Path, text: str) -> None:
     target = Path(os.path.realpath(path))
     try:
         make_private_folder(target.parent)
-        with whole_file(target, is_private=True) as file:
+        with atomic_write(target, is_private=True) as file:
             file.write(text.encode())
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", hint="Check the path.") from error

@@ -1,8 +1,4 @@
-"""Files that are never there in part: written beside their place, moved there when they are complete.
-
-What is private to a person (`is_private`, `make_private_folder`) is for its owner alone, whatever the umask says. What is
-there already keeps its permissions.
-"""
+"""Files that are replaced as a whole or not at all, and folders for their owner alone."""
 
 import errno
 import io
@@ -19,17 +15,13 @@ PRIVATE_FOLDER: Final = 0o700
 
 
 @contextmanager
-def whole_file(path: Path, *, is_private: bool = False) -> Iterator[io.BufferedWriter]:
-    """A file to write, which takes the place of what is at `path` when the block succeeds; else nothing is left of it.
+def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[io.BufferedWriter]:
+    """A file to write, which takes the place of the one at `path` when the block succeeds; else nothing is left of it.
 
-    It takes over the permissions of a file that was there. The name it is written under is hidden.
-
-    Args:
-        path: its place.
-        is_private: where no file was there, only the owner may read and write it; otherwise the umask decides.
+    An existing file's permissions are kept. A new one is readable by its owner alone if `is_private`, else by the umask.
 
     Raises:
-        OSError: it cannot be written, or something else than a file is there: a device would be gone for everybody.
+        OSError: it cannot be written, or `path` is not a regular file.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "Not a file", str(path))
@@ -51,12 +43,7 @@ def whole_file(path: Path, *, is_private: bool = False) -> Iterator[io.BufferedW
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder, and those above it that are missing, for the owner alone; those that are there stay as they are.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make a folder and its missing parents for the owner alone; existing ones keep their permissions."""
     for folder in (*reversed(path.parents), path):
-        # The last one tells, if it is something else than a folder.
         if folder == path or not folder.exists():
             folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)

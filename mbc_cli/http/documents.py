@@ -23,7 +23,7 @@ import fastapi
 from filelock import Timeout
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from mbc_engine.atomic_write import PRIVATE_FOLDER, make_private_folder, whole_file
+from mbc_engine.atomic_write import PRIVATE_FOLDER, atomic_write, make_private_folder
 from mbc_engine.bank import Banks, MemoryBank, Origin, StoredDocument
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.runs.event_log import work_lock
@@ -162,7 +162,7 @@ class DocumentFolder:
             OSError: it cannot be written; what was there stays.
         """
         row = {"id": document.name, "date": document.date, "text": document.text}
-        with whole_file(self.file(document.id), is_private=True) as file:
+        with atomic_write(self.file(document.id), is_private=True) as file:
             file.write(f"{json.dumps(row)}\n".encode("ascii"))  # so that nobody has to find out its encoding
 
     def remove(self, id: str) -> bool:

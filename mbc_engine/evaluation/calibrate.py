@@ -10,7 +10,7 @@ import numpy as np
 import tomlkit
 from numpy.typing import NDArray
 
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError, ModelError
@@ -115,7 +115,7 @@ def store(settings: ConfidenceSettings, folder: Path) -> None:
     try:
         table: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
         table["model"]["confidence"] = settings.model_dump()
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             file.write(tomlkit.dumps(table).encode())
     except OSError as error:
         raise _not_writable(folder, (error.strerror or str(error)).lower()) from error

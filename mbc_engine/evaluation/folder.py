@@ -18,7 +18,7 @@ from filelock import Timeout
 from pydantic import TypeAdapter
 
 import mbc_engine
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.protocols import Outcome
 from mbc_engine.evaluation.results import (
@@ -330,7 +330,7 @@ class ExperimentFolder:
                 for path in (self.events, self._environments.path, self._settings):
                     path.unlink(missing_ok=True)
         if not self.is_there:
-            with whole_file(self._settings) as file:
+            with atomic_write(self._settings) as file:
                 file.write(given.encode())
         environment = replace(environment, command=storable(command))
         known = self.environments()

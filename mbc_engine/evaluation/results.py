@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.statistics import interval
 from mbc_engine.metrics import Golds, compare
@@ -226,7 +226,7 @@ def score(predictions: "Sequence[Prediction]", *, names_sources: bool, seed: int
 
 def write_predictions(predictions: "Sequence[Prediction]", path: "Path") -> None:
     """Keep predictions as JSON Lines, in their order, in a file that is there whole or not at all."""
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in predictions)
 
 
@@ -283,7 +283,7 @@ class Record(Generic[T]):
     def write(self, value: T) -> None:
         """Keep a value, in place of what was kept before."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(self.path) as file:
+        with atomic_write(self.path) as file:
             file.write(self._kind.dump_json(value, indent=2) + b"\n")
 
     def read(self) -> T | None:

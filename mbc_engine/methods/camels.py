@@ -29,7 +29,7 @@ from torch.func import functional_call, jvp
 from torch.nn import functional
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.pretrained import told_of
@@ -120,9 +120,9 @@ def save_weights(model: WeightModel, base: BaseLM, folder: Path, origin: str) ->
         origin: how it was trained, for `origin_of`.
     """
     given = base.texts.written(["a"], window=1).ids[0, :-1].tolist()
-    with whole_file(folder / _CONFIG) as file:
+    with atomic_write(folder / _CONFIG) as file:
         file.write(model.body.config.to_json_string().encode())
-    with whole_file(folder / WEIGHTS) as file:
+    with atomic_write(folder / WEIGHTS) as file:
         file.write(save(model.state_dict(), {"given": json.dumps(given), "origin": origin}))
 
 

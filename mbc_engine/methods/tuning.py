@@ -22,7 +22,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.events import Event, TuningStep, TuningValidated
@@ -326,7 +326,7 @@ class _QuestionTraining:
             for file in best.iterdir():
                 file.replace(self.folder / file.name)
             best.rmdir()
-        with whole_file(self.folder / _FINISHED) as note:
+        with atomic_write(self.folder / _FINISHED) as note:
             note.write(self.settings.encode())
         (self.folder / _SNAPSHOT).unlink()
         (self.folder / _SNAPSHOT).with_suffix(".partial").unlink(missing_ok=True)  # of a kill while it was written

@@ -13,7 +13,7 @@ from typing import Final
 
 from filelock import Timeout
 
-from mbc_engine.atomic_write import PRIVATE_FILE, make_private_folder, whole_file
+from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.runs.event_log import EventLog, Stamped, is_held, parse_line, work_lock
 
@@ -112,7 +112,7 @@ def _reduce(path: Path) -> None:
         return
     with path.open("rb") as file:
         ends = deque((line for line in file if _is_end(line)), maxlen=_ENDS)
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.writelines(ends)
 
 

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.events import (
     CheckpointSaved,
     CodesReset,
@@ -62,7 +62,7 @@ def make_request(run: Path, request: Request | None) -> None:
     if request is None:
         clear_request(run)
         return
-    with whole_file(run / _REQUEST) as file:
+    with atomic_write(run / _REQUEST) as file:
         file.write(f"{request}\n".encode())
 
 
@@ -90,7 +90,7 @@ def write_usage(run: Path, usage: "NDArray[np.float32]", step: int) -> None:
     """Show the codes' usage [levels, positions, num_codes] after `step` steps to whoever watches."""
     from safetensors.numpy import save
 
-    with suppress(OSError), whole_file(run / _USAGE) as file:  # training does not end because nobody can watch
+    with suppress(OSError), atomic_write(run / _USAGE) as file:  # training does not end because nobody can watch
         file.write(save({"usage": usage}, {"step": str(step)}))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
 from mbc_engine.text.document import Skipped, UnreadableFile, reason, shown
 from mbc_engine.text.formats import kind_of
@@ -111,7 +111,7 @@ def ignore_path(path: Path) -> Rule:
         after = before + b"\n" * (before[-1:] not in (b"", b"\n")) + os.fsencode(pattern) + b"\n"
         if len(after) > _MOST_BYTES:
             raise UnreadableFile("is too large")
-        with whole_file(file) as written:
+        with atomic_write(file) as written:
             written.write(after)
     except (OSError, UnreadableFile) as error:
         raise DataError(

@@ -26,7 +26,7 @@ from mbc_cli.render.bank import holdings
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import print_facts
 from mbc_cli.text import counted, near, size
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.bank import BankTotals
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.events import DocumentsCopied, Event
@@ -172,7 +172,7 @@ def written(path: Path, *, force: bool) -> Iterator[io.BufferedIOBase | BinaryIO
             raise ConfigError(f"{path} is not a file.", hint="Name a file, or - for stdout.")
         if target.exists() and not force:
             raise ConfigError(f"There is already a file at {path}.", hint="Name another, or replace it with --force.")
-        with whole_file(target) as file, _compressing(file, target.suffix) as stream:
+        with atomic_write(target) as file, _compressing(file, target.suffix) as stream:
             yield stream
     except OSError as error:
         raise ConfigError(

@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.evaluation.folder import ExperimentFolder
 from mbc_engine.evaluation.report.building import CellResults, build_report, missing_of, origin_of, results_of
 from mbc_engine.evaluation.report.plots import plots_of, swatch
@@ -249,7 +249,7 @@ def write_report(folder: ExperimentFolder, known: Known, *, planned: Sequence[tu
         (folder.report_markdown, markdown(report)),
         (folder.report_html, page(report, predictions)),
     ):
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             file.write(text.encode())
     return folder.report_html
 

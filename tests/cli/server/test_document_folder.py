@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mbc_cli.http.documents import DocumentFolder, Text
-from mbc_engine.atomic_write import whole_file
+from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.text import Document, read_file
 
@@ -97,7 +97,7 @@ def test_a_folder_of_other_files_stays_as_it_is(tmp_path: Path) -> None:
 def test_what_a_kill_left_half_written_goes(tmp_path: Path) -> None:
     folder = DocumentFolder(tmp_path / "kept")
     with folder.opened():
-        with whole_file(folder.file("a" * 32)):
+        with atomic_write(folder.file("a" * 32)):
             (half,) = (path for path in folder.path.iterdir() if path.name != ".lock")
         half.write_text('{"id')  # as a kill within would have left it
     with folder.opened():

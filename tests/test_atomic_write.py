@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.atomic_write import make_private_folder, whole_file
+from mbc_engine.atomic_write import atomic_write, make_private_folder
 
 
 def test_the_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"before")
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(b"after")
         file.flush()
         assert path.read_bytes() == b"before"
@@ -23,7 +23,7 @@ def test_the_file_appears_when_it_is_complete(tmp_path: Path) -> None:
 def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"before")
-    with pytest.raises(KeyboardInterrupt), whole_file(path) as file:
+    with pytest.raises(KeyboardInterrupt), atomic_write(path) as file:
         file.write(b"half")
         raise KeyboardInterrupt
     assert path.read_bytes() == b"before"
@@ -33,7 +33,7 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> Non
 def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match="Not a file"), whole_file(pipe):
+    with pytest.raises(OSError, match="Not a file"), atomic_write(pipe):
         pass
     assert pipe.is_fifo()
     assert list(tmp_path.iterdir()) == [pipe]
@@ -52,7 +52,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def test_a_new_file_is_readable_as_the_umask_says_or_private(tmp_path: Path, umask: int) -> None:
     for is_private in (False, True):
-        with whole_file(tmp_path / f"{is_private}", is_private=is_private) as file:
+        with atomic_write(tmp_path / f"{is_private}", is_private=is_private) as file:
             file.write(b"after")
             (beside,) = tmp_path.glob("*.partial")
             assert mode_of(beside) == (0o600 if is_private else 0o666 & ~umask)
@@ -66,7 +66,7 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path: Path, umask: int, mode:
     path = tmp_path / "a.txt"
     path.touch()
     path.chmod(mode)
-    with whole_file(path, is_private=is_private) as file:
+    with atomic_write(path, is_private=is_private) as file:
         file.write(b"after")
         (beside,) = tmp_path.glob(".*.partial")
         assert not mode_of(beside) & ~mode
@@ -78,10 +78,10 @@ def test_a_link_where_it_is_written_is_not_followed(tmp_path: Path) -> None:
     other, path = tmp_path / "other", tmp_path / "a.txt"
     other.write_bytes(b"before")
     (tmp_path / f".a.txt.{os.getpid()}.partial").symlink_to(other)
-    with pytest.raises(FileExistsError), whole_file(path):
+    with pytest.raises(FileExistsError), atomic_write(path):
         pass
     assert other.read_bytes() == b"before"
-    with whole_file(path) as file:  # the link is gone
+    with atomic_write(path) as file:  # the link is gone
         file.write(b"after")
     assert path.read_bytes() == b"after"
 
