@@ -1,0 +1,105 @@
+"""Which functions a command runs through, and in which files: how much of the code a reader of it has to know.
+
+    python benchmarks/trace.py ask|ingest
+
+Runs `mbc ingest` or `mbc ask` with mini in a temporary folder and prints how many functions of both packages ran in
+this process, then every file in which one did, with its number of lines and of these functions. What a module does
+while it is imported is not counted, nor what other processes do.
+"""
+
+import argparse
+import contextlib
+import inspect
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PACKAGES = tuple(f"{_ROOT / name}{os.sep}" for name in ("mbc_engine", "mbc_cli"))
+_NOTES = {
+    "ada.txt": "Ada Lovelace wrote the first program in 1843. She lived in London.\n",
+    "towers.md": "# Towers\n\nThe Eiffel Tower was finished in 1889. It stands in Paris.\n",
+    "trips.csv": "place,text\nOslo,We took the ferry to Oslo in May.\nRome,The train to Rome was late.\n",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("ask", "ingest"))
+    command = parser.parse_args().command
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        os.environ |= {f"XDG_{kind}_HOME": f"{name}/{kind.lower()}" for kind in ("CONFIG", "DATA", "STATE")}
+        notes = Path("notes")
+        notes.mkdir()
+        for file, text in _NOTES.items():
+            (notes / file).write_text(text)
+        ingest = ["ingest", "notes", "--bank", "trace.mbc"]
+        if command == "ask":
+            # In a process of its own, so that nothing is loaded or kept from it.
+            run = [sys.executable, "-m", "mbc_cli", "--quiet", *ingest]
+            subprocess.run(run, env=os.environ | {"PYTHONPATH": str(_ROOT)}, stdout=subprocess.DEVNULL, check=True)
+            traced = _traced(["ask", "When was the Eiffel Tower finished?", "--bank", "trace.mbc"])
+        else:
+            traced = _traced(ingest)
+    _report(traced)
+
+
+def _traced(arguments: list[str]) -> set[CodeType]:
+    """The functions of both packages that run in this process while `mbc` does a command, in any thread."""
+    sys.path.insert(0, str(_ROOT))
+    from mbc_cli.app import main as mbc
+
+    seen: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call" and frame.f_code not in seen and _is_ours(frame):
+            seen.add(frame.f_code)
+
+    sys.argv = ["mbc", *arguments]
+    output = io.StringIO()
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        with contextlib.redirect_stdout(output):
+            mbc()
+    except SystemExit as end:
+        if end.code:
+            raise
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]  # its stub forgets that None ends it
+    return seen
+
+
+def _is_ours(frame: FrameType | None) -> bool:
+    """Whether this is a function of ours, and not one that a module calls while it is imported."""
+    assert frame is not None
+    code = frame.f_code
+    is_function = bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_name[0] != "<"
+    if not (is_function and code.co_filename.startswith(_PACKAGES)):
+        return False
+    caller = frame.f_back
+    while caller is not None:
+        if caller.f_code.co_name == "<module>" and caller.f_code.co_filename.startswith(_PACKAGES):
+            return False
+        caller = caller.f_back
+    return True
+
+
+def _report(seen: set[CodeType]) -> None:
+    functions = Counter(code.co_filename for code in seen)
+    lines = {file: len(Path(file).read_text().splitlines()) for file in functions}
+    print(f"{len(seen)} functions in {len(functions)} files of {sum(lines.values()):,} lines")
+    for file in sorted(functions):
+        print(f"{lines[file]:6,} lines  {functions[file]:3} functions  {Path(file).relative_to(_ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
