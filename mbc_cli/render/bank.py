@@ -100,16 +100,6 @@ def show_compacted(name: str, before: BankSizes, after: BankSizes) -> None:
     out.print(f"{plain(name)} now takes {size(after.file)}, {size(before.file)} before.")
 
 
-def show_upgraded(name: str, is_upgraded: bool) -> None:
-    """What `mbc bank upgrade` prints."""
-    if is_upgraded:
-        out.print(f"{plain(name)} is now up to date.")
-        # Formats 1 and 2 are of versions that cut pieces of 64 KB.
-        out.print("Long files are now split into smaller parts, so the next `mbc ingest` reads them again.")
-    else:
-        out.print(f"{plain(name)} is already up to date.")
-
-
 def show_list(documents: Iterable[StoredDocument]) -> None:
     """A line an origin, or a line a document where the bank keeps no origins."""
     columns = (("chunks", ">6"), ("bytes", ">10"), ("date", "<10"), ("document", ""))

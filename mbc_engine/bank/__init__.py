@@ -22,7 +22,6 @@ from mbc_engine.bank.records import (
 from mbc_engine.bank.removal import Proof, Taken, remove_with_proof, restore, take
 from mbc_engine.bank.selection import ReadableBank, Selection
 from mbc_engine.bank.store import MemoryBank
-from mbc_engine.bank.upgrading import upgrade
 from mbc_engine.bank.verification import verify
 
 __all__ = [
@@ -63,6 +62,5 @@ __all__ = [
     "take",
     "unpack",
     "unused",
-    "upgrade",
     "verify",
 ]

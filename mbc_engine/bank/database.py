@@ -301,8 +301,8 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
         )
     if 0 < version < FORMAT_VERSION:
         raise BankError(
-            f"{name} was written by an older mbc (bank format {version}).",
-            hint=f"Bring it up to date with `mbc bank upgrade --bank {name}`.",
+            f"{name} was written by an older mbc (bank format {version}; this one reads {FORMAT_VERSION}).",
+            hint="Ingest its files again, into a new bank.",
         )
     if version != FORMAT_VERSION:
         raise damaged(name)

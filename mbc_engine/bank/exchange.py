@@ -94,13 +94,11 @@ def _records(document: StoredDocument) -> list[Record]:
 
 _BEGINNING: Final = b'{"digest":"'
 FORMAT: Final = "mbc-bank-export-2"
-_OLD_FORMAT: Final = "mbc-bank-export-1"
 # JSON has them for one character, which a text that is not Unicode may hold as two.
 _BETWEEN_SURROGATES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 # Lines are dealt out by how their digests begin, and each share is sorted by itself; beyond so much of it on the disk.
 _SHARES: Final = 64
 _SHARE_BYTES: Final = 1 << 20
-_EXCHANGE_BATCH: Final = 10_000
 
 
 def export(bank: MemoryBank) -> Iterator[bytes]:
@@ -132,14 +130,7 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     numbered = enumerate(lines, 1)
     _, first = next(numbered, (1, b""))
     with _understood(1):
-        record = json.loads(first)
-        is_old = record["format"] == _OLD_FORMAT
-        head = None if is_old else _head(record)
-    if head is None:
-        raise DataError(
-            f"This export is of an older mbc ({_OLD_FORMAT}).",
-            hint="Bring the bank up to date with `mbc bank upgrade`, and export it again.",
-        )
+        head = _head(json.loads(first))
     is_new = not path.exists()
     bank = MemoryBank.open_or_create(
         path, head.signature, head.shape, head.dim, keeps_origins=head.keeps_origins, keeps_text=head.keeps_text
@@ -179,7 +170,7 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head
             codes = check(values.reshape(document.chunks, shape.tokens, shape.levels), shape)
             waiting.append((document, codes, _texts(record, document.chunks) if head.keeps_text else None))
         counts += count(codes, shape)
-        if len(waiting) == _EXCHANGE_BATCH:
+        if len(waiting) == _BATCH:
             copy(waiting, bank)
             waiting = []
             yield DocumentsCopied(documents + 1, None)

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.bank import MemoryBank, Record, delete, replace_content, upgrade
+from mbc_engine.bank import MemoryBank, Record, delete, replace_content
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
 from mbc_engine.ingestion.reading import Chunked, Item, bytes_at, read_all
@@ -42,7 +42,6 @@ def reencode(
     Raises:
         BankError: the bank keeps no origins, or some of its documents cannot be read any more.
     """
-    upgrade(path, None)  # of an older format it could not be read at all
     wanted, keeps_text = _contents(path)
     sources = sorted({source for source, _ in wanted})
     files = [Path(source) for source in sources if Path(source).is_file()]

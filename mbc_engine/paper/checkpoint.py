@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, upgrade
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
 from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.pretrained import laid_out_like, shapes_of, unpacked_state, whole_state
@@ -169,16 +169,6 @@ def open_bank(
         keeps_origins=keeps_origins,
         keeps_text=model.keeps_text if keeps_text is None else keeps_text,
     )
-
-
-def upgrade_bank(model: CodingModel, path: Path) -> bool:
-    """Bring a bank of an earlier format to the present one as `bank.upgrade` does; False if it has that already.
-
-    Raises:
-        ModelMismatch: another model wrote it.
-        BankError: it cannot be read or written; the old one stays as it was.
-    """
-    return upgrade(path, signature(model))
 
 
 def signature(model: CodingModel) -> ModelSignature:

@@ -78,13 +78,6 @@ def test_an_export_of_a_bank_without_texts_has_none(made: Any) -> None:
     assert "texts" not in document
 
 
-def test_an_export_of_an_older_mbc_says_what_to_do(lines: list[Any], path: Path) -> None:
-    with pytest.raises(DataError, match="of an older mbc") as caught:
-        list(import_lines(written([{"format": "mbc-bank-export-1"}, *lines[1:]]), path))
-    assert "mbc bank upgrade" in str(caught.value.hint)
-    assert not path.exists()
-
-
 def test_texts_that_a_bank_does_not_keep_are_left_out_and_those_it_needs_are_demanded(
     made: Any, lines: list[Any], path: Path
 ) -> None:

@@ -60,7 +60,6 @@ def test_the_environment_names_the_bank(mbc, made, monkeypatch):
         ["compact"],
         ["export"],
         ["reencode"],
-        ["upgrade"],
     ],
     ids=lambda command: command[0],
 )

@@ -1,12 +1,11 @@
 import json
 import signal
-import sqlite3
 
 import pytest
 
 import mbc_engine.ingestion.reencode as engine
 from mbc_engine.bank import MemoryBank
-from mbc_engine.paper.checkpoint import load_model, save_model, signature
+from mbc_engine.paper.checkpoint import save_model
 
 
 @pytest.fixture
@@ -24,26 +23,6 @@ def reencode(mbc, bank, other):
         return mbc("bank", "reencode", "--bank", bank, "--model", other, "--workers", 0, *arguments)
 
     return run
-
-
-@pytest.fixture
-def old(home, model):
-    """An empty bank of the tiny model as the first version of mbc wrote it."""
-    path, wrote = home / "old.mbc", signature(load_model(model))
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"PRAGMA application_id = {int.from_bytes(b'mbc' + bytes(1), 'big')}")
-        connection.execute("PRAGMA user_version = 1")
-        connection.execute(
-            "CREATE TABLE bank "
-            "(model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, created, counts)"
-        )
-        connection.execute(
-            "INSERT INTO bank VALUES (?, ?, ?, 4, 1, 8, 0, 24, '2026-01-01T00:00:00+00:00', ?)",
-            (wrote.name, wrote.amortizer, wrote.codebook, bytes(64)),
-        )
-        connection.execute("CREATE TABLE documents (id INTEGER PRIMARY KEY, source, digest, size, date, chunks, codes)")
-    connection.close()
-    return path
 
 
 def _shape(path):
@@ -114,35 +93,7 @@ def test_a_stop_during_the_replacement_comes_too_late(reencode, bank, monkeypatc
     assert _shape(bank) == (16, 2)
 
 
-@pytest.mark.parametrize("command", ["reencode", "upgrade"])
-def test_a_missing_bank_is_an_error_before_any_model_is_loaded(mbc, command):
-    result = mbc("bank", command, "--bank", "none.mbc", "--model", "no-such-model")
+def test_a_missing_bank_is_an_error_before_any_model_is_loaded(mbc):
+    result = mbc("bank", "reencode", "--bank", "none.mbc", "--model", "no-such-model")
     assert result.exit_code == 5
     assert "none.mbc" in result.stderr
-
-
-def test_an_old_bank_is_brought_up_to_date(mbc, old, model):
-    told = mbc("bank", "info", "--bank", old)
-    assert told.exit_code == 5
-    assert f"mbc bank upgrade --bank {old}" in told.stderr
-    upgraded = mbc("bank", "upgrade", "--bank", old, "--model", model).stdout
-    assert "is now up to date" in upgraded
-    assert "the next `mbc ingest` reads them again" in " ".join(upgraded.split())
-    assert mbc("bank", "info", "--bank", old).exit_code == 0
-    again = mbc("bank", "upgrade", "--bank", old, "--model", model, "--json").stdout
-    assert json.loads(again) == {"path": str(old), "upgraded": False}
-
-
-def test_an_old_bank_of_another_model_stays_and_can_be_reencoded(mbc, old, other, notes):
-    with sqlite3.connect(old) as connection:
-        connection.execute(
-            "INSERT INTO documents (source, digest, size, chunks, codes) VALUES (?, ?, 9, 1, ?)",
-            (str(notes / "ada.txt"), "ab" * 32, bytes(2)),
-        )
-    connection.close()
-    result = mbc("bank", "upgrade", "--bank", old, "--model", other)
-    assert result.exit_code == 4
-    assert "mbc bank reencode" in result.stderr
-    assert "older mbc" in mbc("bank", "info", "--bank", old).stderr
-    assert mbc("bank", "reencode", "--bank", old, "--model", other, "--workers", 0).exit_code == 0
-    assert _shape(old) == (16, 1)

@@ -122,7 +122,6 @@ def test_documents_and_answers(mbc, folder, evil_model, json, home):
     assert mbc("ask", "Who moved?", *at, "--verbose", *json).exit_code == 0
     assert mbc("ask", "--questions", "-", *at, *json, stdin=f"Who? {EVIL}\nWhere?\n".encode()).exit_code == 0
     assert mbc("bank", "reencode", *at, "--workers", 0, *json).exit_code in (0, 5)
-    assert mbc("bank", "upgrade", *at, *json).exit_code == 0
 
 
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])

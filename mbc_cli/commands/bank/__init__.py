@@ -1,1 +1,1 @@
-"""`mbc bank`: what is done with a bank. Only `reencode` and `upgrade` need a model."""
+"""`mbc bank`: what is done with a bank. Only `reencode` needs a model."""

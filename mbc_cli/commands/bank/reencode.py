@@ -1,4 +1,4 @@
-"""`mbc bank reencode` and `mbc bank upgrade`: a bank for another model, or for this version of mbc."""
+"""`mbc bank reencode`: a bank for another model."""
 
 from typing import Annotated
 
@@ -58,32 +58,3 @@ def reencode(
         print_json(view.summary_json(str(bank)))
     else:
         view.show_summary(str(bank))
-
-
-def upgrade(*, bank: BankOption, model: ModelOption, json: JsonOption = False) -> None:
-    """Bring a bank written by an older mbc up to date. Needs the model that wrote it.
-
-    Codes are kept. A bank of an older mini belongs to another model: run `mbc bank reencode`.
-
-    \b
-    Examples:
-      mbc bank upgrade
-      mbc bank upgrade --bank work.mbc --model runs/mine
-    """
-    from mbc_cli.engine import load_model
-    from mbc_cli.interrupt import ending_with
-    from mbc_cli.render.bank import show_upgraded
-    from mbc_cli.render.terminal import print_json, working
-    from mbc_engine.bank.database import opened
-
-    with opened(bank, read_only=True):  # a mistyped path is told at once, not after the model was loaded
-        pass
-    loaded = load_model(model, "cpu")
-    from mbc_engine.paper.checkpoint import upgrade_bank
-
-    with ending_with("The bank was not changed."), working("Upgrading"):
-        is_upgraded = upgrade_bank(loaded, bank)
-    if json:
-        print_json({"path": str(bank), "upgraded": is_upgraded})
-    else:
-        show_upgraded(str(bank), is_upgraded)
