@@ -1,20 +1,36 @@
-"""What a question is to the engine, whatever file it came from.
+"""Questions about documents, and the files they are read from: .jsonl, .csv and .json, plain or packed (.gz, .xz).
 
-How the rows of a dataset are laid out: which of their columns hold the document, the question and the answers.
-
-Some of many, spread evenly: what stands for a whole dataset where all of it would take too long.
-
-ArchivalQA joined with its newspaper articles, where the paragraph that holds the answer is the document.
-
-StreamingQA as its users pass it on: a table of news articles, questions, and answers parted by backslashes.
+A reader is one entry of `READERS`: a suffix and a function from an open file to rows. Which columns of the rows hold the
+document, the question and the answers is said by the first of `LAYOUTS` whose columns are all there.
 """
 
+import csv
+import json
+import lzma
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from io import TextIOWrapper
+from itertools import chain
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
 
-from mbc_engine.text.decoding import storable
+from mbc_engine.errors import DataError
+from mbc_engine.text.decoding import OPENERS, split_suffixes, storable
+from mbc_engine.text.document import UnreadableFile, described, reason
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+
+_DAMAGE = (ValueError, lzma.LZMAError, zlib.error, EOFError)
+# By default 131,072, less than a long article; and one limit for the whole process.
+_CELL_CHARACTERS = 16 << 20
+_WANTED = "--data takes a .jsonl, .csv or .json file, squad:train or newswire:train:1000."
+_HINT = "Rows have text, question, answers; or question, answer, ans_paragraph, as those of ArchivalQA."
+# How much of a stranger's columns a message shows.
+_MOST_COLUMNS, _MOST_LETTERS = 12, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +52,15 @@ class QAExample:
     title: str = ""
 
 
-Row = Mapping[str, Any]
-
-
-class BadRow(Exception):
-    """Raised for a row that asks nothing. Its message is worded to follow the file's name."""
-
-    def __init__(self, number: int, what: str) -> None:
-        super().__init__(f"row {number:,} {what}")
-
-
 @dataclass(frozen=True)
 class Layout:
-    """The names of the columns. Beside those that have to be there, `id` and `title` are taken where they are.
+    """The columns of a dataset's rows. `id` and `title` are used where there are such columns.
 
     Attributes:
         text: the document.
         question: the question.
-        answers: the answers, a list, one text, or either of them as `text` of an object, as the hub keeps SQuAD's.
-        separator: what parts several answers that are one text; None if that is always one answer.
+        answers: the answers: a list, one text, or either of them as `text` of an object, as the hub keeps SQuAD's.
+        separator: what separates several answers in one text; None if that is always one answer.
     """
 
     text: str
@@ -67,11 +73,11 @@ class Layout:
         """Those that have to be there."""
         return self.text, self.question, self.answers
 
-    def examples(self, rows: Iterable[Row]) -> Iterator[QAExample]:
-        """What the rows ask. White space around questions and answers is no part of them, and blank answers are none.
+    def examples(self, rows: Iterable[Row], origin: str) -> Iterator[QAExample]:
+        """The questions of the rows, without surrounding white space and blank answers.
 
         Raises:
-            BadRow: a column is blank or of the wrong type.
+            DataError: a column is blank or of the wrong type; `origin` is what the rows are called then.
         """
         # Many questions are about one text, which takes far more room than they do: it is kept once.
         texts: dict[str, str] = {}
@@ -79,12 +85,14 @@ class Layout:
             try:
                 example = self._example(row, str(number), texts)
             except ValueError as error:
-                raise BadRow(number, str(error)) from None
+                raise DataError(f"{origin}, row {number:,} {error}.", hint=_HINT) from None
             yield example
 
     def _example(self, row: Row, number: str, texts: dict[str, str]) -> QAExample:
         if not isinstance(row, Mapping):
             raise ValueError("is not an object with columns")  # noqa: TRY004 - as all else that is wrong with a row
+        if None in row:  # what csv calls the cells beyond the header
+            raise ValueError("has more cells than the header")
         given, title = row.get("id"), row.get("title")
         text = _text(row, self.text)
         return QAExample(
@@ -113,7 +121,7 @@ def _text(row: Row, column: str) -> str:
     value = row.get(column)
     if value is not None and not isinstance(value, str):
         raise ValueError(f"has a value for {column} that is not text")
-    if value is None or not value.strip():
+    if not value or not value.strip():
         raise ValueError(f"has no {column}")
     return storable(value)
 
@@ -126,7 +134,13 @@ def _answer(value: Any) -> str:
     return storable(str(value)).strip()
 
 
-T = TypeVar("T")
+SQUAD = Layout(text="context", question="question", answers="answers")
+# The table of StreamingQA as its users pass it on; ArchivalQA joined with its articles, by the answer's paragraph.
+LAYOUTS = (
+    Layout(text="text", question="question", answers="answers", separator="\\"),
+    SQUAD,
+    Layout(text="ans_paragraph", question="question", answers="answer"),
+)
 
 
 def evenly_spaced(items: Sequence[T], most: int | None) -> list[T]:
@@ -136,7 +150,95 @@ def evenly_spaced(items: Sequence[T], most: int | None) -> list[T]:
     return [items[index * len(items) // most] for index in range(most)]
 
 
-ARCHIVALQA_LAYOUT = Layout(text="ans_paragraph", question="question", answers="answer")
+def read_examples(path: Path) -> list[QAExample]:
+    """The questions of a file.
+
+    Raises:
+        DataError: it is missing, of an unknown kind, damaged, lacks a column or holds no questions.
+    """
+    try:
+        is_file = path.is_file()
+    except OSError as error:
+        raise DataError(f"{path} {reason(error)}.", hint=_WANTED) from error
+    if not is_file:
+        raise DataError(f"There is no file {path}.", hint=_WANTED)
+    kind, compression = split_suffixes(path.name)
+    if kind not in READERS:
+        raise DataError(f"{path} is not a {' or '.join(READERS)} file.", hint="Packed ones end in .gz or .xz.")
+    try:
+        with path.open("rb") as file, OPENERS[compression](file) as unpacked:
+            # A byte order mark, which spreadsheets write, is no part of the first column's name.
+            text = TextIOWrapper(unpacked, encoding="utf-8-sig", newline="")
+            rows = READERS[kind](text)
+            first = next(rows, None)
+            examples = [] if first is None else [*_layout_of(first).examples(chain((first,), rows), str(path))]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8.", hint="Save it as UTF-8.") from error
+    except UnreadableFile as error:
+        raise DataError(f"{path} {error}.", hint=_HINT) from error
+    except OSError as error:
+        raise DataError(f"{path} {reason(error)}.", hint="Check its permissions, and that it is whole.") from error
+    except _DAMAGE as error:
+        raise DataError(f"{path} cannot be read: {described(error)}.", hint="Repair it, or get it again.") from error
+    if not examples:
+        raise DataError(f"{path} holds no questions.", hint=_HINT)
+    return examples
 
 
-STREAMINGQA_LAYOUT = Layout(text="text", question="question", answers="answers", separator="\\")
+def _layout_of(row: Row) -> Layout:
+    """The layout of a file whose first row this is; raises `UnreadableFile` if none fits."""
+    there = list(row) if isinstance(row, Mapping) else []
+    missing: list[list[str]] = []
+    for layout in LAYOUTS:
+        missing.append([column for column in layout.columns if column not in there])
+        if not missing[-1]:
+            return layout
+    raise UnreadableFile(f"has no {_listed(min(missing, key=len))}; its columns are {_listed(there) or 'none'}")
+
+
+def _listed(columns: Sequence[object]) -> str:
+    names = [str(column) for column in columns]
+    shown = [name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}…" for name in names[:_MOST_COLUMNS]]
+    return ", ".join(shown + ["…"] * (len(names) > _MOST_COLUMNS))
+
+
+def _jsonl(file: TextIO) -> Iterator[Row]:
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"line {number:,} is not JSON") from error
+
+
+def _csv(file: TextIO) -> Iterator[Row]:
+    csv.field_size_limit(max(csv.field_size_limit(), _CELL_CHARACTERS))
+    reader = csv.DictReader(file, strict=True)
+    try:
+        ours = [name for name in reader.fieldnames or () if any(name in layout.columns for layout in LAYOUTS)]
+        for name, count in Counter(ours).items():
+            if count > 1:  # the last would silently win
+                raise UnreadableFile(f"has {count} columns {name}")
+        yield from reader
+    except csv.Error as error:
+        raise ValueError(f"{error}, after line {reader.line_num:,}") from error
+
+
+def _squad(file: TextIO) -> Iterator[Row]:
+    """The questions of an original file of SQuAD, in its order, with the columns of the hub's rows."""
+    try:
+        for article in json.load(file)["data"]:
+            for paragraph in article["paragraphs"]:
+                for asked in paragraph["qas"]:
+                    yield {
+                        "id": asked.get("id"),
+                        "title": article.get("title"),
+                        "context": paragraph["context"],
+                        "question": asked["question"],
+                        "answers": [answer["text"] for answer in asked["answers"]],
+                    }
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UnreadableFile("is not laid out like SQuAD's; rows of JSON go into a .jsonl file") from error
+
+
+READERS: Mapping[str, Callable[[TextIO], Iterator[Row]]] = {".jsonl": _jsonl, ".csv": _csv, ".json": _squad}

@@ -1,8 +1,15 @@
 """Newswire: endless made-up news stories with questions, to train and test a memory on facts that no model knows.
 
 Everything that reads as English stands in two data files beside this module: `newswire_names.toml` (people and places)
-and `newswire_templates.toml` (word lists and one table per kind of event). A new kind of event is one new table there.
-`newswire_grammar.py` turns templates into text; this module casts a story, tells it and asks about it.
+and `newswire_templates.toml` (word lists and one table per kind of event). A new kind of event is one new table there,
+whose templates are written so:
+
+    {fact}            a fact of the story; writing it also notes that the story mentions it
+    <person>          a draw: a name, or a word from a list of the template file
+    <3-40>            a number in that range; `<1,200-98,000>` writes thousands with commas, `<1.5-9.9>` one decimal
+    [won|took {it}]   one of the alternatives, which may be empty
+
+`a` is written throughout; `with_articles` turns it into `an` where English wants that.
 """
 
 import hashlib
@@ -11,19 +18,24 @@ import re
 import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cache
 from importlib import resources
 from typing import Any, Literal, TypeVar
 
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.datasets.newswire_grammar import NAME_KINDS, Scene, Template, parse, with_articles
 
 Split = Literal["train", "validation", "test"]
 
 _T = TypeVar("_T")
-_NAME_DRAW = re.compile(f"<({'|'.join(NAME_KINDS)})>")
+_NAME_KINDS = ("person", "first", "surname", "place")
+_NAME_DRAW = re.compile(f"<({'|'.join(_NAME_KINDS)})>")
+_TOKEN = re.compile(r"(\[|\]|\||\{\w+\}|<[^>]+>)")
+_RANGE = re.compile(r"([\d,.]+)-([\d,.]+)")
+_A_BEFORE_VOWEL = re.compile(
+    r"\b([Aa]) (?=[aioAIO](?!ne\b|ne-|nce)|[eE](?!u)|[uU](?!ni[^mn]|s[ae]|k)|hono|hour|\$?8|\$?1[18](?!\d))"
+)
 
 # strftime would ask the machine's locale.
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -62,22 +74,17 @@ class Story:
 
 
 def stories(split: Split, count: int, seed: int = 0) -> Iterator[Story]:
-    """Tells `count` stories; the same arguments give the same stories on every machine, fewer give a prefix.
+    """Write `count` stories; the same arguments give the same stories on every machine, fewer give a prefix.
 
     The splits share no word of any first name, surname or place name, so nothing learnt about the names of one helps
-    in another.
-
-    Args:
-        split: whose names to use.
-        count: how many stories.
-        seed: another seed tells other stories with the same names.
+    in another. Another seed gives other stories with the same names.
     """
     world = _World(names(split), random.Random(f"newswire/{split}/{seed}"))
     kinds = _event_kinds()
     topic_names = topics()
     for number in range(count):
         topic = world.pick(topic_names)
-        yield _tell(world.pick(kinds[topic]), world, f"newswire-{split}-{seed}-{number:06d}")
+        yield _story(world.pick(kinds[topic]), world, f"newswire-{split}-{seed}-{number:06d}")
 
 
 def examples(stories: Iterable[Story]) -> Iterator[QAExample]:
@@ -93,18 +100,12 @@ def topics() -> tuple[str, ...]:
     return tuple(_event_kinds())
 
 
-@dataclass(frozen=True)
-class Names:
-    """The names of one split: single-word first names and surnames, places of one or two words."""
-
-    first: tuple[str, ...]
-    surnames: tuple[str, ...]
-    places: tuple[str, ...]
-
-
 @cache
-def names(split: Split) -> Names:
-    """The names of a split; a name belongs where the hash of its word says: 70 % train, 10 % validation, 20 % test."""
+def names(split: Split) -> Mapping[str, tuple[str, ...]]:
+    """The names of a split: `first` names and `surname`s of one word, `place`s of one or two.
+
+    A name belongs where the hash of its word says: 70% train, 10% validation, 20% test.
+    """
     source = _read("newswire_names.toml")
 
     def own(words: Iterable[str]) -> tuple[str, ...]:
@@ -112,11 +113,11 @@ def names(split: Split) -> Names:
 
     built = (stem + ending for stem in source["stems"].split() for ending in source["endings"].split())
     pairs = (f"{a} {b}" for a in own(source["pair_first"].split()) for b in own(source["pair_second"].split()))
-    return Names(
-        first=own(source["first"].split()),
-        surnames=own(source["surnames"].split()),
-        places=(*own((*source["places"].split(), *built)), *pairs),
-    )
+    return {
+        "first": own(source["first"].split()),
+        "surname": own(source["surnames"].split()),
+        "place": (*own((*source["places"].split(), *built)), *pairs),
+    }
 
 
 def _split_of(word: str) -> Split:
@@ -128,19 +129,154 @@ def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath(name).read_text(encoding="ascii"))
 
 
+class _Recent:
+    """The strings noted last, in batches: the newest `limit` batches count."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._strings: set[str] = set()
+        self._batches: deque[frozenset[str]] = deque()
+
+    def __contains__(self, string: str) -> bool:
+        return string in self._strings
+
+    def note(self, batch: Iterable[str]) -> None:
+        self._batches.append(frozenset(batch))
+        self._strings |= self._batches[-1]
+        if len(self._batches) > self._limit:
+            self._strings -= self._batches.popleft()
+
+
+class _World:
+    """The source of everything random in a run of stories. No name comes again before most others came."""
+
+    def __init__(self, names: Mapping[str, Sequence[str]], rng: random.Random) -> None:
+        self.chance = rng.random
+        self.in_the_news = _Recent(_APART)
+        self._names = names
+        self._drawn = {kind: _Recent(len(words) * 3 // 5) for kind, words in names.items()}
+        self._drawn["person"] = _Recent(8 * _APART)  # no event draws eight
+
+    def name(self, kind: str) -> str:
+        drawn = self._drawn[kind]
+        while (name := self._any_name(kind)) in drawn:
+            pass
+        drawn.note((name,))
+        return name
+
+    def _any_name(self, kind: str) -> str:
+        return f"{self.name('first')} {self.name('surname')}" if kind == "person" else self.pick(self._names[kind])
+
+    def pick(self, options: Sequence[_T]) -> _T:
+        return options[int(self.chance() * len(options))]
+
+    def between(self, low: int, high: int) -> int:
+        return low + int(self.chance() * (high - low + 1))
+
+    def shuffled(self, items: Iterable[_T]) -> list[_T]:
+        return sorted(items, key=lambda _: self.chance())
+
+
+@dataclass
+class Scene:
+    """The facts of one story, and which of them its text has mentioned so far, in order."""
+
+    world: _World
+    facts: dict[str, str]
+    mentioned: dict[str, None] = field(default_factory=dict)
+
+
+Template = Callable[[Scene], str]
+
+
+def parse(text: str, lists: Mapping[str, Sequence[str]]) -> Template:
+    """A template as a function that writes its text with the facts of a scene and fresh draws.
+
+    Raises:
+        ValueError: an unbalanced bracket, or a draw that names neither one of `lists`, a range nor a kind of name.
+    """
+    tokens = [token for token in _TOKEN.split(text) if token]
+    options, end = _options(tokens, 0, lists)
+    if end != len(tokens) or len(options) != 1:
+        raise ValueError(f"Unbalanced brackets in the template {text!r}.")
+    return options[0]
+
+
+def with_articles(text: str) -> str:
+    """The text with `a` turned into `an` before a vowel sound."""
+    return _A_BEFORE_VOWEL.sub(r"\1n ", text)
+
+
+def _options(tokens: Sequence[str], at: int, lists: Mapping[str, Sequence[str]]) -> tuple[list[Template], int]:
+    """The alternatives from `tokens[at]` up to the closing bracket or the end, and where that is."""
+    options: list[Template] = []
+    parts: list[Template] = []
+    while at < len(tokens) and tokens[at] != "]":
+        match tokens[at]:
+            case "|":
+                options.append(_joined(parts))
+                parts = []
+            case "[":
+                inner, at = _options(tokens, at + 1, lists)
+                if at == len(tokens):
+                    raise ValueError(f"A bracket is never closed in the template {''.join(tokens)!r}.")
+                parts.append(_either(inner))
+            case token if token.startswith("{"):
+                parts.append(_fact(token[1:-1]))
+            case token if token.startswith("<"):
+                parts.append(_draw(token[1:-1], lists))
+            case token:
+                parts.append(_literal(token))
+        at += 1
+    return [*options, _joined(parts)], at
+
+
+def _literal(text: str) -> Template:
+    return lambda _scene: text
+
+
+def _joined(parts: Sequence[Template]) -> Template:
+    return lambda scene: "".join([part(scene) for part in parts])
+
+
+def _either(options: Sequence[Template]) -> Template:
+    return lambda scene: options[int(scene.world.chance() * len(options))](scene)
+
+
+def _fact(name: str) -> Template:
+    def write(scene: Scene) -> str:
+        scene.mentioned[name] = None
+        return scene.facts[name]
+
+    return write
+
+
+def _draw(name: str, lists: Mapping[str, Sequence[str]]) -> Template:
+    if name in _NAME_KINDS:
+        return lambda scene: scene.world.name(name)
+    if name in lists:
+        return _either([_literal(word) for word in lists[name]])
+    if bounds := _RANGE.fullmatch(name):
+        low, high = (int(re.sub("[,.]", "", bound)) for bound in bounds.groups())
+        tenths, form = "." in name, "{:.1f}" if "." in name else "{:,}" if "," in name else "{}"
+
+        def number(scene: Scene) -> str:
+            value = low + int(scene.world.chance() * (high - low + 1))
+            return form.format(value / 10 if tenths else value)
+
+        return number
+    raise ValueError(f"No list, range or kind of name is called <{name}>.")
+
+
 @dataclass(frozen=True)
 class _EventKind:
-    """How to cast and tell one kind of event.
+    """How to cast and write one kind of event.
 
     Attributes:
-        name: its name in the template file.
-        topic: what it is about.
         facts: recipe of every fact, in the order they are made; a recipe may use the facts before it.
         people: the facts that are people; each also gives `<fact>_last`, the surname alone.
         named: the facts that hold a name, by which a question can tell the story from others: whether no other story
             nearby may have it (people, organisations) or only none of the same kind (places).
-        headlines: one is chosen.
-        leads: first sentences; one is chosen.
         body: further sentences, one alternative of a group at most, in any order.
         questions: fact -> ways to ask for it.
     """
@@ -160,23 +296,20 @@ class _EventKind:
 def _event_kinds() -> dict[str, tuple[_EventKind, ...]]:
     """Topic -> its kinds of event, as the template file has them."""
     source = _read("newswire_templates.toml")
-    lists: dict[str, Sequence[str]] = {name: tuple(words) for name, words in source.pop("lists").items()}
+    lists: dict[str, Sequence[str]] = source.pop("lists")
 
     def parsed(templates: Sequence[str]) -> tuple[Template, ...]:
         return tuple(parse(template, lists) for template in templates)
 
     kinds: dict[str, tuple[_EventKind, ...]] = {}
     for name, table in source.items():
+        recipes = table["facts"].items()
         kind = _EventKind(
             name=name,
             topic=table["topic"],
-            facts={name: parse(recipe, lists) for name, recipe in table["facts"].items()},
-            people=frozenset(name for name, recipe in table["facts"].items() if recipe == "<person>"),
-            named={
-                fact: recipe not in ("<place>", "<first>")
-                for fact, recipe in table["facts"].items()
-                if _NAME_DRAW.search(recipe)
-            },
+            facts={fact: parse(recipe, lists) for fact, recipe in recipes},
+            people=frozenset(fact for fact, recipe in recipes if recipe == "<person>"),
+            named={f: recipe not in ("<place>", "<first>") for f, recipe in recipes if _NAME_DRAW.search(recipe)},
             headlines=parsed(table["headlines"]),
             leads=parsed(table["lead"]),
             body=tuple(parsed(group) for group in table["body"]),
@@ -186,70 +319,8 @@ def _event_kinds() -> dict[str, tuple[_EventKind, ...]]:
     return kinds
 
 
-class _Recent:
-    """The things last noted, in batches: the newest `limit` batches count."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._things: set[str] = set()
-        self._batches: deque[frozenset[str]] = deque()
-
-    def __contains__(self, thing: str) -> bool:
-        return thing in self._things
-
-    def note(self, batch: Iterable[str]) -> None:
-        """Remembers things that are not remembered yet."""
-        self._batches.append(frozenset(batch))
-        self._things |= self._batches[-1]
-        if len(self._batches) > self._limit:
-            self._things -= self._batches.popleft()
-
-
-class _Deck:
-    """Draws names at random, but none again before most others came: a bank of stories seldom meets one twice."""
-
-    def __init__(self, names: Sequence[str], chance: Callable[[], float]) -> None:
-        self._names = names
-        self._chance = chance
-        self._recent = _Recent(len(names) * 3 // 5)
-
-    def draw(self) -> str:
-        while (name := self._names[int(self._chance() * len(self._names))]) in self._recent:
-            pass
-        self._recent.note((name,))
-        return name
-
-
-class _World:
-    """The source of everything random in a run of stories."""
-
-    def __init__(self, names: Names, rng: random.Random) -> None:
-        self.chance = rng.random
-        kinds = {"first": names.first, "surname": names.surnames, "place": names.places}
-        self._decks = {kind: _Deck(words, rng.random) for kind, words in kinds.items()}
-        self._people = _Recent(8 * _APART)  # no event draws eight
-        self.told = _Recent(_APART)
-
-    def name(self, kind: str) -> str:
-        if kind == "person":
-            while (person := f"{self.name('first')} {self.name('surname')}") in self._people:
-                pass
-            self._people.note((person,))
-            return person
-        return self._decks[kind].draw()
-
-    def pick(self, options: Sequence[_T]) -> _T:
-        return options[int(self.chance() * len(options))]
-
-    def between(self, low: int, high: int) -> int:
-        return low + int(self.chance() * (high - low + 1))
-
-    def shuffled(self, items: Iterable[_T]) -> list[_T]:
-        return sorted(items, key=lambda _: self.chance())
-
-
-def _tell(kind: _EventKind, world: _World, story_id: str) -> Story:
-    """Casts the event, tells it and asks about what was told.
+def _story(kind: _EventKind, world: _World, story_id: str) -> Story:
+    """Cast the event, write it and ask about what was written.
 
     Starts over when a name was in the news a short while ago, or too little can be asked.
     """
@@ -257,18 +328,18 @@ def _tell(kind: _EventKind, world: _World, story_id: str) -> Story:
         published = date.fromordinal(world.between(_FIRST_DAY, _LAST_DAY))
         scene = Scene(world, _calendar(published, world))
         for fact, recipe in kind.facts.items():
-            scene.facts[fact] = recipe.render(scene)
+            scene.facts[fact] = recipe(scene)
             if fact in kind.people:
                 scene.facts[f"{fact}_last"] = scene.facts[fact].split()[-1]
         named = [scene.facts[fact] if own else f"{kind.name}: {scene.facts[fact]}" for fact, own in kind.named.items()]
-        if any(name in world.told for name in named):
+        if any(name in world.in_the_news for name in named):
             continue
-        title = _sentence(world.pick(kind.headlines).render(scene))
+        title = _sentence(world.pick(kind.headlines)(scene))
         scene.mentioned.clear()
         text = _text(kind, scene, world)
         questions = _questions(kind, scene, world, text)
         if len(questions) >= _MIN_QUESTIONS:
-            world.told.note(named)
+            world.in_the_news.note(named)
             return Story(story_id, kind.topic, title, published.isoformat(), text, questions)
 
 
@@ -289,12 +360,12 @@ def _calendar(published: date, world: _World) -> dict[str, str]:
 
 def _text(kind: _EventKind, scene: Scene, world: _World) -> str:
     """A first sentence, then others that each add a side of the event, until the story is long enough."""
-    text = _sentence(world.pick(kind.leads).render(scene)) + "."
+    text = _sentence(world.pick(kind.leads)(scene)) + "."
     length = world.between(_SHORT, _LONG)
     for group in world.shuffled(kind.body)[: _MAX_SENTENCES - 1]:
-        told = len(scene.mentioned)
-        sentence = _sentence(world.pick(group).render(scene))
-        if len(scene.mentioned) > told:
+        before = len(scene.mentioned)
+        sentence = _sentence(world.pick(group)(scene))
+        if len(scene.mentioned) > before:
             text += f" {sentence}."
         if text.count(" ") >= length:
             break
@@ -302,16 +373,17 @@ def _text(kind: _EventKind, scene: Scene, world: _World) -> str:
 
 
 def _questions(kind: _EventKind, scene: Scene, world: _World, text: str) -> tuple[tuple[str, str], ...]:
-    """Asks for facts the text mentions, in words it mentions too, never giving the answer away."""
-    told = set(scene.mentioned)
+    """Ask for facts the text mentions, in words it mentions too, never giving the answer away."""
+    written = set(scene.mentioned)
     asked: list[tuple[str, str]] = []
     wanted = world.between(_MIN_QUESTIONS, _MAX_QUESTIONS)
-    for fact in world.shuffled(fact for fact in kind.questions if fact in told):
+    for fact in world.shuffled(fact for fact in kind.questions if fact in written):
         answer = scene.facts[fact]
         for way in world.shuffled(kind.questions[fact]):
             scene.mentioned.clear()
-            question = with_articles(way.render(scene))
-            if told.issuperset(scene.mentioned) and _has_word(text, answer) and answer.lower() not in question.lower():
+            question = with_articles(way(scene))
+            is_fair = written.issuperset(scene.mentioned) and answer.lower() not in question.lower()
+            if is_fair and _has_word(text, answer):
                 asked.append((question, answer))
                 break
         if len(asked) == wanted:

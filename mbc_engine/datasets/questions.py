@@ -2,7 +2,7 @@
 
 A file is read whole before anything is asked of it; a stream as it arrives.
 
-Holding back part of a dataset to validate on, by documents: a text that is trained on is never validated on.
+Also holds back part of a dataset to validate on, by documents: a text that is trained on is never validated on.
 """
 
 import json
@@ -59,11 +59,7 @@ def load_questions(path: Path) -> list[Question]:
 
 
 def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
-    """The questions of a stream, those together that arrive together.
-
-    Args:
-        stream: one that has `read1`.
-        name: what it is called in messages.
+    """The questions of a stream that has `read1`, those together that arrive together; `name` is for messages.
 
     Raises:
         DataError: a line is not what it should be; everything before it has been given.
@@ -95,22 +91,8 @@ def _parsed(parser: "_Parser", whole: list[bytes]) -> Iterator[list[Question]]:
         yield questions
 
 
-def _can_be_written(value: Any) -> bool:
-    """Whether what was read is JSON: Python also reads NaN, and 1e999 as infinity."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 class _Parser:
-    """Turns lines into questions.
-
-    Args:
-        name: of what they are the lines.
-        is_json: None if the first line that is not blank shows it.
-    """
+    """Turns lines into questions. Where `is_json` is None, the first line that is not blank shows it."""
 
     def __init__(self, name: str, is_json: bool | None = None) -> None:
         self._name, self._is_json, self._number = name, is_json, 0
@@ -136,8 +118,10 @@ class _Parser:
         if not isinstance(asked, str) or not asked.strip():
             raise self._wrong("has no question")
         given = row.get("id")
-        if not _can_be_written(given):
-            raise self._wrong("has an id that is not JSON")
+        try:
+            json.dumps(given, allow_nan=False)  # Python also reads NaN, and 1e999 as infinity
+        except (ValueError, RecursionError):
+            raise self._wrong("has an id that is not JSON") from None
         return Question(self._number if given is None else given, storable(asked).strip())
 
     def _wrong(self, what: str) -> DataError:
@@ -153,10 +137,10 @@ class HeldOut:
 
 
 def hold_out(examples: Sequence[QAExample], share: float, *, most: int = 500) -> HeldOut:
-    """Hold back the last documents, in order of their first question.
+    """Hold back the last documents, in order of their first question, with all questions about them.
 
     Args:
-        examples: questions, in any order; those with the same text are about one document.
+        examples: questions, in any order.
         share: how many of the documents, in [0, 1]; at least one, as long as one is left to train on.
         most: questions after which no further document is held back.
     """

@@ -65,7 +65,7 @@ def numbers(examples):
 def test_training_and_validation_are_the_published_ranges_of_the_training_questions(folder):
     everything = load_examples(str(folder / "train-v1.1.json"))
     assert numbers(everything) == list(range(TRAIN))
-    training, validation = (squad.SPLITS[split].cut(everything) for split in ("train", "validation"))
+    training, validation = (squad.cut(split, everything) for split in ("train", "validation"))
     assert numbers(training) == list(range(42_118, 82_011))
     assert numbers(validation) == list(range(82_011, 87_599))
     assert load_examples(f"squad:validation:{folder}") == validation
@@ -79,7 +79,7 @@ def test_the_test_split_is_all_questions_of_the_first_paragraphs(folder):
 def test_a_paragraph_that_comes_again_counts_once_and_brings_its_questions():
     texts = [*range(1_000), 0, *range(1_000, 1_666), 1_664, 1_665]
     examples = [QAExample(str(number), f"{text}", "?", ("!",)) for number, text in enumerate(texts)]
-    assert [int(example.text) for example in squad.SPLITS["test"].cut(examples)] == [*texts[:-3], 1_664]
+    assert [int(example.text) for example in squad.cut("test", examples)] == [*texts[:-3], 1_664]
 
 
 def test_an_original_file_alone_is_all_it_has_in_its_order(folder):
@@ -140,6 +140,6 @@ def test_without_the_package_of_the_hub_the_way_out_is_told(monkeypatch):
 
 def test_base_lms_learn_from_questions_that_memories_do_not():
     numbers = list(range(87_599))
-    base, train = (set(squad.SPLITS[name].cut(numbers)) for name in ("base-train", "train"))
+    base, train = (set(squad.cut(name, numbers)) for name in ("base-train", "train"))
     assert base == set(range(40_000))
     assert not base & train
