@@ -12,7 +12,7 @@ from mbc_engine import RetrieveAndRead, RetrieverReader, evaluate, load_examples
 
 def main(stories: int) -> None:
     model = load_model("mini")
-    assert isinstance(model, RetrieverReader)  # a model of the paper's method is evaluated as Compressed(model)
+    assert isinstance(model, RetrieverReader)  # a model of the paper's method is evaluated as MemoryMethod(model)
     online = result_of(evaluate(RetrieveAndRead(model), load_examples(f"newswire:test:{stories}"))).online
     match, f1 = online.scores.exact_match, online.scores.f1
     print(f"{online.scores.questions} questions about {stories} stories")

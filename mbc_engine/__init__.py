@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mbc_engine.ingestion.run import ingest, ingest_stream
     from mbc_engine.ingestion.watch import watch
     from mbc_engine.load import load_model
-    from mbc_engine.methods.memory_methods import Compressed, EmptyBank
+    from mbc_engine.methods.memory_methods import EmptyBank, MemoryMethod
     from mbc_engine.methods.reading import RetrieveAndRead
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.paper.checkpoint import open_bank
@@ -34,7 +34,6 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Banks": "mbc_engine.bank",
-    "Compressed": "mbc_engine.methods.memory_methods",
     "Confidence": "mbc_engine.question",
     "Config": "mbc_engine.config",
     "EmptyBank": "mbc_engine.methods.memory_methods",
@@ -42,6 +41,7 @@ _HOMES = {
     "MBC": "mbc_engine.paper.mbc",
     "MBCError": "mbc_engine.errors",
     "MemoryBank": "mbc_engine.bank",
+    "MemoryMethod": "mbc_engine.methods.memory_methods",
     "QAExample": "mbc_engine.datasets.layout",
     "Recall": "mbc_engine.answering",
     "Reply": "mbc_engine.question",
@@ -66,13 +66,13 @@ _HOMES = {
 __all__ = [
     "MBC",
     "Banks",
-    "Compressed",
     "Confidence",
     "Config",
     "EmptyBank",
     "Event",
     "MBCError",
     "MemoryBank",
+    "MemoryMethod",
     "QAExample",
     "Recall",
     "Reply",

@@ -31,7 +31,7 @@ from mbc_engine.evaluation.results import (
     score,
 )
 from mbc_engine.events import DocumentsAdapted, Event, QuestionsAnswered
-from mbc_engine.methods.method import Method, Reply
+from mbc_engine.methods.method import Method, MethodReply
 from mbc_engine.metrics import Golds
 
 
@@ -174,10 +174,10 @@ class Session:
     def kept(self) -> Kept:
         """What the method keeps of the documents; the paper counts a row for each question there is, asked or not."""
         footprint = self._method.footprint()
-        count, rows = footprint.paper, len(self._stream.about(self.start, self.end))
-        return Kept(footprint.on_disk, None if count is None else count.fixed + count.row * rows)
+        row, rows = footprint.paper_row, len(self._stream.about(self.start, self.end))
+        return Kept(footprint.on_disk, None if row is None else footprint.paper_fixed + row * rows)
 
-    def _predict(self, example: QAExample, reply: Reply) -> Prediction:
+    def _predict(self, example: QAExample, reply: MethodReply) -> Prediction:
         document = self._stream.place_of[example.text]
         return predict(example, reply, document=document, place=document - self.start, golds=self._golds)
 
@@ -271,7 +271,7 @@ def evaluate(
         outcome = result_of(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
 
     Args:
-        method: what is evaluated, such as `RetrieveAndRead(model)`, or `Compressed(model)` for a model of the paper's method.
+        method: what is evaluated, such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's method.
         examples: questions and their documents.
         documents: most documents; None takes all.
         bank_documents: how many documents a memory holds; None puts all in one.

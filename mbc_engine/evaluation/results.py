@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mbc_engine.datasets.layout import QAExample
     from mbc_engine.events import RateTried
-    from mbc_engine.methods.method import Reply
+    from mbc_engine.methods.method import MethodReply
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ _SOURCES: Final = 5
 _LINE: Final = TypeAdapter(Prediction)
 
 
-def predict(example: "QAExample", reply: "Reply", *, document: int, place: int, golds: Golds) -> Prediction:
+def predict(example: "QAExample", reply: "MethodReply", *, document: int, place: int, golds: Golds) -> Prediction:
     """A reply, compared with the gold answers.
 
     Args:

@@ -12,7 +12,7 @@ from mbc_engine.experiments.cells import Cell, CellData, ExperimentSettings, rea
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.load import load_model
 from mbc_engine.methods.fine_tuned import Optimiser
-from mbc_engine.methods.memory_methods import alike_up_to
+from mbc_engine.methods.memory_methods import indistinguishable_up_to
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.paper import checkpoint
 from mbc_engine.paper.mbc import MBC
@@ -119,7 +119,7 @@ class Materials:
         if read.number is None:
             own = {"hierarchical": model.group_documents, "routed": model.routed_documents}
             read = read._replace(number=own.get(read.name))
-        alike = alike_up_to(method, read)
+        alike = indistinguishable_up_to(method, read)
         if alike == math.inf or (alike > 0 and self._largest_bank() <= alike):
             return f"the {read_mode} read cannot tell it from the real bank"
         return None

@@ -8,7 +8,7 @@ from mbc_engine.methods.method import Method
 
 if TYPE_CHECKING:
     from mbc_engine.experiments.materials import Materials
-    from mbc_engine.methods.fine_tuned import TokenWeights
+    from mbc_engine.methods.token_weights import TokenWeights
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class MethodKind:
 
 
 def _mbc(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import Compressed
+    from mbc_engine.methods.memory_methods import MemoryMethod
 
-    return Compressed(materials.memory_model("mbc"), read_mode=materials.read_mode)
+    return MemoryMethod(materials.memory_model("mbc"), read_mode=materials.read_mode)
 
 
 def _mac(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import Amortized
+    from mbc_engine.methods.memory_methods import MemoryMethod
 
-    return Amortized(materials.memory_model("mac"), read_mode=materials.read_mode)
+    return MemoryMethod(materials.memory_model("mac"), read_mode=materials.read_mode, keeps_codes=False)
 
 
 def _empty(materials: "Materials") -> Method:
@@ -71,15 +71,15 @@ def _empty(materials: "Materials") -> Method:
 
 
 def _shuffled_documents(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import ShuffledDocuments
+    from mbc_engine.methods.memory_methods import shuffled_documents
 
-    return ShuffledDocuments(materials.memory_model("mbc"), materials.seed, read_mode=materials.read_mode)
+    return shuffled_documents(materials.memory_model("mbc"), materials.seed, read_mode=materials.read_mode)
 
 
 def _shuffled_codes(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import ShuffledCodes
+    from mbc_engine.methods.memory_methods import shuffled_codes
 
-    return ShuffledCodes(materials.memory_model("mbc"), materials.seed, read_mode=materials.read_mode)
+    return shuffled_codes(materials.memory_model("mbc"), materials.seed, read_mode=materials.read_mode)
 
 
 def _wrong(materials: "Materials") -> Method:
@@ -91,15 +91,15 @@ def _wrong(materials: "Materials") -> Method:
 
 
 def _uniform(_materials: "Materials") -> "TokenWeights":
-    from mbc_engine.methods.fine_tuned import uniform
+    from mbc_engine.methods.token_weights import uniform
 
     return uniform
 
 
 def _salient_spans(_materials: "Materials") -> "TokenWeights":
-    from mbc_engine.methods.salient_spans import SalientSpans
+    from mbc_engine.methods.token_weights import salient_spans
 
-    return SalientSpans()
+    return salient_spans()
 
 
 def _camels(materials: "Materials") -> "TokenWeights":
@@ -109,9 +109,9 @@ def _camels(materials: "Materials") -> "TokenWeights":
 
 
 def _tf_idf(materials: "Materials") -> "TokenWeights":
-    from mbc_engine.methods.fine_tuned import TfIdf
+    from mbc_engine.methods.token_weights import tf_idf
 
-    return TfIdf(materials.data.training_documents)
+    return tf_idf(materials.data.training_documents)
 
 
 def _fine_tuned(

@@ -38,7 +38,7 @@ from mbc_engine.experiments.materials import Materials
 from mbc_engine.experiments.registry import METHODS, MethodKind
 from mbc_engine.experiments.reporting import Stage, stages, write_report_of
 from mbc_engine.experiments.suites import parsed
-from mbc_engine.methods.camels_training import MetaSettings, meta_train
+from mbc_engine.methods.camels import MetaSettings, meta_train
 from mbc_engine.methods.fine_tuned import sweep
 from mbc_engine.methods.tuning import train_on_questions
 from mbc_engine.runs.event_log import EventLog, read_events

@@ -4,19 +4,22 @@ A small weight model says how much each token of a document counts. It is traine
 step on documents the base LM answers their questions, and speaks elsewhere as before. At adaptation it stands still,
 and the base LM is fine-tuned under its weights.
 
-The weight model of CaMeLS: a causal decoder and a small head, which give each token of a document its weight.
-
-One inner step of CaMeLS, and how its outcome changes with the weights of the documents' tokens.
-
-The inner batches of a meta-training: which documents, with a question to each, and a text to leave alone.
+A step goes through a few inner batches of document-question-answer triples and adds up their outer gradients. As in the
+released code the base LM goes on from one inner batch to the next and is itself again for the next step. Two things
+differ. Theirs makes a step on each document of an inner batch in turn and ours one on their sum, the same but for terms
+of α². And theirs keeps the output in place on web text, as it was before the inner batch; ours on another document of
+the training set, as it was before the first inner batch.
 """
 
 import copy
 import json
 import math
 import random
+import threading
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,10 +34,14 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
+from mbc_engine.errors import DataError
+from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.pretrained import told_of
 from mbc_engine.lm.texts import Targets, TokenisedText
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW
+from mbc_engine.methods.token_weights import TokenWeights
+from mbc_engine.methods.tuning import TuningFolder, training_digest
 from mbc_engine.metrics import shortest
 
 WEIGHTS: Final = "weights.safetensors"
@@ -74,27 +81,6 @@ class WeightModel(nn.Module):
         return functional.softplus(scores.squeeze(-1), beta=_BETA)
 
 
-@dataclass(frozen=True)
-class LearnedWeights:
-    """Token weights of a trained weight model.
-
-    Attributes:
-        model: the weight model.
-        given: the tokens that stand before every text.
-    """
-
-    model: WeightModel
-    given: tuple[int, ...]
-
-    @torch.no_grad()
-    def __call__(self, piece: TokenisedText) -> Tensor:
-        """Weights of a piece's tokens, [S]."""
-        device = self.model.out.weight.device
-        ids = torch.tensor([[*self.given, *piece.ids]], device=device)
-        weights: Tensor = self.model(Targets(ids, torch.ones_like(ids), torch.ones_like(ids[:, len(self.given) :])))
-        return weights
-
-
 def weight_model_for(base: BaseLM, *, seed: int = 0) -> WeightModel:
     """An untrained weight model whose body is a copy of the base LM's first layers, its head drawn from a seed."""
     config = copy.deepcopy(base.model.config)
@@ -111,14 +97,7 @@ def weight_model_for(base: BaseLM, *, seed: int = 0) -> WeightModel:
 
 
 def save_weights(model: WeightModel, base: BaseLM, folder: Path, origin: str) -> None:
-    """Write the weight model of a base LM for `load_weights`; its weights come last: where they are, all is there.
-
-    Args:
-        model: the weight model.
-        base: what it was trained for.
-        folder: where.
-        origin: how it was trained, for `origin_of`.
-    """
+    """Write the weight model of a base LM for `load_weights`, with its `origin`; the weights last: then all is there."""
     given = base.texts.written(["a"], window=1).ids[0, :-1].tolist()
     with atomic_write(folder / _CONFIG) as file:
         file.write(model.body.config.to_json_string().encode())
@@ -126,14 +105,8 @@ def save_weights(model: WeightModel, base: BaseLM, folder: Path, origin: str) ->
         file.write(save(model.state_dict(), {"given": json.dumps(given), "origin": origin}))
 
 
-def origin_of(folder: Path) -> str:
-    """How the weight model in a folder was trained."""
-    with safe_open(folder / WEIGHTS, framework="pt") as file:
-        return str(file.metadata()["origin"])
-
-
-def load_weights(folder: Path, device: str | torch.device = "cpu") -> LearnedWeights:
-    """Open what `meta_train` left in a folder.
+def load_weights(folder: Path, device: str | torch.device = "cpu") -> TokenWeights:
+    """The token weights of what `meta_train` left in a folder.
 
     Raises:
         ModelError: it is not there, or damaged.
@@ -143,7 +116,19 @@ def load_weights(folder: Path, device: str | torch.device = "cpu") -> LearnedWei
         with safe_open(folder / WEIGHTS, framework="pt") as file:
             model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
             given = json.loads(file.metadata()["given"])
-    return LearnedWeights(model.to(device).requires_grad_(False), tuple(given))
+    return learned_weights(model.to(device).requires_grad_(False), given)
+
+
+def learned_weights(model: WeightModel, given: Sequence[int]) -> TokenWeights:
+    """The token weights of a weight model; `given` are the tokens that stand before every text."""
+
+    @torch.no_grad()
+    def weights(piece: TokenisedText) -> Tensor:
+        ids = torch.tensor([[*given, *piece.ids]], device=model.out.weight.device)
+        found: Tensor = model(Targets(ids, torch.ones_like(ids), torch.ones_like(ids[:, len(given) :])))
+        return found
+
+    return weights
 
 
 @dataclass(frozen=True)
@@ -156,7 +141,7 @@ class InnerBatch:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class InnerStep:
     """What an inner step comes to.
 
     Attributes:
@@ -221,16 +206,14 @@ def inner_step(
     *,
     rate: float,
     locality: float,
-) -> Outcome:
+) -> InnerStep:
     """Make a weighted gradient step on documents and see what it does.
 
     Args:
         model: the base LM as it was, which it stays. Its attention has to be `eager`: others have no forward mode.
         parameters: where it stands, by name, without gradient.
-        batch: of documents and their questions.
         weights: of the documents' tokens, [N].
         rate: α.
-        locality: weight of the divergence elsewhere.
     """
     shares = token_shares(batch.documents)
     tracked = _tracked(parameters)
@@ -243,7 +226,7 @@ def inner_step(
     outer = outer_loss(model, tracked, batch, locality)
     direction = dict(zip(tracked, torch.autograd.grad(outer, list(tracked.values())), strict=True))
     slopes = _slopes(lambda moved: token_losses(model, moved, batch.documents), parameters, direction)
-    return Outcome(updated, outer.item(), -rate * shares * slopes)
+    return InnerStep(updated, outer.item(), -rate * shares * slopes)
 
 
 def _tracked(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -262,55 +245,157 @@ def _slopes(
     return slopes
 
 
-@dataclass(frozen=True)
-class InnerBatches:
-    """An endless sequence of inner batches, the same whenever it is begun.
+def inner_batch(
+    base: BaseLM, examples: Sequence[QAExample], number: int, *, count: int, window: int, seed: int
+) -> InnerBatch:
+    """One of an endless sequence of inner batches, in which each example comes once in a round of all.
 
-    Attributes:
-        base: what they are for.
-        examples: questions about documents, at least one; each comes once in a round of all.
+    Args:
         count: document-question-answer triples of a batch.
         window: most tokens of a document; of a longer one a piece with the answer is taken.
-        seed: of the order of each round, and of the texts to leave alone.
+    """
+    window = min(window, base.context - 1)
+
+    def piece_of(text: str, answer: str) -> str:
+        """The first piece with the answer in it, or the first of all."""
+        pieces = [piece.text for piece in base.texts.pieces(text, window)]
+        return next((piece for piece in pieces if answer in piece), pieces[0])
+
+    chosen = [examples[place] for place in _places(len(examples), number * count, count, seed)]
+    texts = [example.text for example in chosen]
+    golds = [shortest(example.answers) for example in chosen]
+    others = [example.text for example in examples if example.text not in texts] or texts
+    elsewhere = random.Random(f"{seed} elsewhere {number}").choice(others)
+    pieces = [piece_of(text, gold) for text, gold in zip(texts, golds, strict=True)]
+    return InnerBatch(
+        documents=base.texts.written(pieces, window=window),
+        questions=base.texts.asked(
+            [example.question for example in chosen],
+            golds,
+            question_window=QUESTION_WINDOW,
+            answer_window=MAX_NEW_TOKENS,
+        ),
+        elsewhere=base.texts.written([piece_of(elsewhere, "")], window=window),
+    )
+
+
+def _places(total: int, start: int, count: int, seed: int) -> list[int]:
+    """The next `count` places from `start` on, in rounds of all `total` examples in an order drawn for each."""
+    end = start + count
+    places = []
+    for round_number in range(start // total, (end - 1) // total + 1):
+        order = random.Random(f"{seed} round {round_number}").sample(range(total), total)
+        first = round_number * total
+        places += order[max(0, start - first) : end - first]
+    return places
+
+
+@dataclass(frozen=True)
+class MetaSettings:
+    """What a meta-training is asked for: `steps` of Adam at `learning_rate` (1e-5 in the released code, with more steps).
+
+    A step has `inner_batches` of `inner_documents` triples each; `inner_rate` is that of the base LM's inner update,
+    `locality` the weight of the divergence on other text, `window` the most tokens of a document.
     """
 
-    base: BaseLM
-    examples: Sequence[QAExample]
-    count: int
-    window: int
-    seed: int
+    steps: int
+    inner_documents: int = 6
+    inner_batches: int = 4
+    learning_rate: float = 1e-4
+    inner_rate: float = 5e-4
+    locality: float = 0.1
+    window: int = 512
+    seed: int = 0
 
-    def batch(self, number: int) -> InnerBatch:
-        """The inner batch of this number, and a text of none of its documents, if there is another."""
-        chosen = [self.examples[place] for place in self._places(number * self.count)]
-        texts = [example.text for example in chosen]
-        answers = [shortest(example.answers) for example in chosen]
-        others = [example.text for example in self.examples if example.text not in texts] or texts
-        elsewhere = random.Random(f"{self.seed} elsewhere {number}").choice(others)
-        window = min(self.window, self.base.context - 1)
-        pieces = [self._piece_of(text, answer, window) for text, answer in zip(texts, answers, strict=True)]
-        return InnerBatch(
-            documents=self.base.texts.written(pieces, window=window),
-            questions=self.base.texts.asked(
-                [example.question for example in chosen],
-                answers,
-                question_window=QUESTION_WINDOW,
-                answer_window=MAX_NEW_TOKENS,
-            ),
-            elsewhere=self.base.texts.written([self._piece_of(elsewhere, "", window)], window=window),
+
+def meta_train(
+    base: BaseLM,
+    examples: Sequence[QAExample],
+    folder: Path,
+    settings: MetaSettings,
+    *,
+    snapshot_seconds: float = 60,
+    stop: threading.Event | None = None,
+) -> Iterator[Event]:
+    """Train a weight model for a base LM, in float32, and leave it in a folder for `load_weights`; resumable to the bit.
+
+    Called again it goes on from the last snapshot, and does nothing where the weight model is there.
+
+    Args:
+        snapshot_seconds: how often a snapshot is taken.
+        stop: set it to end after the step in progress, with a snapshot.
+
+    Raises:
+        ConfigError: the folder is of another training, or cannot be read or written.
+        DataError: there are no examples.
+    """
+    if not examples:
+        raise DataError("There are no questions to train token weights on.", hint="Name a dataset that has some.")
+    origin = json.dumps({**vars(settings), "base and examples": training_digest(base, examples)})
+    tuning = TuningFolder(folder, origin)
+    with tuning.opened(), _plain_attention(base):
+        if (folder / WEIGHTS).exists():
+            with safe_open(folder / WEIGHTS, framework="pt") as file:
+                tuning.require_same(file.metadata()["origin"])
+            return
+        yield from _steps(base, examples, tuning, settings, snapshot_seconds, stop or threading.Event())
+
+
+def _steps(
+    base: BaseLM,
+    examples: Sequence[QAExample],
+    folder: TuningFolder,
+    settings: MetaSettings,
+    snapshot_seconds: float,
+    stop: threading.Event,
+) -> Iterator[TuningStep]:
+    """All steps that are left, until the weight model stands in the folder or a stop is asked for."""
+    model = weight_model_for(base, seed=settings.seed)
+    learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    optimiser = torch.optim.Adam(learnt.values(), lr=settings.learning_rate)
+    step, _ = folder.load(learnt, optimiser)
+    saved = time.monotonic()
+    while step < settings.steps:
+        began = time.monotonic()
+        loss = _accumulate(base, examples, model, settings, step)
+        optimiser.step()
+        optimiser.zero_grad()
+        step += 1
+        speed = settings.inner_documents * settings.inner_batches / (time.monotonic() - began)
+        is_stopped = stop.is_set() and step < settings.steps
+        if is_stopped or time.monotonic() - saved >= snapshot_seconds:
+            folder.save(learnt, optimiser, step, math.inf)
+            saved = time.monotonic()
+        yield TuningStep(step, settings.steps, round(loss, 5), round(speed, 2))
+        if is_stopped:
+            return
+    save_weights(model, base, folder.path, folder.settings)
+    folder.snapshot.unlink(missing_ok=True)
+
+
+def _accumulate(
+    base: BaseLM, examples: Sequence[QAExample], model: WeightModel, settings: MetaSettings, step: int
+) -> float:
+    """Add up the outer gradients of a step's inner batches; returns their mean outer loss."""
+    parameters, losses, first = parameters_of(base.model), [], step * settings.inner_batches
+    for number in range(first, first + settings.inner_batches):
+        batch = inner_batch(
+            base, examples, number, count=settings.inner_documents, window=settings.window, seed=settings.seed
         )
+        weights = model(batch.documents)
+        after = inner_step(base.model, parameters, batch, weights, rate=settings.inner_rate, locality=settings.locality)
+        weights.backward(after.gradient / settings.inner_batches)
+        parameters = after.parameters
+        losses.append(after.loss)
+    return sum(losses) / len(losses)
 
-    def _places(self, start: int) -> list[int]:
-        """The next `count` places from `start` on, in rounds of all examples in an order drawn for each."""
-        total, end = len(self.examples), start + self.count
-        places = []
-        for round_number in range(start // total, (end - 1) // total + 1):
-            order = random.Random(f"{self.seed} round {round_number}").sample(range(total), total)
-            first = round_number * total
-            places += order[max(0, start - first) : end - first]
-        return places
 
-    def _piece_of(self, text: str, answer: str, window: int) -> str:
-        """The first piece of a text with an answer in it, or the first of all."""
-        pieces = [piece.text for piece in self.base.texts.pieces(text, window)]
-        return next((piece for piece in pieces if answer in piece), pieces[0])
+@contextmanager
+def _plain_attention(base: BaseLM) -> Iterator[None]:
+    """Attention that has a forward mode."""
+    usual = base.model.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
+    base.model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        base.model.set_attn_implementation(usual)

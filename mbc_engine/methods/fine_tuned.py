@@ -1,29 +1,17 @@
-"""The optimisers of fine-tuning: Adam, and Adafactor for large models (paper, section 4.3.2).
+"""Online adaptation by fine-tuning: the base LM takes a step on every piece of the stream (paper, section 4.3.2)."""
 
-How much each token of a document counts when a model is fine-tuned on it.
-
-Online adaptation by fine-tuning: the base LM takes a step on every piece of the stream (paper, section 4.3.2).
-
-The learning rate of a fine-tuning method, found on validation documents (paper, section 4.3.2).
-
-Rare words count more: tokens weighed by TF-IDF, a variant of CaMeLS without its model (Hu et al. 2023).
-"""
-
-import math
-import re
-from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from typing import Final, Literal, Protocol
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.events import RateTried
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.lm.texts import TokenisedText
-from mbc_engine.methods.method import Footprint, Reply
+from mbc_engine.methods.method import Footprint, Method, MethodReply
 from mbc_engine.methods.reading import answers
+from mbc_engine.methods.token_weights import TokenWeights
 from mbc_engine.metrics import exact_match, f1, shortest
 
 Optimiser = Literal["adam", "adafactor"]
@@ -43,41 +31,14 @@ def make_optimiser(name: Optimiser, parameters: Iterable[nn.Parameter], rate: fl
     return torch.optim.Adam(parameters, lr=rate, fused=True)
 
 
-class TokenWeights(Protocol):
-    """Weights of the loss on tokens."""
-
-    def __call__(self, piece: TokenisedText) -> Tensor:
-        """Weights of a piece's tokens, [S], not negative; the loss is the mean over tokens of weight times loss."""
-        ...
-
-
-def uniform(piece: TokenisedText) -> Tensor:
-    """Every token counts alike: plain fine-tuning."""
-    return torch.ones(len(piece.ids))
-
-
-def over_characters(piece: TokenisedText, marked: Iterable[tuple[int, int, float]]) -> Tensor:
-    """Weights of a piece's tokens from weights of its characters: of each token the largest, 0 where there is none.
-
-    Args:
-        piece: what is weighed.
-        marked: (start, end, weight) of stretches of the text.
-    """
-    by_character, spans = torch.zeros(len(piece.text)), piece.spans
-    for start, end, weight in marked:
-        by_character[start:end] = by_character[start:end].clamp_min(weight)
-    # A token may cover no character: some tokenizers put one before the first word.
-    return torch.stack([by_character[start:end].amax() if start < end else torch.zeros(()) for start, end in spans])
-
-
-class FineTuned:
+class FineTuned(Method):
     """A method that keeps documents in the weights of the base LM.
 
     Args:
-        base: a base LM in float32, which has learned to answer questions (`question_training.py`); it is changed until
+        base: a base LM in float32, which has learned to answer questions (`train_on_questions`); it is changed until
             the next `reset`.
         weights: of the tokens; a piece whose tokens all weigh nothing makes no step.
-        rate: learning rate, see `rate_sweep.py`.
+        rate: learning rate, see `sweep`.
         optimiser: adam or adafactor.
         window: most tokens of a piece.
 
@@ -114,9 +75,8 @@ class FineTuned:
                 self._optimiser.step()
                 self._optimiser.zero_grad()
 
-    def answer(self, questions: Sequence[str]) -> list[Reply]:
-        """Answers from the weights alone, greedy; no sources can be named."""
-        return [Reply(text) for text in answers(self._base, questions)]
+    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
+        return [MethodReply(text) for text in answers(self._base, questions)]
 
     def footprint(self) -> Footprint:
         """All weights that differ from the base LM's, as they are stored; the paper counts none for fine-tuning."""
@@ -169,45 +129,3 @@ def sweep(
         tried.append(event)
         yield event
     return max(tried, key=lambda event: (event.f1, event.exact_match, -event.rate)).rate
-
-
-_WORD: Final = re.compile(r"\w+")
-
-
-class TfIdf:
-    """Weights of tokens: how often their word occurs in the piece, times how rare it is in a corpus.
-
-    The inverse document frequency is ln((1 + N) / (1 + n)) + 1 for a word in n of N texts. One that the corpus does not
-    have is the rarest of all; the released code gives it no weight, but what a model has not read of is what it has to
-    learn. A token that is part of a word weighs as the word, one between words nothing.
-
-    The weights of a piece have mean 1. A learning rate then says the same as with uniform weights, whatever the length
-    of the piece, and so the methods of a sweep compare.
-
-    Args:
-        texts: the corpus, such as the documents that were trained on.
-    """
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = 0
-        self._texts_with: Counter[str] = Counter()
-        for text in texts:
-            self._texts += 1
-            self._texts_with.update(set(_words(text)))
-
-    def __call__(self, piece: TokenisedText) -> Tensor:
-        """Weights of a piece's tokens, [S], of mean 1; all 0 if it has no word."""
-        counts = Counter(_words(piece.text))
-        found = (
-            (match.start(), match.end(), counts[match[0].casefold()] * self._rarity(match[0].casefold()))
-            for match in _WORD.finditer(piece.text)
-        )
-        weights = over_characters(piece, found)
-        return weights / weights.mean() if weights.any() else torch.zeros_like(weights)
-
-    def _rarity(self, word: str) -> float:
-        return math.log((1 + self._texts) / (1 + self._texts_with[word])) + 1
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(text)]

@@ -8,28 +8,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """What a method answered.
+class MethodReply:
+    """An answer, and the documents it was drawn from, best first.
 
-    Attributes:
-        text: the answer.
-        sources: the documents it was drawn from, best first, by their place in the stream; None where a method cannot
-            name any.
+    `sources` are places in the stream; None where a method cannot name any.
     """
 
     text: str
     sources: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True)
-class PaperCount:
-    """What the paper counts of a memory, in bytes: its tables are `fixed` + `row` for each row of the bank.
-
-    The released code's bank has a row for each question, so that a document with five questions counts five times.
-    """
-
-    fixed: int
-    row: int
 
 
 @dataclass(frozen=True)
@@ -38,25 +24,26 @@ class Footprint:
 
     Attributes:
         on_disk: everything that has to be stored to answer about the documents, as it is stored.
-        paper: what the paper counts; None for methods whose memory it does not count.
+        paper_row: what the paper counts for a row of the bank; None for methods whose memory it does not count. The
+            released code's bank has a row for each question, so that a document with five questions counts five times.
+        paper_fixed: what the paper counts beside the rows.
     """
 
     on_disk: int
-    paper: PaperCount | None = None
+    paper_row: int | None = None
+    paper_fixed: int = 0
 
 
 class Method(Protocol):
-    """A system under evaluation. It sees documents and questions, never an answer."""
+    """A system under evaluation. It sees documents and questions, never a gold answer."""
 
     def reset(self) -> None:
         """Be as before the first document."""
-        ...
 
     def adapt(self, documents: "Sequence[str]") -> None:
         """Take in the next documents of the stream, in order; it does not matter how a stream is cut into calls."""
-        ...
 
-    def answer(self, questions: "Sequence[str]") -> list[Reply]:
+    def answer(self, questions: "Sequence[str]") -> list[MethodReply]:
         """Answer questions from what was taken in so far; the order of the questions does not matter."""
         ...
 

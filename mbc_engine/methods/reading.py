@@ -1,12 +1,6 @@
-"""What a base LM answers without a memory: from its weights, or from a passage put before the question.
+"""Methods that read: a base LM with a passage before the question (closed book, BM25, oracle), and a retriever-reader.
 
-BM25 over texts: finds them by the words of a question (Robertson and Zaragoza 2009; as Lucene, by bm25s).
-
-The documents kept as they are and read again: by BM25, or by an oracle that knows which one to read.
-
-No memory at all: the base LM answers from its weights alone, which is what every memory has to beat.
-
-A retriever-reader: passages found by their address codes and words, and the answer read in their text.
+BM25 finds texts by the words of a question (Robertson and Zaragoza 2009; as Lucene, by bm25s).
 """
 
 import hashlib
@@ -14,25 +8,26 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import bm25s
 import numpy as np
-from torch import Tensor
 
 from mbc_engine.bank import MemoryBank, ModelSignature, Record
 from mbc_engine.bank.exchange import merge
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.efficiency import padded_batches
-from mbc_engine.methods.method import Footprint, Reply
+from mbc_engine.methods.method import Footprint, Method, MethodReply
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
-from mbc_engine.paper.reads import Ranked
 from mbc_engine.text.chunks import Chunker
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_NEW_TOKENS: Final = 16
 QUESTION_WINDOW: Final = 128  # as `BaseLM.generate`
+_SOURCES: Final = 5
 # Characters of a batch, padding included: 32 short questions, or eight of them after passages of a thousand tokens.
 _CHARACTERS: Final = 32_768
 
@@ -40,25 +35,18 @@ _CHARACTERS: Final = 32_768
 def answers(
     base: BaseLM, questions: Sequence[str], passages: Sequence[str] | None = None, *, batch_size: int = 32
 ) -> list[str]:
-    """Greedy answers of at most `MAX_NEW_TOKENS` tokens.
-
-    Args:
-        base: what answers.
-        questions: any number, in any order.
-        passages: what is read before each question (see `BaseLM.generate`); None reads nothing.
-        batch_size: most questions at a time.
-    """
+    """Greedy answers of at most `MAX_NEW_TOKENS` tokens, each after a passage (see `BaseLM.generate`) or none."""
     read = [""] * len(questions) if passages is None else passages
     lengths = [len(question) + len(passage) for question, passage in zip(questions, read, strict=True)]
     found = [""] * len(questions)
     for batch in padded_batches(lengths, size=batch_size, longest=_CHARACTERS):
-        said = base.generate(
+        generated = base.generate(
             base.no_prefix(len(batch)),
             [questions[index] for index in batch],
             passages=[read[index] for index in batch],
             max_new_tokens=MAX_NEW_TOKENS,
         )
-        for index, answer in zip(batch, said, strict=True):
+        for index, answer in zip(batch, generated, strict=True):
             found[index] = answer
     return found
 
@@ -70,11 +58,7 @@ def passage_chunker(base: BaseLM) -> Chunker:
 
 
 class WordIndex:
-    """An index of texts. Words of one letter and English stop words do not count.
-
-    Args:
-        texts: any number; those without words are never found.
-    """
+    """A BM25 index of texts. Words of one letter and English stop words do not count."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         words = _words(texts)
@@ -96,7 +80,7 @@ class WordIndex:
         """Bytes of the index as bm25s saves it, without the texts."""
         if not self._has_words:
             return 0
-        with TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:
             self._index.save(folder)
             return sum(file.stat().st_size for file in Path(folder).iterdir())
 
@@ -106,10 +90,20 @@ def _words(texts: Sequence[str]) -> list[list[str]]:
     return words
 
 
-_SOURCES: Final = 5
+class ClosedBook(Method):
+    """The base LM answers from its weights alone, which is what every memory has to beat."""
+
+    def __init__(self, base: BaseLM) -> None:
+        self._base = base
+
+    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
+        return [MethodReply(text) for text in answers(self._base, questions)]
+
+    def footprint(self) -> Footprint:
+        return Footprint(on_disk=0)
 
 
-class BM25Reading:
+class BM25Reading(Method):
     """The base LM reads the piece with the best BM25 score, or where no piece has a word of the question, nothing.
 
     Args:
@@ -121,40 +115,46 @@ class BM25Reading:
         self.reset()
 
     def reset(self) -> None:
-        """Drop all documents."""
         self._documents: list[str] = []
-        self._pieces: list[str] = []
-        self._places: list[int] = []  # of each piece's document
-        self._made: WordIndex | None = None
+        self._places: dict[str, int] = {}
+        self._pieces: list[list[str]] = []  # of each document
+        self._index: WordIndex | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
         """Keep documents. They are indexed when a question comes, all at once: some 0.5 ms for 500 words."""
         for place, document in enumerate(documents, start=len(self._documents)):
-            pieces = self._cut(document)
-            self._pieces += pieces
-            self._places += [place] * len(pieces)
+            self._places.setdefault(document, place)
+            self._pieces.append(self._cut(document))
         self._documents += documents
-        self._made = None
+        self._index = None
 
-    def answer(self, questions: Sequence[str]) -> list[Reply]:
-        """Answers, with the five documents of the best pieces."""
-        rankings = [self._index.ranking(question) for question in questions]
-        passages = [self._pieces[ranking[0]] if ranking else "" for ranking in rankings]
-        sources = [tuple(dict.fromkeys(self._places[piece] for piece in ranking))[:_SOURCES] for ranking in rankings]
-        return list(map(Reply, answers(self._base, questions, passages), sources))
+    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
+        """Answers, with the documents of the best pieces."""
+        read = [self._passage(question) for question in questions]
+        texts = answers(self._base, questions, [passage for passage, _ in read])
+        return [MethodReply(text, sources) for text, (_, sources) in zip(texts, read, strict=True)]
 
     def footprint(self) -> Footprint:
         """The texts and the index, as they are saved."""
-        return Footprint(on_disk=_size(self._documents) + self._index.size_on_disk())
+        return Footprint(on_disk=self._text_bytes() + self._indexed().size_on_disk())
 
-    @property
-    def _index(self) -> WordIndex:
-        if self._made is None:
-            self._made = WordIndex(self._pieces)
-        return self._made
+    def _passage(self, question: str) -> tuple[str, tuple[int, ...]]:
+        """What is read for a question, and the documents that are its sources."""
+        found = [self._flat[place] for place in self._indexed().ranking(question)]
+        passage = found[0][1] if found else ""
+        return passage, tuple(dict.fromkeys(document for document, _ in found))[:_SOURCES]
+
+    def _indexed(self) -> WordIndex:
+        if self._index is None:
+            self._flat = [(document, piece) for document, own in enumerate(self._pieces) for piece in own]
+            self._index = WordIndex([piece for _, piece in self._flat])
+        return self._index
+
+    def _text_bytes(self) -> int:
+        return sum(len(document.encode(errors="surrogatepass")) for document in self._documents)
 
 
-class OracleReading:
+class OracleReading(BM25Reading):
     """The base LM reads the question's own document; of a long one the piece that BM25 prefers, else the first.
 
     It shows what reading could reach if every question's document were found. A document that has not come yet is not
@@ -166,96 +166,36 @@ class OracleReading:
     """
 
     def __init__(self, base: BaseLM, document_of: Mapping[str, str]) -> None:
-        self._base, self._cut, self._document_of = base, passage_chunker(base), document_of
-        self.reset()
-
-    def reset(self) -> None:
-        """Drop all documents."""
-        self._documents: list[str] = []
-        self._pieces: list[list[str]] = []  # of each document
-        self._places: dict[str, int] = {}
-
-    def adapt(self, documents: Sequence[str]) -> None:
-        """Keep documents."""
-        for place, document in enumerate(documents, start=len(self._documents)):
-            self._places.setdefault(document, place)
-            self._pieces.append(self._cut(document))
-        self._documents += documents
-
-    def answer(self, questions: Sequence[str]) -> list[Reply]:
-        """Answers, each with its own document as the source.
-
-        Raises:
-            KeyError: nobody said which document a question is about.
-        """
-        places = [self._places.get(self._document_of[question]) for question in questions]
-        passages = [
-            "" if place is None else _best_piece(self._pieces[place], question)
-            for place, question in zip(places, questions, strict=True)
-        ]
-        sources = [() if place is None else (place,) for place in places]
-        return list(map(Reply, answers(self._base, questions, passages), sources))
+        super().__init__(base)
+        self._document_of = document_of
 
     def footprint(self) -> Footprint:
         """The texts."""
-        return Footprint(on_disk=_size(self._documents))
+        return Footprint(on_disk=self._text_bytes())
+
+    def _passage(self, question: str) -> tuple[str, tuple[int, ...]]:
+        place = self._places.get(self._document_of[question])
+        if place is None:
+            return "", ()
+        pieces = self._pieces[place]
+        if len(pieces) < 2:
+            return "".join(pieces), (place,)
+        return pieces[next(iter(WordIndex(pieces).ranking(question)), 0)], (place,)
 
 
-def _best_piece(pieces: Sequence[str], question: str) -> str:
-    if len(pieces) < 2:
-        return "".join(pieces)
-    return pieces[next(iter(WordIndex(pieces).ranking(question)), 0)]
-
-
-def _size(documents: Sequence[str]) -> int:
-    return sum(len(document.encode(errors="surrogatepass")) for document in documents)
-
-
-class ClosedBook:
-    """Documents pass by and leave nothing.
-
-    Args:
-        base: what answers.
-    """
-
-    def __init__(self, base: BaseLM) -> None:
-        self._base = base
-
-    def reset(self) -> None:
-        """There is nothing to forget."""
-
-    def adapt(self, documents: Sequence[str]) -> None:
-        """Nothing is kept of them."""
-
-    def answer(self, questions: Sequence[str]) -> list[Reply]:
-        """What the base LM says to the questions alone, without sources."""
-        return [Reply(text) for text in answers(self._base, questions)]
-
-    def footprint(self) -> Footprint:
-        """Nothing."""
-        return Footprint(on_disk=0)
-
-
-_RETRIEVE_AND_READ_SOURCES: Final = 5
-
-
-class RetrieveAndRead:
-    """A retriever-reader with a bank of the stream's documents, codes and text.
+class RetrieveAndRead(Method):
+    """A retriever-reader such as mini with a bank of the stream's documents, codes and text.
 
     It always answers, with the likeliest span, however unlikely: an answer that is withheld is a wrong one here.
-
-    Args:
-        model: what finds and reads.
     """
 
     def __init__(self, model: RetrieverReader) -> None:
         self._model = model
+        # Fingerprints of every model are as long, and these banks are read by this one alone.
+        self._signature = ModelSignature(model.name, "0" * 16, "0" * 16)
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything."""
-        # Fingerprints of every model are as long, and these banks are read by this one alone.
-        self._signature = ModelSignature(self._model.name, "0" * 16, "0" * 16)
         self._bank = MemoryBank.in_memory(
             self._signature, self._model.code_shape, self._model.books.shape[-1], keeps_origins=False, keeps_text=True
         )
@@ -271,33 +211,34 @@ class RetrieveAndRead:
         for place, (text, chunks) in enumerate(zip(documents, chunked, strict=True), start=self._documents):
             if chunks:
                 digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
-                record = Record("", "", digest, 0, None)
                 self._places.setdefault(self._bank.header.shortened([digest])[0].hex(), place)
-                items.append((record, np.stack(list(islice(codes, len(chunks)))), chunks))
+                items.append((Record("", "", digest, 0, None), np.stack(list(islice(codes, len(chunks)))), chunks))
         self._bank.add(items)
         self._documents += len(documents)
         self._searched = None
 
-    def answer(self, questions: Sequence[str]) -> list[Reply]:
+    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
         """Answers, each with five documents: the one that it was read in, then those found best."""
         model, bank = self._model, self._bank
         if not bank.totals().chunks:
-            return [Reply("", ()) for _ in questions]
+            return [MethodReply("", ()) for _ in questions]
+        if self._searched is None:
+            scope = Scope(bank, None)
+            self._searched = scope, model.whitening(scope)
+        scope, whitening = self._searched
+        replies = []
         with bank.snapshot():
-            scope, whitening = self._scope()
             hits = model.find(questions, scope, top=model.settings.candidates, whitening=whitening)
             read = [own[: model.settings.passages] for own in hits]
-            passages = [
-                [(chunk.text, hit) for chunk, hit in zip(bank.texts_at([hit.chunk for hit in own]), own, strict=True)]
-                for own in read
-            ]
-            answers = [own.answer for own in model.read(questions, passages)]
-            ranked = [
-                by_document(found, _RETRIEVE_AND_READ_SOURCES, own[span.passage] if span else None)
-                for found, own, span in zip(hits, read, answers, strict=True)
-            ]
-            texts = [" ".join(span.text.split()) if span else "" for span in answers]
-            return [Reply(text, self._sources(own)) for text, own in zip(texts, ranked, strict=True)]
+            texts = [[chunk.text for chunk in bank.texts_at([hit.chunk for hit in own])] for own in read]
+            passages = [list(zip(own, several, strict=True)) for own, several in zip(texts, read, strict=True)]
+            for found, own, answered in zip(hits, read, model.read(questions, passages), strict=True):
+                span = answered.answer
+                ranked = by_document(found, _SOURCES, own[span.passage] if span else None)
+                chunks = bank.chunks_at([source.chunk for source in ranked])
+                sources = tuple(self._places[chunk.document.digest] for chunk in chunks)
+                replies.append(MethodReply(" ".join(span.text.split()) if span else "", sources))
+        return replies
 
     def footprint(self) -> Footprint:
         """The bank file, as `mbc ingest --no-sources` makes it. The paper counts no text."""
@@ -309,15 +250,3 @@ class RetrieveAndRead:
                     pass
                 bank.settle()
                 return Footprint(bank.sizes().file)
-
-    def _scope(self) -> tuple[Scope, Tensor]:
-        """All that is kept, and its whitening, until more comes."""
-        if self._searched is None:
-            scope = Scope(self._bank, None)
-            self._searched = scope, self._model.whitening(scope)
-        return self._searched
-
-    def _sources(self, ranked: Sequence[Ranked]) -> tuple[int, ...]:
-        """The places of documents in the stream."""
-        found = self._bank.chunks_at([own.chunk for own in ranked])
-        return tuple(self._places[chunk.document.digest] for chunk in found)

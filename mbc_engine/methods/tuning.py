@@ -1,9 +1,4 @@
-"""The folder of a tuning: it belongs to one training, and what goes wrong with its files is said.
-
-A tuning's state in one file, replaced atomically: weights, their optimiser's state, and notes on where it stands.
-
-A base LM learns to answer questions: what fine-tuning starts from (paper, section 4.3.2), or a reader of passages.
-"""
+"""A base LM learns to answer questions: what fine-tuning starts from (paper, section 4.3.2), or a reader of passages."""
 
 import hashlib
 import json
@@ -14,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,109 +28,93 @@ from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW, passage_
 from mbc_engine.metrics import shortest
 from mbc_engine.paper.scoring import within_window
 
-
-@contextmanager
-def tuning_folder(folder: Path) -> Iterator[None]:
-    """A folder, made where it is not there, to work in.
-
-    Raises:
-        ConfigError: it cannot be read or written, be it for want of room.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield
-    except (OSError, SafetensorError) as error:
-        raise ConfigError(
-            f"The training in {folder} cannot read or write its files: {error}.",
-            hint="Check the path and the room on the disk; called again, it goes on from the last snapshot.",
-        ) from error
-
-
-def require_same(folder: Path, told: str, settings: str, *, otherwise: str) -> None:
-    """Make sure that a folder is of this training.
-
-    Args:
-        folder: which.
-        told: what it says it was begun with.
-        settings: what this training is begun with.
-        otherwise: what it holds if it is of another.
-
-    Raises:
-        ConfigError: it is of another.
-    """
-    if told != settings:
-        raise ConfigError(f"{folder} holds {otherwise}.", hint="Delete it to train again, or take another folder.")
-
-
-@dataclass(frozen=True)
-class Noted:
-    """What a snapshot notes beside its tensors.
-
-    Attributes:
-        step: optimiser steps done.
-        best_loss: the best validated loss so far; infinite before the first.
-        settings: what the tuning was begun with; another cannot go on from here.
-    """
-
-    step: int
-    best_loss: float
-    settings: str
-
-
-def save_tuning(
-    path: Path, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer, noted: Noted
-) -> None:
-    """Write everything that changes in a tuning.
-
-    Args:
-        path: where.
-        parameters: what learns, by name, in the optimiser's order.
-        optimiser: theirs.
-        noted: where the tuning stands.
-    """
-    names = list(parameters)
-    tensors = {f"model.{name}": value.detach() for name, value in parameters.items()}
-    for place, state in optimiser.state_dict()["state"].items():
-        # Adafactor counts its steps in a plain number.
-        tensors |= {f"optimiser.{names[place]}.{key}": torch.as_tensor(value) for key, value in state.items()}
-    on_host = {name: value.cpu().contiguous() for name, value in tensors.items()}
-    told = {"step": str(noted.step), "best_loss": repr(noted.best_loss), "settings": noted.settings}
-    write_tensors(path, on_host, told)
-
-
-def noted_in(path: Path) -> Noted:
-    """What a snapshot notes."""
-    with safe_open(path, framework="pt") as file:
-        told = file.metadata()
-    return Noted(int(told["step"]), float(told["best_loss"]), told["settings"])
-
-
-@torch.no_grad()
-def load_tuning(path: Path, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> None:
-    """Restore weights and optimiser."""
-    places = {name: place for place, name in enumerate(parameters)}
-    state: dict[int, dict[str, Tensor | int]] = {}
-    with safe_open(path, framework="pt") as file:
-        for told in file.keys():  # noqa: SIM118
-            kind, name = told.split(".", 1)
-            value = file.get_tensor(told)
-            if kind == "model":
-                parameters[name].copy_(value)
-            else:
-                name, key = name.rsplit(".", 1)
-                is_count = not value.is_floating_point()
-                state.setdefault(places[name], {})[key] = int(value) if is_count else value
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
-
-
-# Tells by its presence that a folder holds a finished model, and by its content which training made it.
-_FINISHED: Final = "question-training.json"
 _SNAPSHOT: Final = "snapshot.safetensors"
+# Its presence says that a folder holds a finished model, its content which training made it.
+_FINISHED: Final = "question-training.json"
 _BEST: Final = "best"
-_ANOTHER: Final = "another base LM, or one trained on other questions or with other settings"
 # Batches are cut from stretches of so many of them, sorted by length: little of a batch is padding, and no two epochs
 # have the same batches.
 _STRETCH: Final = 16
+
+
+class TuningFolder:
+    """The folder of a training that is not a run: its snapshot, and which training it is of.
+
+    Args:
+        path: the folder.
+        settings: what the training was begun with; another cannot go on from here.
+    """
+
+    def __init__(self, path: Path, settings: str) -> None:
+        self.path, self.settings = path, settings
+        self.snapshot = path / _SNAPSHOT
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Inside, the folder is there, and what goes wrong with its files is a ConfigError."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            yield
+        except (OSError, SafetensorError) as error:
+            raise ConfigError(
+                f"The training in {self.path} cannot read or write its files: {error}.",
+                hint="Check the path and the room on the disk; called again, it goes on from the last snapshot.",
+            ) from error
+
+    def require_same(self, settings: str) -> None:
+        """Raise ConfigError if the settings found in the folder are those of another training."""
+        if settings != self.settings:
+            raise ConfigError(
+                f"{self.path} holds a training of another base LM, on other questions or with other settings.",
+                hint="Delete it to train again, or take another folder.",
+            )
+
+    def save(
+        self, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer, step: int, best_loss: float
+    ) -> None:
+        """Write everything that changes in a training; `parameters` are in the optimiser's order."""
+        names = list(parameters)
+        tensors = {f"model.{name}": value.detach() for name, value in parameters.items()}
+        for place, state in optimiser.state_dict()["state"].items():
+            # Adafactor counts its steps in a plain number.
+            tensors |= {f"optimiser.{names[place]}.{key}": torch.as_tensor(value) for key, value in state.items()}
+        on_host = {name: value.cpu().contiguous() for name, value in tensors.items()}
+        notes = {"step": str(step), "best_loss": repr(best_loss), "settings": self.settings}
+        write_tensors(self.snapshot, on_host, notes)
+
+    @torch.no_grad()
+    def load(self, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> tuple[int, float]:
+        """Restore weights and optimiser from the snapshot, if there is one; returns its step and best loss.
+
+        Raises:
+            ConfigError: it is another training's.
+        """
+        if not self.snapshot.exists():
+            return 0, math.inf
+        places = {name: place for place, name in enumerate(parameters)}
+        state: dict[int, dict[str, Tensor | int]] = {}
+        with safe_open(self.snapshot, framework="pt") as file:
+            notes = file.metadata()
+            self.require_same(notes["settings"])
+            for key in file.keys():  # noqa: SIM118
+                kind, name = key.split(".", 1)
+                value = file.get_tensor(key)
+                if kind == "model":
+                    parameters[name].copy_(value)
+                else:
+                    name, field = name.rsplit(".", 1)
+                    is_count = not value.is_floating_point()
+                    state.setdefault(places[name], {})[field] = int(value) if is_count else value
+        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+        return int(notes["step"]), float(notes["best_loss"])
+
+
+def training_digest(base: BaseLM, *examples: Sequence[QAExample]) -> str:
+    """What tells base LMs, by their embeddings, and sets of questions apart."""
+    digest = hashlib.sha256()
+    for part in examples:
+        digest.update(json.dumps([[one.text, one.question, one.answers] for one in part]).encode())
+    return state_digest(dict([next(base.named_parameters())]), digest.hexdigest())[:16]
 
 
 def train_on_questions(
@@ -154,23 +132,16 @@ def train_on_questions(
     snapshot_seconds: float = 600,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Tune a base LM on questions and keep the best in a folder; called again, it goes on from the last snapshot.
+    """Tune a base LM in float32 on questions and keep the best in a folder; called again, it goes on from a snapshot.
 
     When the last event is out, `load_base(str(folder))` opens the model; `base` itself holds the last epoch's weights.
     A folder that holds the finished model of the same training yields nothing. An interrupted training ends in the same
     weights as one that ran through.
 
     Args:
-        base: what is tuned, in float32; as it was first, also when the training goes on.
-        examples: what to train on, against the shortest answer.
         validation: what is validated on after each epoch; may be empty, then the last weights are kept.
-        folder: gets the model.
-        reads: the document stands before its question; of one that is too long for the context, the chunk with the
-            answer.
-        epochs: passes over the examples.
-        batch_size: questions of a step.
+        reads: the document stands before its question; of one too long for the context, the chunk with the answer.
         learning_rate: constant.
-        optimiser: adam or adafactor.
         seed: of the order and of dropout.
         snapshot_seconds: how often a snapshot is taken inside an epoch.
         stop: set it to end after the step in progress, with a snapshot.
@@ -182,32 +153,23 @@ def train_on_questions(
     """
     if not examples:
         raise DataError("There are no questions to train on.", hint="Name a dataset that has some.")
-    told = {
+    settings = {
         "reads": reads,
         "epochs": epochs,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "optimiser": optimiser,
         "seed": seed,
-        "base": state_digest(dict([next(base.named_parameters())])),  # its embeddings
-        "examples": _digest(examples),
-        "validation": _digest(validation),
+        "base and questions": training_digest(base, examples, validation),
     }
-    settings = json.dumps(told, indent=1)
-    with tuning_folder(folder):
-        if not _is_finished(folder, settings):
-            training = _QuestionTraining(base, examples, validation, folder, settings, reads, batch_size)
-            training.begin(optimiser, learning_rate)
-            yield from training.events(epochs, seed, snapshot_seconds, stop or threading.Event())
-
-
-def _is_finished(folder: Path, settings: str) -> bool:
-    """Whether a folder holds the finished model of this training; raises ConfigError if it is another's."""
-    if not (folder / _FINISHED).exists():
-        return False
-    require_same(folder, (folder / _FINISHED).read_text(), settings, otherwise=_ANOTHER)
-    (folder / _SNAPSHOT).unlink(missing_ok=True)  # of a kill just before it was deleted
-    return True
+    tuning, finished = TuningFolder(folder, json.dumps(settings, indent=1)), folder / _FINISHED
+    with tuning.opened():
+        if finished.exists():
+            tuning.require_same(finished.read_text())
+            tuning.snapshot.unlink(missing_ok=True)  # of a kill just before it was deleted
+            return
+        training = _QuestionTraining(base, examples, validation, tuning, reads, batch_size, optimiser, learning_rate)
+        yield from training.events(epochs, seed, snapshot_seconds, stop or threading.Event())
 
 
 class _QuestionTraining:
@@ -218,31 +180,22 @@ class _QuestionTraining:
         base: BaseLM,
         examples: Sequence[QAExample],
         validation: Sequence[QAExample],
-        folder: Path,
-        settings: str,
+        folder: TuningFolder,
         reads: bool,
         batch_size: int,
+        optimiser: Optimiser,
+        rate: float,
     ) -> None:
         if reads:  # as passages are handed over: in chunks, of which the best is read
             chunker = passage_chunker(base)
             examples, validation = within_window(examples, chunker), within_window(validation, chunker)
-        self.base, self.examples, self.validation = base, examples, validation
-        self.folder, self.settings = folder, settings
+        self.base, self.examples, self.validation, self.folder = base, examples, validation, folder
         self.reads, self.batch_size = reads, batch_size
         self.steps_per_epoch = -(-len(examples) // batch_size)
-        self.step, self.best_loss = 0, math.inf
-
-    def begin(self, optimiser: Optimiser, rate: float) -> None:
-        """Start, or take up where a snapshot stands."""
-        self.base.tune()
+        base.tune()
         self.parameters = dict(self.base.named_parameters())
         self.optimiser = make_optimiser(optimiser, self.parameters.values(), rate)
-        snapshot = self.folder / _SNAPSHOT
-        if snapshot.exists():
-            noted = noted_in(snapshot)
-            require_same(self.folder, noted.settings, self.settings, otherwise=_ANOTHER)
-            load_tuning(snapshot, self.parameters, self.optimiser)
-            self.step, self.best_loss = noted.step, noted.best_loss
+        self.step, self.best_loss = folder.load(self.parameters, self.optimiser)
 
     def events(self, epochs: int, seed: int, snapshot_seconds: float, stop: threading.Event) -> Iterator[Event]:
         """Everything that happens, until the model stands in the folder or a stop is asked for."""
@@ -258,7 +211,7 @@ class _QuestionTraining:
                     saved = time.monotonic()
                     if stop.is_set():
                         return
-            validated = self._validated(epoch, is_last=epoch == epochs - 1)
+            validated = self._validate(epoch, is_last=epoch == epochs - 1)
             self._snapshot()
             yield validated
             if stop.is_set() and epoch < epochs - 1:
@@ -278,7 +231,7 @@ class _QuestionTraining:
         return TuningStep(self.step, epochs * self.steps_per_epoch, round(loss.item(), 5), round(speed, 2))
 
     @torch.no_grad()
-    def _validated(self, epoch: int, *, is_last: bool) -> TuningValidated:
+    def _validate(self, epoch: int, *, is_last: bool) -> TuningValidated:
         """The loss on the validation questions, by answer token; the best model so far is kept."""
         self.base.eval()
         total, tokens = 0.0, 0
@@ -308,12 +261,11 @@ class _QuestionTraining:
         )
 
     def _snapshot(self) -> None:
-        noted = Noted(self.step, self.best_loss, self.settings)
-        save_tuning(self.folder / _SNAPSHOT, self.parameters, self.optimiser, noted)
+        self.folder.save(self.parameters, self.optimiser, self.step, self.best_loss)
 
     def _keep(self) -> None:
         """Make the present weights the best; killed in the middle, the last snapshot makes them again."""
-        best, new = self.folder / _BEST, self.folder / "best-new"
+        best, new = self.folder.path / _BEST, self.folder.path / "best-new"
         shutil.rmtree(new, ignore_errors=True)
         self.base.save(new)
         shutil.rmtree(best, ignore_errors=True)
@@ -321,15 +273,15 @@ class _QuestionTraining:
 
     def _finish(self) -> None:
         """Move the best model up into the folder; killed in the middle, the rest is moved when it is called again."""
-        best = self.folder / _BEST
-        if best.exists():
-            for file in best.iterdir():
-                file.replace(self.folder / file.name)
-            best.rmdir()
-        with atomic_write(self.folder / _FINISHED) as note:
-            note.write(self.settings.encode())
-        (self.folder / _SNAPSHOT).unlink()
-        (self.folder / _SNAPSHOT).with_suffix(".partial").unlink(missing_ok=True)  # of a kill while it was written
+        folder = self.folder.path
+        if (folder / _BEST).exists():
+            for file in (folder / _BEST).iterdir():
+                file.replace(folder / file.name)
+            (folder / _BEST).rmdir()
+        with atomic_write(folder / _FINISHED) as note:
+            note.write(self.folder.settings.encode())
+        self.folder.snapshot.unlink()
+        self.folder.snapshot.with_suffix(".partial").unlink(missing_ok=True)  # of a kill while it was written
 
 
 def batches_by_length(
@@ -356,11 +308,3 @@ def batches_by_length(
     if seed is not None:
         random.Random(seed).shuffle(batches)
     return batches
-
-
-def _digest(examples: Sequence[QAExample]) -> str:
-    """What tells sets of questions apart."""
-    digest = hashlib.sha256()
-    for example in examples:
-        digest.update(json.dumps([example.text, example.question, example.answers]).encode())
-    return digest.hexdigest()[:16]

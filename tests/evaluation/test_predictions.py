@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.results import Prediction, predict, read_predictions, score, write_predictions
-from mbc_engine.methods.method import Reply
+from mbc_engine.methods.method import MethodReply
 
 ASKED = QAExample("7", "Ada moved to the old port of Bergen.", "Where?", ("the old port of Bergen", "Bergen"))
 WORDS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -28,19 +28,19 @@ PREDICTIONS = st.builds(
 )
 
 
-def predicted(reply: Reply, golds: str = "shortest") -> Prediction:
+def predicted(reply: MethodReply, golds: str = "shortest") -> Prediction:
     return predict(ASKED, reply, document=12, place=2, golds=golds)  # type: ignore[arg-type]
 
 
 def test_a_prediction_tells_everything_of_the_question():
-    assert predicted(Reply("Bergen harbour")) == Prediction(
+    assert predicted(MethodReply("Bergen harbour")) == Prediction(
         "7", 12, "Where?", ASKED.answers, "Bergen harbour", False, pytest.approx(2 / 3), True, None
     )
 
 
 def test_golds_are_the_shortest_or_any():
-    assert predicted(Reply("old port of Bergen")).f1 == pytest.approx(2 / 5)
-    assert predicted(Reply("old port of Bergen"), "any").exact_match
+    assert predicted(MethodReply("old port of Bergen")).f1 == pytest.approx(2 / 5)
+    assert predicted(MethodReply("old port of Bergen"), "any").exact_match
 
 
 @pytest.mark.parametrize(
@@ -48,18 +48,18 @@ def test_golds_are_the_shortest_or_any():
     [(None, None), ((), None), ((2,), 0), ((9, 8, 7, 6, 2), 4), ((9, 8, 7, 6, 5, 2), None), ((12,), None)],
 )
 def test_the_rank_is_of_the_documents_place_among_the_first_five(sources, rank):
-    assert predicted(Reply("", sources)).rank == rank
+    assert predicted(MethodReply("", sources)).rank == rank
 
 
 def test_an_answer_that_no_file_can_hold_is_kept_as_well_as_it_can_be(tmp_path):
-    own = predicted(Reply("Berg\ud800en\0"))
+    own = predicted(MethodReply("Berg\ud800en\0"))
     write_predictions([own], tmp_path / "p.jsonl")
     assert read_predictions(tmp_path / "p.jsonl") == [own]
     assert own.answer == "Berg\ufffden\ufffd"
 
 
 def test_scores_are_means_in_percent():
-    right = replace(predicted(Reply("Bergen", (2,))), document=0)
+    right = replace(predicted(MethodReply("Bergen", (2,))), document=0)
     half = replace(right, exact_match=False, f1=0.5, rank=3)
     wrong = replace(right, document=1, exact_match=False, f1=0.0, lenient_match=False, rank=None)
     scores = score([right, half, half, wrong], names_sources=True, seed=0)
@@ -81,7 +81,7 @@ def test_what_is_written_is_read(tmp_path_factory, predictions):
 class TestDamage:
     @pytest.fixture
     def kept(self, tmp_path: Path) -> Path:
-        write_predictions([predicted(Reply("Bergen"))] * 2, tmp_path / "p.jsonl")
+        write_predictions([predicted(MethodReply("Bergen"))] * 2, tmp_path / "p.jsonl")
         return tmp_path / "p.jsonl"
 
     @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mbc_engine.errors import DataError
 from mbc_engine.evaluation.protocols import online, retention, scaling, stream
 from mbc_engine.evaluation.results import Cost, Figure, predict
 from mbc_engine.events import DocumentsAdapted, Event, QuestionsAnswered
-from mbc_engine.methods.method import Footprint, PaperCount, Reply
+from mbc_engine.methods.method import Footprint, MethodReply
 
 T = TypeVar("T")
 
@@ -29,8 +29,8 @@ class Perfect:
 
     names_sources = True
 
-    def __init__(self, paper: PaperCount | None = None) -> None:
-        self.paper = paper
+    def __init__(self, paper_row: int | None = None, paper_fixed: int = 0) -> None:
+        self.paper = paper_row, paper_fixed
         self.documents: list[str] = []
         self.adapted: list[int] = []
         self.asked: list[list[str]] = []
@@ -46,24 +46,24 @@ class Perfect:
         self.clock += 2 * len(documents) if self._is_warm else 1000
         self._is_warm = True
 
-    def answer(self, questions: Sequence[str]) -> list[Reply]:
+    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
         self.asked.append(list(questions))
         self.clock += 0.5 * len(questions)
         return [self.reply(question.split()[2]) for question in questions]
 
-    def reply(self, name: str) -> Reply:
+    def reply(self, name: str) -> MethodReply:
         known = {text.split()[0]: place for place, text in enumerate(self.documents)}
         if name not in known:
-            return Reply("nowhere", () if self.names_sources else None)
+            return MethodReply("nowhere", () if self.names_sources else None)
         place = known[name]
         answer = self.documents[place].split(" to ")[1]
-        return Reply(answer, self.sources(place) if self.names_sources else None)
+        return MethodReply(answer, self.sources(place) if self.names_sources else None)
 
     def sources(self, place: int) -> tuple[int, ...]:
         return (place,)
 
     def footprint(self) -> Footprint:
-        return Footprint(10 * len(self.documents), self.paper)
+        return Footprint(10 * len(self.documents), *self.paper)
 
 
 class Forgetful(Perfect):
@@ -83,17 +83,17 @@ class Forgetful(Perfect):
 class Ignorant(Perfect):
     """Answers everything wrong."""
 
-    def reply(self, name: str) -> Reply:
-        return Reply("nowhere")
+    def reply(self, name: str) -> MethodReply:
+        return MethodReply("nowhere")
 
 
 class ByPlace(Perfect):
     """Right about documents of even places; as many sources stand before the right one as documents before it."""
 
-    def reply(self, name: str) -> Reply:
+    def reply(self, name: str) -> MethodReply:
         right = super().reply(name)
         assert right.sources is not None
-        return Reply(right.text if right.sources[-1] % 2 == 0 else "nowhere", right.sources)
+        return MethodReply(right.text if right.sources[-1] % 2 == 0 else "nowhere", right.sources)
 
     def sources(self, place: int) -> tuple[int, ...]:
         return (*range(100, 100 + place), place)
@@ -217,7 +217,7 @@ class TestOnline:
 
     def test_the_paper_counts_a_row_for_each_question_asked_or_not(self, examples):
         data = stream(asked_twice(examples(5)), questions=3)
-        _, outcome = finished(online(Perfect(PaperCount(fixed=1000, row=7)), data))
+        _, outcome = finished(online(Perfect(paper_row=7, paper_fixed=1000), data))
         assert outcome.online.scores.questions == 3
         assert outcome.online.cost.documents == 5
         assert outcome.online.cost.paper_bytes == 1000 + 7 * 10
@@ -235,7 +235,7 @@ class TestOnline:
 
     def test_costs_of_banks_are_of_one_of_them(self, examples, timed):
         data = [*examples(4), *asked_twice(examples(2))[2:]]  # four questions about the first bank, two of the second
-        method = timed(Perfect(PaperCount(fixed=100, row=10)))
+        method = timed(Perfect(paper_row=10, paper_fixed=100))
         _, outcome = finished(online(method, stream(data), bank_documents=2))
         assert outcome.online.cost == Cost(2, 2.0, 0.5, on_disk=20, paper_bytes=130)
 
@@ -307,7 +307,7 @@ class TestOnline:
 
 class TestRetention:
     def test_a_perfect_method_keeps_everything(self, examples):
-        method = Perfect(PaperCount(fixed=100, row=1))
+        method = Perfect(paper_row=1, paper_fixed=100)
         events, found = finished(retention(method, stream(asked_twice(examples(8))), first=2, step=2, further=4))
         assert found.questions == 4
         assert [(own.documents, own.f1, own.retention) for own in found.steps] == [(n, 100, 100) for n in (2, 4, 6)]
@@ -354,7 +354,7 @@ class TestRetention:
 
 class TestScaling:
     def test_the_same_questions_are_asked_at_every_size(self, examples, timed):
-        method = timed(Perfect(PaperCount(fixed=100, row=1)))
+        method = timed(Perfect(paper_row=1, paper_fixed=100))
         events, found = finished(scaling(method, stream(asked_twice(examples(9))), [4, 2, 8, 16]))
         assert [own.cost for own in found.steps] == [
             Cost(2, 2.0, 0.5, on_disk=20, paper_bytes=104),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
@@ -18,9 +19,18 @@ from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.families import FAMILIES
-from mbc_engine.methods.camels import LearnedWeights, load_weights, parameters_of, token_losses, weight_model_for
-from mbc_engine.methods.camels_training import MetaSettings, meta_train
-from mbc_engine.methods.fine_tuned import FineTuned, TokenWeights, uniform
+from mbc_engine.methods.camels import (
+    WEIGHTS,
+    MetaSettings,
+    learned_weights,
+    load_weights,
+    meta_train,
+    parameters_of,
+    token_losses,
+    weight_model_for,
+)
+from mbc_engine.methods.fine_tuned import FineTuned
+from mbc_engine.methods.token_weights import TokenWeights, uniform
 
 TOWNS = ("aalen", "bergen", "cadiz", "delft", "essen", "ferrara", "gdansk", "haifa", "izmir", "jena")
 FILLERS = ("the", "river", "rose", "and", "bridge", "held", "nobody", "was", "hurt", "in", "old", "winter", "painter")
@@ -116,7 +126,7 @@ def test_body_of_a_deep_base_lm_is_cut(family: str, tiny: Any) -> None:
 def test_a_weight_knows_its_token_and_the_past_alone(base: BaseLM) -> None:
     model = weight_model_for(base)
     torch.nn.init.normal_(model.out.weight)
-    weights = LearnedWeights(model, (0,))
+    weights = learned_weights(model, (0,))
     (first,), (second,) = (
         base.texts.pieces("Adabo moved to Aalen.", 32),
         base.texts.pieces("Adabo moved to Bergen.", 32),
@@ -128,7 +138,7 @@ def test_a_weight_knows_its_token_and_the_past_alone(base: BaseLM) -> None:
 
 
 def test_fine_tuning_under_untrained_weights_is_uniform(base: BaseLM) -> None:
-    learned = LearnedWeights(weight_model_for(base), (0,))
+    learned = learned_weights(weight_model_for(base), (0,))
     ends = []
     for weights in (learned, uniform):
         method = FineTuned(base, weights, rate=1e-3, optimiser="adam", window=32)
@@ -157,7 +167,6 @@ def test_trained_weights_open_as_they_were_left(
     (piece,) = base.texts.pieces("Adabo moved to Aalen.", 32)
     assert weights(piece).shape == (len(piece.ids),)
     assert not torch.equal(weights(piece), torch.ones(len(piece.ids)))
-    assert weights.given == (0,)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "weights.safetensors"]
     assert all(torch.equal(before[name], value) for name, value in base.model.state_dict().items())
     assert base.model.config._attn_implementation == attention
@@ -179,7 +188,7 @@ def test_resumed_meta_training_equals_an_uninterrupted_one(
     rest = list(meta_train(base, examples(8), tmp_path / "parts", settings))
 
     assert losses_of(first) + losses_of(rest) == whole
-    interrupted, through = (load_weights(tmp_path / name).model.state_dict() for name in ("parts", "whole"))
+    interrupted, through = (load_file(tmp_path / name / WEIGHTS) for name in ("parts", "whole"))
     assert all(torch.equal(value, interrupted[name]) for name, value in through.items())
 
 

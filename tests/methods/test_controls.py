@@ -8,14 +8,14 @@ import torch
 
 from mbc_engine.config import parse_read_mode
 from mbc_engine.methods.memory_methods import (
-    Compressed,
     EmptyBank,
-    ShuffledCodes,
-    ShuffledDocuments,
+    MemoryMethod,
     WrongBank,
-    alike_up_to,
+    indistinguishable_up_to,
+    shuffled_codes,
+    shuffled_documents,
 )
-from mbc_engine.methods.method import Footprint, Reply
+from mbc_engine.methods.method import Footprint, MethodReply
 from mbc_engine.paper.mbc import MBC
 
 BOOKS = ["{ codes = 8 }", "{ codes = 8, per_position = true }", "{ codes = 8, levels = 2, per_position = true }"]
@@ -43,7 +43,7 @@ def with_books(tiny: Any, books: str) -> MBC:
 def test_codes_change_documents_and_keep_their_positions(tiny: Any, books: str) -> None:
     model = with_books(tiny, books)
     codes = some_codes(model, 40)
-    shuffled = ShuffledDocuments(model, 3)._read_codes(codes)
+    shuffled = shuffled_documents(model, 3)._spoil(codes)
     assert shuffled.dtype == codes.dtype
     orders = []
     for token in range(4):
@@ -51,15 +51,15 @@ def test_codes_change_documents_and_keep_their_positions(tiny: Any, books: str) 
         assert sorted(before) == sorted(after)
         orders.append([a == b for a, b in zip(before, after, strict=True)])
     assert len({tuple(order) for order in orders}) == 4  # each position by itself
-    assert (ShuffledDocuments(model, 3)._read_codes(codes) == shuffled).all()
-    assert (ShuffledDocuments(model, 4)._read_codes(codes) != shuffled).any()
+    assert (shuffled_documents(model, 3)._spoil(codes) == shuffled).all()
+    assert (shuffled_documents(model, 4)._spoil(codes) != shuffled).any()
 
 
 @pytest.mark.parametrize("books", BOOKS)
 def test_every_code_becomes_one_other_of_its_book(tiny: Any, books: str) -> None:
     model = with_books(tiny, books)
     codes = some_codes(model, 60)
-    shuffled = ShuffledCodes(model, 3)._read_codes(codes)
+    shuffled = shuffled_codes(model, 3)._spoil(codes)
     assert shuffled.dtype == codes.dtype
     others: dict[tuple[int, int], dict[int, int]] = {}
     is_per_position = model.settings.codebook.per_position
@@ -73,9 +73,9 @@ def test_every_code_becomes_one_other_of_its_book(tiny: Any, books: str) -> None
     assert len({tuple(sorted(book.items())) for book in others.values()}) == len(others)
 
 
-def answers(method: Any, some: Any) -> list[Reply]:
+def answers(method: Any, some: Any) -> list[MethodReply]:
     method.adapt([one.text for one in some])
-    said: list[Reply] = method.answer([one.question for one in some])
+    said: list[MethodReply] = method.answer([one.question for one in some])
     return said
 
 
@@ -86,20 +86,20 @@ READS = ["flat", "routed:2", "routed:19", "routed:20", "hierarchical:3", "hierar
 def test_reads_that_cannot_tell_a_control_are_those_that_are_named(model: MBC, examples: Any, read_mode: str) -> None:
     some = examples(20)  # a chunk each
 
-    def read(method: Compressed) -> torch.Tensor:
+    def read(method: MemoryMethod) -> torch.Tensor:
         """What the questions take from the bank."""
         method.adapt([one.text for one in some])
-        return model.read([one.question for one in some], method._now().memory, read_mode=read_mode).modulation
+        return model.read([one.question for one in some], method.memorised().memory, read_mode=read_mode).modulation
 
-    real = read(Compressed(model))
-    for name, control in (("documents", ShuffledDocuments(model, 1)), ("codes", ShuffledCodes(model, 1))):
-        alike = alike_up_to(f"mbc-shuffled-{name}", parse_read_mode(read_mode)) >= 20
+    real = read(MemoryMethod(model))
+    for name, control in (("documents", shuffled_documents(model, 1)), ("codes", shuffled_codes(model, 1))):
+        alike = indistinguishable_up_to(f"mbc-shuffled-{name}", parse_read_mode(read_mode)) >= 20
         # What is read in another order adds up to the same but for rounding.
         assert torch.allclose(read(control), real, rtol=0, atol=1e-5) == alike, name
 
 
 def test_a_shuffled_bank_still_names_places_and_weighs_the_same(model: MBC, examples: Any) -> None:
-    real, shuffled = Compressed(model), ShuffledDocuments(model, 1)
+    real, shuffled = MemoryMethod(model), shuffled_documents(model, 1)
     sources = [reply.sources for reply in answers(shuffled, examples(8))]
     assert sources != [reply.sources for reply in answers(real, examples(8))]
     assert all(own is not None and len(own) == 5 for own in sources)
@@ -131,7 +131,7 @@ def test_a_wrong_bank_holds_as_many_others_and_never_names_the_right_one(model: 
     once.adapt(texts[:4])
     assert sorted(once._held) == sorted(method._held)
     assert {reply.sources for reply in method.answer(["Where did Ada move?", "Who moved?"])} == {()}
-    real = Compressed(model)
+    real = MemoryMethod(model)
     real.adapt(method._held)
     assert method.footprint() == real.footprint()
 
@@ -143,7 +143,7 @@ def test_a_wrong_bank_gives_way_to_the_stream(model: MBC, examples: Any) -> None
     for text in texts:
         method.adapt([text])
     assert method._held == []
-    assert method.answer(["Who moved?"])[0] == Reply(EmptyBank(model).answer(["Who moved?"])[0].text, ())
+    assert method.answer(["Who moved?"])[0] == MethodReply(EmptyBank(model).answer(["Who moved?"])[0].text, ())
     method.reset()
     method.adapt(texts[:3])
     assert sorted(method._held) == sorted(texts[3:])

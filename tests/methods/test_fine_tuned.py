@@ -13,10 +13,10 @@ from mbc_engine.events import RateTried
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.texts import TokenisedText
 from mbc_engine.methods import fine_tuned as rate_sweep
-from mbc_engine.methods.fine_tuned import FineTuned, Optimiser, TfIdf, TokenWeights, sweep, uniform
-from mbc_engine.methods.method import Reply
+from mbc_engine.methods.fine_tuned import FineTuned, Optimiser, sweep
+from mbc_engine.methods.method import MethodReply
 from mbc_engine.methods.reading import answers
-from mbc_engine.methods.salient_spans import SalientSpans
+from mbc_engine.methods.token_weights import TokenWeights, salient_spans, tf_idf, uniform
 from mbc_engine.methods.tuning import train_on_questions
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
@@ -117,7 +117,7 @@ def test_a_long_document_makes_a_step_a_piece(base: BaseLM) -> None:
 
 @pytest.mark.parametrize("documents", [["", " "], ["it rained and it rained"]])
 def test_what_weighs_nothing_makes_no_step(base: BaseLM, documents: list[str]) -> None:
-    before, method = state(base), tuned(base, SalientSpans() if documents[0] else uniform)
+    before, method = state(base), tuned(base, salient_spans() if documents[0] else uniform)
     method.adapt(documents[:1])
     assert same(before, state(base))
     assert method.footprint().on_disk == 0
@@ -125,7 +125,7 @@ def test_what_weighs_nothing_makes_no_step(base: BaseLM, documents: list[str]) -
 
 def test_the_footprint_is_the_changed_weights_as_stored(base: BaseLM, tmp_path: Path) -> None:
     method = tuned(base)
-    assert (method.footprint().on_disk, method.footprint().paper) == (0, None)
+    assert (method.footprint().on_disk, method.footprint().paper_row) == (0, None)
     method.adapt(DOCUMENTS)
     base.save(tmp_path)
     stored = (tmp_path / "model.safetensors").stat().st_size
@@ -138,7 +138,7 @@ def test_answers_are_the_models_in_the_order_of_the_questions(base: BaseLM) -> N
     method = tuned(base)
     method.adapt(DOCUMENTS)
     questions = ["Where did Ada move to in the spring?", "Who?", "Where did Hugo move?"]
-    assert method.answer(questions) == [Reply(text) for text in answers(base, questions)]
+    assert method.answer(questions) == [MethodReply(text) for text in answers(base, questions)]
     assert method.answer([]) == []
 
 
@@ -156,8 +156,8 @@ class Told(FineTuned):
         super().__init__(*arguments, rate=rate, **options)
         self.answers = self.said[round(rate % 1, 1)]
 
-    def answer(self, questions: Any) -> list[Reply]:
-        return [Reply(text) for text in self.answers]
+    def answer(self, questions: Any) -> list[MethodReply]:
+        return [MethodReply(text) for text in self.answers]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def taught(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def weights_named(name: str) -> TokenWeights:
     if name == "uniform":
         return uniform
-    return SalientSpans() if name == "salient-spans" else TfIdf([example.text for example in KNOWN])
+    return salient_spans() if name == "salient-spans" else tf_idf([example.text for example in KNOWN])
 
 
 @pytest.mark.parametrize("name", ["uniform", "salient-spans", "tf-idf"])

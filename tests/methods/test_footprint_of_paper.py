@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from mbc_engine.config import load_preset
-from mbc_engine.methods.method import PaperCount
+from mbc_engine.methods.method import Footprint
 from mbc_engine.paper.builder import config_of
 
 DATASETS: Final = ("StreamingQA", "SQuAD", "ArchivalQA")
@@ -35,13 +35,13 @@ PRINTED: Final = {
 MIB: Final = 1 << 20
 
 
-def counts(preset: str) -> tuple[PaperCount, PaperCount]:
+def counts(preset: str) -> tuple[Footprint, Footprint]:
     """What MAC's bank and MBC's are made of."""
     settings = load_preset(preset).model
     dim: int = config_of(settings.base).hidden_size
     book = settings.codebook
-    mac = PaperCount(0, settings.tokens * dim * 4)
-    return mac, PaperCount(book.levels * book.codes * dim * 4, settings.tokens * book.levels * 8)
+    mac = Footprint(0, settings.tokens * dim * 4)
+    return mac, Footprint(0, settings.tokens * book.levels * 8, book.levels * book.codes * dim * 4)
 
 
 # Two of GPT2-XL's are cut where all others are rounded.
@@ -53,15 +53,15 @@ CUT: Final = {("gpt2-xl", 200, "StreamingQA"): "3.17", ("gpt2-xl", 1600, "Stream
 def test_bank_sizes_follow_from_the_number_of_questions(preset: str, documents: int) -> None:
     mac, mbc = counts(preset)
     for dataset, (vectors, codes) in zip(DATASETS, PRINTED[preset][documents], strict=True):
-        rows = float(vectors) * MIB / mac.row
-        computed = f"{(mbc.fixed + rows * mbc.row) / MIB:.2f}"
+        rows = float(vectors) * MIB / mac.paper_row
+        computed = f"{(mbc.paper_fixed + rows * mbc.paper_row) / MIB:.2f}"
         assert float(computed) == float(CUT.get((preset, documents, dataset), codes)), dataset
 
 
 def test_all_bases_were_given_the_same_questions() -> None:
     """And 1,600 documents have eight times the rows of 200, so that the rows are a mean over the stream."""
     for place, dataset in enumerate(DATASETS):
-        rows = [float(PRINTED[preset][1600][place][0]) * MIB / counts(preset)[0].row for preset in PRINTED]
+        rows = [float(PRINTED[preset][1600][place][0]) * MIB / counts(preset)[0].paper_row for preset in PRINTED]
         assert max(rows) - min(rows) < 0.001 * max(rows), (dataset, rows)
-        few = float(PRINTED["llama2-7b"][200][place][0]) * MIB / counts("llama2-7b")[0].row
+        few = float(PRINTED["llama2-7b"][200][place][0]) * MIB / counts("llama2-7b")[0].paper_row
         assert rows[-1] == pytest.approx(8 * few, rel=2e-4)

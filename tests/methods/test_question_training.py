@@ -177,12 +177,12 @@ def test_a_folder_of_another_training_is_refused(
         pass
     base = load_base(str(tiny.bases["gpt2"]))
     for changes in ({"seed": 4}, {"learning_rate": 1e-4}, {"reads": True}, {"validation": []}):
-        with pytest.raises(ConfigError, match="trained on other questions or with other settings") as caught:
+        with pytest.raises(ConfigError, match="on other questions or with other settings") as caught:
             list(train(base, examples(8), tmp_path, **changes))
         assert caught.value.hint
     with pytest.raises(ConfigError):
         list(train(base, examples(9), tmp_path))
-    with pytest.raises(ConfigError, match="holds another base LM"):
+    with pytest.raises(ConfigError, match="holds a training of another base LM"):
         list(train(load_base(str(tiny.bases["llama"])), examples(8), tmp_path))
 
 

@@ -16,12 +16,11 @@ from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.experiments.cells import mac_of
 from mbc_engine.methods.memory_methods import (
-    Amortized,
-    Compressed,
     EmptyBank,
-    ShuffledCodes,
-    ShuffledDocuments,
+    MemoryMethod,
     WrongBank,
+    shuffled_codes,
+    shuffled_documents,
 )
 from mbc_engine.methods.method import Method
 from mbc_engine.paper.checkpoint import load_model
@@ -106,12 +105,12 @@ def test_codes_answer_what_their_controls_cannot(
     config: Config, trained: Callable[[Config], MBC], share: Share, moves: list[QAExample]
 ) -> None:
     model = trained(config)
-    real = share(Compressed(model))
+    real = share(MemoryMethod(model))
     assert real >= 0.5  # by chance one in six
     controls = {
         "empty": EmptyBank(model),
-        "shuffled documents": ShuffledDocuments(model),
-        "shuffled codes": ShuffledCodes(model),
+        "shuffled documents": shuffled_documents(model),
+        "shuffled codes": shuffled_codes(model),
         "wrong": WrongBank(model, [one.text for one in moves]),
     }
     for name, control in controls.items():
@@ -123,6 +122,6 @@ def test_vectors_answer_what_an_empty_bank_cannot(
 ) -> None:
     shorter = config.model_copy(update={"training": config.training.model_copy(update={"epochs": 40})})
     model = trained(mac_of(shorter))
-    real = share(Amortized(model))
+    real = share(MemoryMethod(model, keeps_codes=False))
     assert real >= 0.5
     assert share(EmptyBank(model)) <= real - 0.25

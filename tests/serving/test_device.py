@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from mbc_engine import MBC, Recall, calibrate, evaluate, ingest, open_bank, result_of
-from mbc_engine.methods.memory_methods import Compressed
+from mbc_engine.methods.memory_methods import MemoryMethod
 from mbc_engine.paper.scoring import ask_all
 from mbc_engine.training.data import LiveStates, TrainingSet
 from mbc_engine.training.objective import Objective, clip_gradients
@@ -145,7 +145,7 @@ def test_measuring_is_the_same_there(models: tuple[MBC, MBC], examples: Any, qua
         asked = list(ask_all(model, data[:6], read_mode="routed"))
         if not quantising:
             return asked
-        outcome = result_of(evaluate(Compressed(model), data[:6], bank_documents=3))
+        outcome = result_of(evaluate(MemoryMethod(model), data[:6], bank_documents=3))
         evaluated = [outcome.online.scores, *outcome.predictions]
         return asked, evaluated, list(calibrate(model, data, bank_documents=8))
 

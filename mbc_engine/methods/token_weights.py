@@ -1,31 +1,75 @@
-"""Salient spans: only names and dates count (paper, section 4.3.2; Guu et al. 2020, REALM; Hu et al. 2023, CaMeLS).
+"""How much each token of a document counts when a language model is fine-tuned on it (paper, section 4.3.2).
 
-spaCy recognises them where it is installed with an English model. Otherwise rules do: by capitals, unless a word only
-opens its sentence; by the names of months and weekdays, and by years. Numbers that are no dates do not count, as in the
-released code of CaMeLS.
+Uniform weights; TF-IDF, a variant of CaMeLS without its model (Hu et al. 2023); and salient spans, where only names and
+dates count (Guu et al. 2020, REALM). Numbers that are no dates do not count, as in the released code of CaMeLS.
 """
 
 import importlib
+import math
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
 
+import torch
 from torch import Tensor
 
 from mbc_engine.lm.texts import TokenisedText
-from mbc_engine.methods.fine_tuned import over_characters
 from mbc_engine.text.chunks import split_sentences
 
-Span = tuple[int, int]
+# Weights of a piece's tokens, [S], not negative; the loss is the mean over tokens of weight times loss.
+TokenWeights: TypeAlias = Callable[[TokenisedText], Tensor]
+Span: TypeAlias = tuple[int, int]
 
 
-def _words(text: str) -> frozenset[str]:
+def uniform(piece: TokenisedText) -> Tensor:
+    """Every token counts alike: plain fine-tuning."""
+    return torch.ones(len(piece.ids))
+
+
+def over_characters(piece: TokenisedText, marked: Iterable[tuple[int, int, float]]) -> Tensor:
+    """Weights of a piece's tokens from (start, end, weight) of its text: of each token the largest, 0 without any."""
+    by_character, spans = torch.zeros(len(piece.text)), piece.spans
+    for start, end, weight in marked:
+        by_character[start:end] = by_character[start:end].clamp_min(weight)
+    # A token may cover no character: some tokenizers put one before the first word.
+    return torch.stack([by_character[start:end].amax() if start < end else torch.zeros(()) for start, end in spans])
+
+
+def tf_idf(corpus: Iterable[str]) -> TokenWeights:
+    """Weights by how often a token's word occurs in the piece, times how rare it is in a corpus.
+
+    The inverse document frequency is ln((1 + N) / (1 + n)) + 1 for a word in n of N texts. One that the corpus does not
+    have is the rarest of all; the released code gives it no weight, but what a model has not read of is what it has to
+    learn. A token that is part of a word weighs as the word, one between words nothing.
+
+    The weights of a piece have mean 1, or are all 0 if it has no word. A learning rate then says the same as with
+    uniform weights, whatever the length of the piece, and so the methods of a sweep compare.
+    """
+    texts = list(corpus)
+    texts_with = Counter(word for text in texts for word in set(_words(text)))
+
+    def weights(piece: TokenisedText) -> Tensor:
+        counts = Counter(_words(piece.text))
+        rarity = {word: math.log((1 + len(texts)) / (1 + texts_with[word])) + 1 for word in counts}
+        words = [(match.start(), match.end(), match[0].casefold()) for match in re.finditer(r"\w+", piece.text)]
+        found = over_characters(piece, ((start, end, counts[word] * rarity[word]) for start, end, word in words))
+        return found / found.mean() if found.any() else torch.zeros_like(found)
+
+    return weights
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in re.findall(r"\w+", text)]
+
+
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 _MODELS: Final = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
 # What spaCy calls numbers that are no dates.
-_NUMBER_KINDS: Final = _words("TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL")
+_NUMBER_KINDS: Final = _word_set("TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL")
 
 _WORD: Final = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W\d_](?:[\w&]|[-'’](?=\w))*")  # noqa: RUF001
 # Between two capitalised words of one name: "University of California", "Ludwig van Beethoven", "St. Petersburg".
@@ -33,9 +77,9 @@ _WITHIN_NAMES: Final = re.compile(
     r"\s+(?:(?:of(?: the)?|for|de(?: la)?|del|della|den|der|di|da|dos?|du|la|le|van(?: de[rn]?)?|von|bin|al|el|y)"
     r"\s+)?|\.\s+|\s*&\s*"
 )
-_TITLES: Final = _words("Mr Mrs Ms Dr Prof St Mt Ft Gen Sen Rep Gov Col Lt Sgt Capt Adm Rev Hon Pres Jr Sr")
+_TITLES: Final = _word_set("Mr Mrs Ms Dr Prof St Mt Ft Gen Sen Rep Gov Col Lt Sgt Capt Adm Rev Hon Pres Jr Sr")
 # Words that open sentences, or are always written with a capital, and name nothing.
-_ORDINARY: Final = _words(
+_ORDINARY: Final = _word_set(
     "i i'm i've i'll i'd a an the this that these those there then thus he she it we you they his her its their our "
     "my your it's he's she's that's there's let's what who whom whose which where when why how in on at by for from to "
     "with without within of off over under into onto upon after before during since until till while as if unless "
@@ -66,24 +110,17 @@ _DATES: Final = re.compile(
 )
 
 
-class SalientSpans:
-    """Weights of tokens: 1 in names of people, places, organisations, …, and in dates, 0 elsewhere.
+def salient_spans() -> TokenWeights:
+    """Weights of 1 in names of people, places, organisations, …, and in dates, 0 elsewhere.
 
-    A piece without any of them weighs nothing, and no step of tuning is made on it.
-
-    Attributes:
-        recogniser: what finds the spans: "rules", or the spaCy model's name.
+    A piece without any of them weighs nothing, and no step of tuning is made on it. spaCy recognises them where it is
+    installed with an English model, otherwise `spans_by_rules` does.
     """
-
-    def __init__(self) -> None:
-        self.recogniser, self._spans = _recogniser()
-
-    def __call__(self, piece: TokenisedText) -> Tensor:
-        """Weights of a piece's tokens, [S]."""
-        return over_characters(piece, ((start, end, 1.0) for start, end in self._spans(piece.text)))
+    recognise = _recogniser()
+    return lambda piece: over_characters(piece, ((start, end, 1.0) for start, end in recognise(piece.text)))
 
 
-def salient_spans(text: str) -> list[Span]:
+def spans_by_rules(text: str) -> list[Span]:
     """Names and dates of an English text by rules: (start, end) of each, in order, none overlapping.
 
     Capitals tell names; a sentence written in capitals throughout has none.
@@ -113,7 +150,6 @@ def _names(text: str) -> Iterator[Span]:
 
 
 def _runs(text: str, words: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
-    """Capitalised words of a sentence that belong together."""
     run: list[re.Match[str]] = []
     for word in (word for word in words if _is_capitalised(word[0])):
         if run and not _belongs(run[-1], text[run[-1].end() : word.start()]):
@@ -131,14 +167,12 @@ def _from_first_name(run: list[re.Match[str]], opening: re.Match[str]) -> list[r
 
 
 def _belongs(earlier: re.Match[str], gap: str) -> bool:
-    """Does a capitalised word belong to the same name as the one before it?"""
     if _is_ordinary(earlier[0]) or _WITHIN_NAMES.fullmatch(gap) is None:
         return False
     return not gap.startswith(".") or len(earlier[0]) == 1 or earlier[0] in _TITLES
 
 
 def _capitalised_inside(text: str) -> frozenset[str]:
-    """Words that stand capitalised inside a sentence."""
     inside = set()
     for start, end in split_sentences(text):
         words = _WORD.findall(text, start, end)
@@ -169,17 +203,17 @@ def _stem(word: str) -> str:
     return re.sub(r"['’]s?$", "", word)  # noqa: RUF001
 
 
-def _recogniser() -> tuple[str, Callable[[str], list[Span]]]:
+def _recogniser() -> Callable[[str], list[Span]]:
     """The best there is: spaCy with its largest installed model, else the rules."""
     try:
         spacy: Any = importlib.import_module("spacy")
     except ImportError:
-        spacy = None
-    installed = set() if spacy is None else set(spacy.util.get_installed_models())
+        return spans_by_rules
+    installed = set(spacy.util.get_installed_models())
     best = next((name for name in _MODELS if name in installed), None)
     if best is None:
-        return "rules", salient_spans
+        return spans_by_rules
     model = spacy.load(best, exclude=["tagger", "parser", "attribute_ruler", "lemmatizer"])
-    return best, lambda text: [
+    return lambda text: [
         (entity.start_char, entity.end_char) for entity in model(text).ents if entity.label_ not in _NUMBER_KINDS
     ]

@@ -1,6 +1,6 @@
 """Codes or vectors of a stream: how it is cut does not matter, sources are places in it, and sizes are real ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +11,34 @@ from safetensors.torch import save_file
 
 from mbc_engine import ingest, open_bank
 from mbc_engine.errors import ModelError
-from mbc_engine.methods.memory_methods import Amortized, Compressed, Remembering
-from mbc_engine.methods.method import Footprint, Method, PaperCount, Reply
+from mbc_engine.methods.memory_methods import MemoryMethod
+from mbc_engine.methods.method import Footprint, Method, MethodReply
 
 VECTORS = ("model.quantised=false", "model.lora.layers=0")
-KINDS: dict[str, tuple[Callable[..., Remembering], tuple[str, ...]]] = {
-    "codes": (Compressed, ("model.routing=true", "model.codebook={ codes = 8, per_position = true }")),
-    "vectors": (Amortized, ("model.routing=true", *VECTORS)),
-}
+CODES = ("model.routing=true", "model.codebook={ codes = 8, per_position = true }")
 
 
-@pytest.fixture(params=KINDS)
-def method(request: pytest.FixtureRequest, tiny: Any) -> Remembering:
-    kind, settings = KINDS[request.param]
-    return kind(tiny.model("gpt2", "bert", *settings), read_mode="routed:2")
+def mac(model: Any, **options: Any) -> MemoryMethod:
+    return MemoryMethod(model, keeps_codes=False, **options)
 
 
-def replies(method: Method, documents: Sequence[str], questions: Sequence[str], cuts: Sequence[int]) -> list[Reply]:
+@pytest.fixture(params=["codes", "vectors"])
+def method(request: pytest.FixtureRequest, tiny: Any) -> MemoryMethod:
+    if request.param == "codes":
+        return MemoryMethod(tiny.model("gpt2", "bert", *CODES), read_mode="routed:2")
+    return mac(tiny.model("gpt2", "bert", "model.routing=true", *VECTORS), read_mode="routed:2")
+
+
+def replies(
+    method: Method, documents: Sequence[str], questions: Sequence[str], cuts: Sequence[int]
+) -> list[MethodReply]:
     method.reset()
     for start, end in zip([0, *cuts], [*cuts, len(documents)], strict=True):
         method.adapt(documents[start:end])
     return method.answer(questions)
 
 
-def test_it_does_not_matter_how_the_stream_is_cut(method: Remembering, examples: Any) -> None:
+def test_it_does_not_matter_how_the_stream_is_cut(method: MemoryMethod, examples: Any) -> None:
     some = examples(9)
     documents, questions = [one.text for one in some], [one.question for one in some]
     whole = replies(method, documents, questions, [])
@@ -42,7 +46,7 @@ def test_it_does_not_matter_how_the_stream_is_cut(method: Remembering, examples:
         assert replies(method, documents, questions, cuts) == whole
 
 
-def test_what_was_asked_between_two_documents_changes_nothing(method: Remembering, examples: Any) -> None:
+def test_what_was_asked_between_two_documents_changes_nothing(method: MemoryMethod, examples: Any) -> None:
     some = examples(6)
     documents, questions = [one.text for one in some], [one.question for one in some]
     whole = replies(method, documents, questions, [])
@@ -53,7 +57,7 @@ def test_what_was_asked_between_two_documents_changes_nothing(method: Rememberin
     assert method.answer(questions) == whole
 
 
-def test_the_order_of_questions_does_not_matter(method: Remembering, examples: Any) -> None:
+def test_the_order_of_questions_does_not_matter(method: MemoryMethod, examples: Any) -> None:
     questions = [one.question for one in examples(40)]
     questions[3] += " Who moved to which town in the winter, and who else did?"
     method.adapt([one.text for one in examples(8)])
@@ -62,7 +66,7 @@ def test_the_order_of_questions_does_not_matter(method: Remembering, examples: A
     assert method.answer([questions[place] for place in order]) == [said[place] for place in order]
 
 
-def test_sources_are_five_places_in_the_stream(method: Remembering, examples: Any) -> None:
+def test_sources_are_five_places_in_the_stream(method: MemoryMethod, examples: Any) -> None:
     long = " ".join(one.text for one in examples(12))  # several chunks
     assert len(method._model.documents.chunker(long)) > 1
     method.adapt([long, " \n", *(one.text for one in examples(5))])
@@ -72,7 +76,7 @@ def test_sources_are_five_places_in_the_stream(method: Remembering, examples: An
         assert set(reply.sources) <= {0, 2, 3, 4, 5, 6}
 
 
-def test_after_a_reset_nothing_is_left(method: Remembering, examples: Any) -> None:
+def test_after_a_reset_nothing_is_left(method: MemoryMethod, examples: Any) -> None:
     questions, before = [one.question for one in examples(3)], method.footprint()
     unread = method.answer(questions)
     assert [reply.sources for reply in unread] == [(), (), ()]
@@ -87,9 +91,10 @@ def test_after_a_reset_nothing_is_left(method: Remembering, examples: Any) -> No
 def test_the_paper_counts_a_codebook_and_eight_bytes_an_index(tiny: Any, levels: int, per_position: str) -> None:
     book = f"model.codebook={{ codes = 8, levels = {levels}, per_position = {per_position} }}"
     read = "model.read=hierarchical"
-    method = Compressed(tiny.model("gpt2", "bert", book, read))
+    method = MemoryMethod(tiny.model("gpt2", "bert", book, read))
     positions = 4 if per_position == "true" else 1
-    assert method.footprint().paper == PaperCount(levels * positions * 8 * 32 * 4, 4 * levels * 8)
+    assert method.footprint().paper_fixed == levels * positions * 8 * 32 * 4
+    assert method.footprint().paper_row == 4 * levels * 8
 
 
 def test_codes_take_what_a_bank_of_these_documents_takes(tiny: Any, examples: Any, tmp_path: Path) -> None:
@@ -103,17 +108,17 @@ def test_codes_take_what_a_bank_of_these_documents_takes(tiny: Any, examples: An
             pass
         bank.settle()
         sizes = bank.sizes()
-    method = Compressed(model)
+    method = MemoryMethod(model)
     method.adapt([*texts, "", texts[0]])  # what is empty, or there already, takes nothing
     assert method.footprint().on_disk == sizes.file
-    empty = Compressed(model).footprint().on_disk
+    empty = MemoryMethod(model).footprint().on_disk
     assert sizes.codebook < empty <= sizes.file
 
 
 def test_vectors_take_what_a_file_of_them_takes(tiny: Any, examples: Any, tmp_path: Path) -> None:
     model = tiny.model("gpt2", "bert", *VECTORS)
-    method, texts = Amortized(model), [one.text for one in examples(7)]
-    assert method.footprint() == Footprint(0, PaperCount(0, 4 * 32 * 4))
+    method, texts = mac(model), [one.text for one in examples(7)]
+    assert method.footprint() == Footprint(0, paper_row=4 * 32 * 4)
     method.adapt(texts[:3])
     method.adapt(texts[3:])
     with torch.no_grad():
@@ -128,19 +133,19 @@ def test_vectors_are_read_as_they_are(tiny: Any, examples: Any) -> None:
     with torch.no_grad():
         modulation = model.aggregator(model.questions([question]), model.documents([text])).modulation
         said = model.base.generate(model.prefix(modulation), [question])
-    method = Amortized(model)
+    method = mac(model)
     method.adapt([text])
-    assert method.answer([question]) == [Reply(said[0], (0,))]
+    assert method.answer([question]) == [MethodReply(said[0], (0,))]
 
 
 def test_a_model_without_codes_is_no_mbc(tiny: Any) -> None:
     with pytest.raises(ModelError, match="makes no codes"):
-        Compressed(tiny.model("gpt2", "bert", *VECTORS))
+        MemoryMethod(tiny.model("gpt2", "bert", *VECTORS))
 
 
 def test_the_read_mode_is_heeded(tiny: Any, examples: Any) -> None:
-    model = tiny.model("gpt2", "bert", *KINDS["codes"][1])
-    method = Compressed(model, read_mode="nothing")
+    model = tiny.model("gpt2", "bert", *CODES)
+    method = MemoryMethod(model, read_mode="nothing")
     method.adapt([examples(1)[0].text])
     with pytest.raises(Exception, match="no read 'nothing'"):
         method.answer(["Who?"])

@@ -1,5 +1,6 @@
-"""Salient spans by rules, on sentences that mislead them; and by a spaCy that is a stand-in."""
+"""Weights of tokens: TF-IDF by hand, salient spans by rules on sentences that mislead them, and by a stand-in of spaCy."""
 
+import math
 import sys
 from itertools import pairwise
 from types import ModuleType, SimpleNamespace
@@ -9,11 +10,11 @@ import pytest
 
 from mbc_engine.lm.base import load_base
 from mbc_engine.lm.texts import TokenisedText
-from mbc_engine.methods.salient_spans import SalientSpans, salient_spans
+from mbc_engine.methods.token_weights import over_characters, salient_spans, spans_by_rules, tf_idf
 
 
 def found(text: str) -> list[str]:
-    return [text[start:end] for start, end in salient_spans(text)]
+    return [text[start:end] for start, end in spans_by_rules(text)]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_numbers_that_are_no_dates_do_not_count(text: str) -> None:
 
 def test_spans_do_not_overlap_and_are_in_order() -> None:
     text = "In May 2012 the Group of Seven met at 10 a.m. on 3 May 2012 with Tuesday's 7 of the G7 in Berlin 1990s."
-    spans = salient_spans(text)
+    spans = spans_by_rules(text)
     assert all(start < end <= following for (start, end), (following, _) in pairwise(spans))
 
 
@@ -89,8 +90,7 @@ def no_spacy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_spacy")
 def test_tokens_of_spans_weigh_one_and_the_others_nothing() -> None:
     piece = TokenisedText("he met Ada.", (1, 2, 3, 4, 5), ((0, 2), (2, 6), (6, 9), (9, 10), (10, 11)))
-    weights = SalientSpans()
-    assert weights.recogniser == "rules"
+    weights = salient_spans()
     assert weights(piece).tolist() == [0, 0, 1, 1, 0]
     assert weights(TokenisedText("he", (), ((0, 0), (0, 2)))).tolist() == [0, 0]
 
@@ -99,7 +99,7 @@ def test_tokens_of_spans_weigh_one_and_the_others_nothing() -> None:
 def test_the_tokens_of_a_real_tokenizer_are_marked(tiny: Any) -> None:
     base = load_base(str(tiny.bases["gpt2"]))
     (piece,) = base.texts.pieces("The baker moved to Bergen in the spring.", 100)
-    weights = SalientSpans()(piece)
+    weights = salient_spans()(piece)
     marked = "".join(base.tokenizer.decode(id) for id, weight in zip(piece.ids, weights, strict=True) if weight)
     assert marked == " Bergen"
 
@@ -112,7 +112,7 @@ def stand_in(models: list[str]) -> ModuleType:
         SimpleNamespace(start_char=0, end_char=3, label_="GPE"),
         SimpleNamespace(start_char=4, end_char=5, label_="CARDINAL"),
     ]
-    spacy.load = lambda name, exclude: lambda text: SimpleNamespace(ents=entities)
+    spacy.load = lambda name, exclude: {"en_core_web_md": lambda text: SimpleNamespace(ents=entities)}[name]
     module: ModuleType = spacy
     return module
 
@@ -120,10 +120,41 @@ def stand_in(models: list[str]) -> ModuleType:
 def test_spacy_is_used_where_it_has_an_english_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", stand_in(["de_core_news_sm", "en_core_web_sm", "en_core_web_md"]))
     piece = TokenisedText("ada 5 b", (1, 2, 3), ((0, 3), (3, 5), (5, 7)))
-    assert SalientSpans().recogniser == "en_core_web_md"
-    assert SalientSpans()(piece).tolist() == [1, 0, 0]
+    assert salient_spans()(piece).tolist() == [1, 0, 0]
 
 
 def test_spacy_without_an_english_model_leaves_it_to_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", stand_in(["de_core_news_sm"]))
-    assert SalientSpans().recogniser == "rules"
+    piece = TokenisedText("it met Ada 5", (1, 2, 3, 4), ((0, 2), (2, 6), (6, 10), (10, 12)))
+    assert salient_spans()(piece).tolist() == [0, 0, 1, 0]
+
+
+CORPUS = ["The cat sat.", "the dog sat", "The the bird"]
+
+
+def test_weights_by_hand() -> None:
+    # "the" is in 3 of 3 texts, "cat" in 1, "zebra" in none.
+    piece = TokenisedText("The cat, the zebra", (1,) * 6, ((0, 3), (3, 7), (7, 8), (8, 12), (12, 15), (15, 18)))
+    rarity = {n: math.log(4 / (1 + n)) + 1 for n in (0, 1, 3)}
+    raw = [2 * rarity[3], rarity[1], 0, 2 * rarity[3], rarity[0], rarity[0]]
+    assert tf_idf(CORPUS)(piece).tolist() == pytest.approx([6 * value / sum(raw) for value in raw])
+
+
+def test_the_mean_weight_is_one_whatever_the_piece() -> None:
+    weights = tf_idf(CORPUS)
+    for text in ("cat", "the cat. " * 50, "? cat !"):
+        spans = tuple((place, place + 1) for place in range(len(text)))
+        assert weights(TokenisedText(text, (0,) * len(text), spans)).mean().item() == pytest.approx(1)
+
+
+def test_a_piece_without_words_weighs_nothing() -> None:
+    assert tf_idf(CORPUS)(TokenisedText("?!", (1, 2), ((0, 1), (1, 2)))).tolist() == [0, 0]
+
+
+def test_an_empty_corpus_counts_all_words_alike() -> None:
+    assert tf_idf([])(TokenisedText("a b", (1, 2), ((0, 1), (1, 3)))).tolist() == [1, 1]
+
+
+def test_a_token_weighs_as_the_heaviest_of_its_characters() -> None:
+    piece = TokenisedText("abcd", (1, 2, 3), ((0, 2), (2, 4), (4, 4)))
+    assert over_characters(piece, [(0, 1, 1.0), (1, 3, 5.0), (2, 3, 2.0)]).tolist() == [5, 5, 0]
