@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.statistics import interval
+from mbc_engine.events import RateTried
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.text.decoding import storable
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mbc_engine.datasets.layout import QAExample
-    from mbc_engine.events import RateTried
     from mbc_engine.methods.method import MethodReply
 
 
@@ -167,7 +167,7 @@ class RateSweep:
     """The learning rates tried on validation questions, and the one that did best."""
 
     best: float
-    tried: tuple["RateTried", ...]
+    tried: tuple[RateTried, ...]
 
 
 _SOURCES: Final = 5

@@ -136,6 +136,12 @@ class EmptyBank(Method):
     def __init__(self, model: MBC, *, read_mode: str | None = None) -> None:
         self._model, self._read_mode = model, read_mode
 
+    def reset(self) -> None:
+        """There is nothing to forget."""
+
+    def adapt(self, documents: Sequence[str]) -> None:
+        """Nothing is kept."""
+
     def answer(self, questions: Sequence[str]) -> list[MethodReply]:
         """Answer from nothing, without sources."""
         nothing = VectorMemory(torch.zeros(0, self._model.settings.tokens, self._model.base.shape.dim))

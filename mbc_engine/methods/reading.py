@@ -96,6 +96,12 @@ class ClosedBook(Method):
     def __init__(self, base: BaseLM) -> None:
         self._base = base
 
+    def reset(self) -> None:
+        """There is nothing to forget."""
+
+    def adapt(self, documents: Sequence[str]) -> None:
+        """Nothing is kept."""
+
     def answer(self, questions: Sequence[str]) -> list[MethodReply]:
         return [MethodReply(text) for text in answers(self._base, questions)]
 
