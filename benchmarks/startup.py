@@ -87,7 +87,7 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[s
             ):
                 import_module(module)
                 stages.end(library)
-            from mbc_engine.answering import Recall
+            from mbc_engine.memory import Memory
             from mbc_engine.mini import model as retriever_reader
 
             stages.end("our modules")
@@ -96,7 +96,7 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[s
             retriever_reader.load_span_reader = load_reader
             model = load_model(MODEL)
             stages.end(rest)
-        recall = Recall(model, memory)
+        recall = Memory(memory, model)
         stages.end("bank")
         recall.ask(questions[:1])
         stages.end("answer")

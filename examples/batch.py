@@ -4,7 +4,7 @@ import json
 from datetime import date
 from pathlib import Path
 
-from mbc_engine import Recall, Selection, ingest, load_model, open_bank
+from mbc_engine import Memory, Selection, ingest, load_model, open_bank
 
 NEWS = Path(__file__).parent / "news"
 QUESTIONS = ["Who leads the northern league?", "What will the repair cost?", "Who was the first customer?"]
@@ -14,7 +14,7 @@ with open_bank(model, Path("news.mbc")) as bank:
     for _ in ingest(model, bank, [NEWS]):
         pass
     this_year = Selection(since=date(2026, 1, 1), exclude=("science/**",))
-    for reply in Recall(model, bank).ask(QUESTIONS, selection=this_year, sources=1):
+    for reply in Memory(bank, model).ask(QUESTIONS, selection=this_year, sources=1):
         (source,) = reply.sources
-        line = {"question": reply.question, "answer": reply.answer, "file": source.path, "date": source.date}
+        line = {"question": reply.question, "answer": reply.text, "file": source.path, "date": source.date}
         print(json.dumps(line))

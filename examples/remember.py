@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mbc_engine import Recall, ingest, load_model, open_bank
+from mbc_engine import Memory, ingest, load_model, open_bank
 
 NEWS = Path(__file__).parent / "news"
 
@@ -10,7 +10,7 @@ model = load_model("mini")
 with open_bank(model, Path("news.mbc")) as bank:
     for event in ingest(model, bank, [NEWS]):
         print(event)
-    reply = Recall(model, bank).ask(["Who won the robotics competition?"])[0]
-print(repr(reply.answer))
+    reply = Memory(bank, model).ask(["Who won the robotics competition?"])[0]
+print(repr(reply.text))
 for source in reply.sources:
     print(f"{source.share:.0%} from {source.path!r}")

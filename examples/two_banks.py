@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mbc_engine import Banks, Recall, ingest, load_model, open_bank
+from mbc_engine import Banks, Memory, ingest, load_model, open_bank
 
 NEWS = Path(__file__).parent / "news"
 
@@ -14,5 +14,5 @@ for name in ("city", "sport"):
 
 with Banks.open([Path("city.mbc"), Path("sport.mbc")], weights=[1, 0.5]) as both:
     print(f"{both.totals().documents} documents in {both.name}")
-    for reply in Recall(model, both).ask(["Who said what the repair will cost?", "Who scored the late goal?"]):
-        print(f"{reply.answer!r} from {reply.sources[0].bank}")
+    for reply in Memory(both, model).ask(["Who said what the repair will cost?", "Who scored the late goal?"]):
+        print(f"{reply.text!r} from {reply.sources[0].bank}")

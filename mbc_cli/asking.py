@@ -5,37 +5,39 @@ A model that answers from banks as they are at each question, whatever other pro
 The questions asked so far, one a line, in a file that only its owner can read.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
-from mbc_engine.bank import Banks
-from mbc_engine.errors import MBCError
-from mbc_engine.question import AskOptions
+from mbc_engine.memory import Memory
+from mbc_engine.question import Answer, AskOptions
+from mbc_engine.sources import Source
 
 if TYPE_CHECKING:
-    from mbc_engine.answering import Recall, Reply, Source
     from mbc_engine.load import Model
 
 
 class Asker:
-    """Asks the banks at some paths, as one.
+    """A memory, and the options that its questions are asked with."""
 
-    Args:
-        model: the banks' own.
-        paths: the banks', one or more.
-        options: how to ask.
-        name: the model's, as it was given.
-        loading: seconds spent on loading it.
-        weights: how much the documents of each bank count; None for all alike.
+    def __init__(
+        self,
+        model: "Model | str",
+        paths: Sequence[Path],
+        options: AskOptions,
+        name: str,
+        loading: float = 0.0,
+        *,
+        device: str | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        from mbc_cli.engine import load_model
 
-    Attributes:
-        options: may be changed between questions.
-    """
+        self.memory = Memory(paths, model, device=device, weights=weights, load=load_model)
+        self.memory.loading = loading
+        self.options, self.name, self.paths = options, name, self.memory.paths
 
     @classmethod
     def load(
@@ -47,102 +49,35 @@ class Asker:
         *,
         weights: Sequence[float] | None = None,
     ) -> Self:
-        """Load a model, on the default device if none is named, to ask banks with it that need not be there yet.
+        asker = cls(model, banks, options, model, device=device, weights=weights)
+        asker.memory.model  # noqa: B018 now, not at the first question
+        return asker
 
-        Raises:
-            ModelError: the model cannot be loaded.
-            ConfigError: the device is not there.
-        """
-        from mbc_cli.engine import load_model
+    @property
+    def model(self) -> "Model":
+        return self.memory.model
 
-        began = time.perf_counter()
-        loaded = load_model(model, device)
-        return cls(loaded, banks, options, model, time.perf_counter() - began, weights=weights)
-
-    def __init__(
-        self,
-        model: "Model",
-        paths: Sequence[Path],
-        options: AskOptions,
-        name: str,
-        loading: float,
-        *,
-        weights: Sequence[float] | None = None,
-    ) -> None:
-        self.model, self.options, self.name, self.loading = model, options, name, loading
-        self.paths, self._weights = tuple(paths), weights
-        self._banks: Banks | None = None
-        self._recall: Recall | None = None
+    @property
+    def loading(self) -> float:
+        return self.memory.loading
 
     @property
     def can_be_streamed(self) -> bool:
-        """Whether an answer can be shown while it is being generated: where it is, and cannot be withheld any more."""
-        from mbc_engine.paper.mbc import MBC
-
-        return isinstance(self.model, MBC) and self.options.beams == 1 and self.options.min_confidence is None
+        return self.memory.can_stream(self.options)
 
     def ask(
         self, questions: Sequence[str], on_token: Callable[[str], None] | None = None, *, with_codes: bool = False
-    ) -> "list[Reply]":
-        """Answer questions in one batch; `on_token` gets a single one's answer piece by piece, where it is generated.
+    ) -> list[Answer]:
+        return self.memory.ask(questions, self.options, on_token=on_token, with_codes=with_codes)
 
-        Raises:
-            BankError: a bank cannot be opened, or there is nothing to read.
-            ConfigError: the model cannot be asked with these options.
-            MBCError: the banks or the read do not fit the model.
-        """
-        options = replace(self.options, on_token=on_token, with_codes=with_codes)
-        with self._reading() as recall:
-            return recall.ask(questions, **vars(options))
+    def search(self, queries: Sequence[str], top: int) -> list[tuple[Source, ...]]:
+        return self.memory.search(queries, self.options, top=top)
 
-    def search(self, queries: Sequence[str], top: int) -> "list[tuple[Source, ...]]":
-        """The passages that queries lead to, `top` for each at most; see `Recall.search`.
-
-        Raises:
-            BankError, ConfigError, MBCError: as `ask`.
-        """
-        options = self.options
-        with self._reading() as recall:
-            return recall.search(queries, top=top, read_mode=options.read_mode, selection=options.selection)
+    def recall(self) -> None:
+        self.memory.open()
 
     def close(self) -> None:
-        """Let go of the banks, until the next question."""
-        if self._banks is not None:
-            self._banks.close()
-        self._banks = self._recall = None
-
-    def recall(self) -> "Recall":
-        """The banks, opened anew if another file stands at a path or another model has encoded one.
-
-        Looking takes no time, but a new `Recall` reads all weights of the model to see whether it wrote the bank.
-
-        Raises:
-            BankError: a bank cannot be opened.
-            ModelMismatch: another model wrote it.
-            ConfigError: two paths have come to lead to one bank.
-        """
-        from mbc_engine.answering import Recall
-
-        with ExitStack() as stack:
-            now, held = stack.enter_context(Banks.open(self.paths, self._weights)), self._banks
-            is_same = held is not None and not held.is_replaced() and now.headers == held.headers
-            if self._recall is None or not is_same:
-                recall = Recall(self.model, now)
-                self.close()
-                self._banks, self._recall = now, recall
-                stack.pop_all()  # it stays open
-            return self._recall
-
-    @contextmanager
-    def _reading(self) -> "Iterator[Recall]":
-        """The banks, let go of if anything but an error of theirs ends it: Ctrl-C may come between any two lines."""
-        try:
-            yield self.recall()
-        except MBCError:
-            raise
-        except BaseException:
-            self.close()
-            raise
+        self.memory.close()
 
 
 @contextmanager
@@ -154,29 +89,9 @@ def opened(
     *,
     weights: Sequence[float] | None = None,
 ) -> Iterator[Asker]:
-    """Load a model to ask one or more banks as one, on the default device if none is named.
-
-    What is wrong with the banks is told at once, not after the model was loaded.
-
-    Args:
-        banks: their files.
-        model: its name or folder.
-        options: how to ask.
-        device: where the model runs.
-        weights: how much the documents of each bank count; None for all alike.
-
-    Raises:
-        BankError: there is no bank.
-        ModelMismatch: the banks are not of one model.
-        ModelError: the model cannot be loaded.
-        ConfigError: a bank is named twice, weights do not fit, the model cannot be asked with these options, or the
-            device is not there.
-    """
-    Banks.open(banks, weights).close()
-    asker = Asker.load(banks, model, options, device, weights=weights)
-    from mbc_engine.answering import require_askable
-
-    require_askable(asker.model, options)
+    """As `Memory.open`, closed in the end."""
+    asker = Asker(model, banks, options, model, device=device, weights=weights)
+    asker.memory.open(options)
     try:
         yield asker
     finally:

@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mbc_engine.answering import Recall
     from mbc_engine.bank import Banks, MemoryBank, Selection
     from mbc_engine.config import Config, load_preset
     from mbc_engine.datasets.by_name import load_examples
@@ -26,13 +25,14 @@ if TYPE_CHECKING:
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.paper.checkpoint import open_bank
     from mbc_engine.paper.mbc import MBC
-    from mbc_engine.question import Confidence, Reply
+    from mbc_engine.question import Answer, Confidence
     from mbc_engine.sources import Source
     from mbc_engine.training.trainer import train
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AskOptions": "mbc_engine.question",
     "Banks": "mbc_engine.bank",
     "Confidence": "mbc_engine.question",
     "Config": "mbc_engine.config",
@@ -43,8 +43,8 @@ _HOMES = {
     "MemoryBank": "mbc_engine.bank",
     "MemoryMethod": "mbc_engine.methods.memory_methods",
     "QAExample": "mbc_engine.datasets.layout",
-    "Recall": "mbc_engine.answering",
-    "Reply": "mbc_engine.question",
+    "Memory": "mbc_engine.memory",
+    "Answer": "mbc_engine.question",
     "RetrieveAndRead": "mbc_engine.methods.reading",
     "RetrieverReader": "mbc_engine.mini.model",
     "Selection": "mbc_engine.bank",
@@ -65,17 +65,18 @@ _HOMES = {
 
 __all__ = [
     "MBC",
+    "Answer",
+    "AskOptions",
     "Banks",
     "Confidence",
     "Config",
     "EmptyBank",
     "Event",
     "MBCError",
+    "Memory",
     "MemoryBank",
     "MemoryMethod",
     "QAExample",
-    "Recall",
-    "Reply",
     "RetrieveAndRead",
     "RetrieverReader",
     "Selection",

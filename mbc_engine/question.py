@@ -1,16 +1,12 @@
-"""How questions are answered; without torch, so that front ends can check what was typed before a model is loaded.
+"""A question's options and its answer; without torch, so that what was typed is checked before a model is loaded."""
 
-What is said to a question: the answer or none, how far to trust it, its sources, and what it took.
-"""
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from mbc_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mbc_engine.bank import BankSizes, BankTotals, Selection
     from mbc_engine.paper.codebook import CodeMap
     from mbc_engine.sources import Source
@@ -18,7 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AskOptions:
-    """The options of a question, see `Recall.ask`.
+    """How questions are to be answered.
+
+    Attributes:
+        read_mode: of a model of the paper's method, NAME or NAME:NUMBER; None takes its own.
+        selection: which documents count, and how much; None for all.
+        sources: how many documents to name for each answer; of a model of the paper's method, 0 saves the look at every
+            document that the flat read's sources take.
+        min_confidence: an answer of a lower probability is withheld; None takes a retriever-reader's own threshold, and
+            withholds nothing of a model of the paper's method.
+        with_codes: also tell which codes were read.
+        max_new_tokens: longest answer that is generated.
+        beams: beam search's width, 1 is greedy.
 
     Raises:
         ConfigError: a value is out of range.
@@ -31,7 +38,6 @@ class AskOptions:
     with_codes: bool = False
     max_new_tokens: int = 16
     beams: int = 1
-    on_token: "Callable[[str], None] | None" = None
 
     def __post_init__(self) -> None:
         if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
@@ -59,31 +65,17 @@ class Confidence:
 
 
 @dataclass(frozen=True)
-class Timings:
-    """Seconds that answering took.
-
-    Attributes:
-        search: encoding the questions, and scanning or attending to the bank.
-        answer: generating the answer or reading it in the passages, and judging it.
-        sources: looking up files, texts and sentences.
-    """
-
-    search: float
-    answer: float
-    sources: float
-
-
-@dataclass(frozen=True)
-class Reply:
+class Answer:
     """An answer with everything a person may want to know of it.
 
     Attributes:
         question: what was asked.
-        answer: the answer; None where it is not in this memory, as far as the model can tell.
+        text: the answer; None where it is not in this memory, as far as the model can tell.
         confidence: in the answer, or in the one that was withheld; None if the model is not calibrated, its calibration
             tells no answers apart, or it was asked by another read than its own, which it is calibrated for.
         sources: the documents the question leads to: the one that the answer was read in, then the others, best first.
-        timings: of the whole batch.
+        seconds: what the whole batch took: `search` for encoding the questions and scanning or attending to the bank,
+            `answer` for reading or generating and judging it, `sources` for looking up files, texts and sentences.
         totals, sizes: of the whole bank; of several, the sums.
         gain: what the bank adds to the log-likelihood of a token of the answer, in nats; None of a retriever-reader.
         codes: how much of the attention each code got, [levels, positions, num_codes], 1 over each level; None if it
@@ -91,10 +83,10 @@ class Reply:
     """
 
     question: str
-    answer: str | None
+    text: str | None
     confidence: Confidence | None
     sources: tuple["Source", ...]
-    timings: Timings
+    seconds: Mapping[str, float]
     totals: "BankTotals"
     sizes: "BankSizes"
     gain: float | None = None

@@ -4,9 +4,9 @@ From chunks to what a person can look up: the file, the text as it was ingested,
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from mbc_engine.errors import DataError
 from mbc_engine.text import Chunk, Document, Part, Skipped, read_document, reread_file, split_sentences
@@ -15,10 +15,8 @@ from mbc_engine.text.chunks import Chunker, named_whole
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from torch import Tensor
-
     from mbc_engine.bank import Origin, ReadableBank, StoredChunk, StoredDocument
-    from mbc_engine.paper.reads import Ranked
+    from mbc_engine.load import Model
 
 
 State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
@@ -84,41 +82,22 @@ TextFrom = Literal["file", "bank"]
 
 
 @dataclass(frozen=True)
-class Passage:
-    """A chunk's text, and where it came from.
+class Source:
+    """A passage that a question leads to: a chunk of a document, and where it came from.
 
     Attributes:
         path: where it was read from; the document's digest in a bank without origins.
         part: which part of that, "" for all of it.
-        state: whether the file is still what was ingested; `unknown` in a bank without origins.
-        date: when it was written, ISO 8601, if known.
-        bank: the name of the bank that holds it.
-        text: the chunk, exactly as it was ingested; None where neither the file nor the bank has it any more.
-        text_from: the file while it is unchanged, otherwise the bank; None without text.
-        start: the character of the document's text that it starts at; None without text.
-    """
-
-    path: str
-    part: str
-    state: State
-    date: str | None
-    bank: str
-    text: str | None
-    text_from: TextFrom | None
-    start: int | None
-
-
-@dataclass(frozen=True)
-class Source:
-    """A document an answer came from.
-
-    Attributes:
-        path, part, state, date, bank, text_from, start: see `Passage`; of the document's best chunk.
         share: the probability that a search gives the document, or its share of the attention. In [0, 1].
         ties: how many other documents of the bank have the same share.
+        state: whether the file is still what was ingested; `unknown` in a bank without origins.
         sentence: the sentence that the answer was read in; of other sources, the one that fits the question best; None
-            where the text is not to be had.
-        passage: the chunk that this is from; None likewise.
+            where the text is not to be had, or none was looked for.
+        passage: the chunk, exactly as it was ingested; None where neither the file nor the bank has it any more.
+        text_from: the file while it is unchanged, otherwise the bank; None without text.
+        start: the character of the document's text that the chunk starts at; None without text.
+        date: when it was written, ISO 8601, if known.
+        bank: the name of the bank that holds it.
     """
 
     path: str
@@ -133,29 +112,9 @@ class Source:
     date: str | None
     bank: str
 
-    @classmethod
-    def of(cls, passage: Passage, ranked: "Ranked", sentence: str | None) -> "Source":
-        """The source that a chunk among the best stands for."""
-        return cls(
-            passage.path,
-            passage.part,
-            ranked.share,
-            ranked.ties,
-            passage.state,
-            sentence,
-            passage.text,
-            passage.text_from,
-            passage.start,
-            passage.date,
-            passage.bank,
-        )
-
-
-class SentenceEncoder(Protocol):
-    """What makes sentences comparable."""
-
-    def sentence_vectors(self, texts: "Sequence[str]") -> "Tensor":
-        """Unit vectors, [B, E]."""
+    def ranked(self, share: float, ties: int, sentence: str | None = None) -> "Source":
+        """The same passage as one question ranks it."""
+        return replace(self, share=share, ties=ties, sentence=sentence)
 
 
 class Passages:
@@ -169,9 +128,9 @@ class Passages:
     def __init__(self, bank: "ReadableBank", chunker: Chunker) -> None:
         self._bank, self._chunker, self._files = bank, chunker, Files()
         self._places: dict[tuple[str, str], _Place] = {}
-        self._found: dict[int, Passage] = {}
+        self._found: dict[int, Source] = {}
 
-    def of(self, chunks: "Iterable[int]") -> dict[int, Passage]:
+    def of(self, chunks: "Iterable[int]") -> dict[int, Source]:
         """The passages of chunks, by their indices in stored order."""
         wanted = sorted(set(chunks))
         missing = [chunk for chunk in wanted if chunk not in self._found]
@@ -180,7 +139,7 @@ class Passages:
             self._found[chunk] = self._passage(stored, text)
         return {chunk: self._found[chunk] for chunk in wanted}
 
-    def _passage(self, stored: "StoredChunk", kept: Chunk | None) -> Passage:
+    def _passage(self, stored: "StoredChunk", kept: Chunk | None) -> Source:
         # What two banks hold was read in other places for each.
         key = stored.bank, stored.document.digest
         if key not in self._places:
@@ -189,19 +148,22 @@ class Passages:
         # The codes are of the text in the bank, however the file would be cut today.
         text_from: TextFrom = place.holder_of(kept) if kept else "file"
         best = kept or place.chunk(self._chunker, stored.ordinal)
-        return Passage(
-            place.path,
-            place.part,
-            place.state,
-            place.date,
-            stored.bank,
-            best.text if best else None,
-            text_from if best else None,
-            best.start if best else None,
+        return Source(
+            path=place.path,
+            part=place.part,
+            share=0.0,
+            ties=0,
+            state=place.state,
+            sentence=None,
+            passage=best.text if best else None,
+            text_from=text_from if best else None,
+            start=best.start if best else None,
+            date=place.date,
+            bank=stored.bank,
         )
 
 
-def best_sentences(encoder: SentenceEncoder, wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
+def best_sentences(encoder: "Model", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
     """The sentence of each passage that fits its question best; None of no passage.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine import Recall, Reply, RetrieverReader, ingest, load_model, open_bank
+from mbc_engine import Answer, Memory, RetrieverReader, ingest, load_model, open_bank
 from mbc_engine.datasets.newswire import stories
 from mbc_engine.metrics import exact_match
 from tests.needs import embedded_encoder
@@ -41,11 +41,11 @@ def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: Retriev
         list(ingest(mini, bank, [folder]))
         assert bank.totals().chunks == 16
         assert bank.sizes().codes == 16 * 24 * 9 // 8
-        recall = Recall(mini, bank)
+        recall = Memory(bank, mini)
         replies = recall.ask(questions, min_confidence=0)
         shutil.rmtree(folder)
         without_files = recall.ask(questions, min_confidence=0)
-    right = sum(exact_match(reply.answer or "", gold) for reply, (_, gold, _) in zip(replies, asked, strict=True))
+    right = sum(exact_match(reply.text or "", gold) for reply, (_, gold, _) in zip(replies, asked, strict=True))
     found = sum(Path(reply.sources[0].path).stem == story for reply, (*_, story) in zip(replies, asked, strict=True))
     assert (len(asked), right >= 40, found >= 60) == (63, True, True), (right, found)  # it is 42 and 63
     assert all(own.sentence for reply in replies for own in reply.sources)
@@ -54,9 +54,9 @@ def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: Retriev
     assert list(map(told_by, replies)) == list(map(told_by, without_files))
 
 
-def told_by(reply: Reply) -> tuple[Any, ...]:
+def told_by(reply: Answer) -> tuple[Any, ...]:
     """What a reply says, but for where the text came from."""
-    return reply.answer, reply.confidence, [(own.path, own.share, own.sentence, own.passage) for own in reply.sources]
+    return reply.text, reply.confidence, [(own.path, own.share, own.sentence, own.passage) for own in reply.sources]
 
 
 @embedded_encoder
@@ -74,7 +74,7 @@ def test_answers_are_the_same_each_time(mini: RetrieverReader, tmp_path: Path) -
     (tmp_path / "note.md").write_text("The robotics club of Ashford honoured Maria Lopez on Friday.")
     with open_bank(mini, tmp_path / "bank.mbc") as bank:
         list(ingest(mini, bank, [tmp_path / "note.md"]))
-        recall = Recall(mini, bank)
+        recall = Memory(bank, mini)
         first, second = (recall.ask(["Who was honoured?"])[0] for _ in range(2))
-    assert first.answer == "Maria Lopez"
-    assert (first.answer, first.confidence, first.sources) == (second.answer, second.confidence, second.sources)
+    assert first.text == "Maria Lopez"
+    assert (first.text, first.confidence, first.sources) == (second.text, second.confidence, second.sources)

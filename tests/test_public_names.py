@@ -15,8 +15,9 @@ from mbc_engine import errors, events
 
 # Whoever changes this changes what programs import.
 NAMES = {
-    *("Banks", "Confidence", "Config", "EmptyBank", "Event", "MBC", "MBCError", "MemoryBank", "MemoryMethod"),
-    *("QAExample", "Recall", "Reply", "RetrieveAndRead", "RetrieverReader", "Selection", "Source", "__version__"),
+    *("Answer", "AskOptions", "Banks", "Confidence", "Config", "EmptyBank", "Event", "MBC", "MBCError", "Memory"),
+    *("MemoryBank", "MemoryMethod", "QAExample", "RetrieveAndRead", "RetrieverReader", "Selection", "Source"),
+    "__version__",
     *("calibrate", "evaluate", "ingest", "ingest_stream", "load_examples", "load_model", "load_preset", "open_bank"),
     *("reencode", "result_of", "train", "watch"),
 }

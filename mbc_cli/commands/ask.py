@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mbc_cli.asking import Asker
-    from mbc_engine.answering import Reply
+    from mbc_engine.question import Answer
 
 
 _WHICH, _HOW = "Which documents count", "Models of the paper's method"
@@ -210,7 +210,7 @@ class BatchView(ProgressView):
         self._total, self._as_json = total, as_json
         self.answered = 0
 
-    def show(self, questions: "Sequence[Question]", replies: "Sequence[Reply]") -> None:
+    def show(self, questions: "Sequence[Question]", replies: "Sequence[Answer]") -> None:
         """A batch."""
         if self._as_json:
             print_json_lines(
@@ -223,7 +223,7 @@ class BatchView(ProgressView):
         self.answered += len(replies)
         self.bar("Answering", self._total, completed=self.answered)
 
-    def _show(self, reply: "Reply") -> None:
+    def _show(self, reply: "Answer") -> None:
         out.print(Text(f"? {plain(reply.question)}", "cyan"))
         show_reply(reply, with_bank=len(self._banks) > 1)
         out.print()

@@ -36,8 +36,8 @@ from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
     from mbc_cli.asking import Asker
-    from mbc_engine.answering import Reply
     from mbc_engine.bank import BankTotals
+    from mbc_engine.question import Answer
 
 
 try:
@@ -109,7 +109,7 @@ def ask_one(asker: "Asker", *, question: str, as_json: bool) -> None:
     show_times(reply, asker.loading)
 
 
-def answer(asker: "Asker", question: str) -> "Reply":
+def answer(asker: "Asker", question: str) -> "Answer":
     """Show the answer to a question and return it."""
     is_live = out.is_terminal and asker.can_be_streamed
     with AnswerStream() as stream:
@@ -155,7 +155,7 @@ def show_history(turns: Sequence[tuple[str, str | None]]) -> None:
         notes.print("No questions yet.")
 
 
-def show_passages(reply: "Reply | None", *, with_bank: bool) -> None:
+def show_passages(reply: "Answer | None", *, with_bank: bool) -> None:
     """The passages of an answer's sources in full."""
     if reply is None:
         notes.print("There is no answer yet.")
@@ -229,7 +229,7 @@ class _Conversation:
     def __init__(self, asker: "Asker") -> None:
         self._asker = asker
         self._turns: list[tuple[str, str | None]] = []
-        self._last: Reply | None = None
+        self._last: Answer | None = None
         self.is_over = False
 
     def take(self, line: str) -> None:
@@ -247,7 +247,7 @@ class _Conversation:
     def _ask(self, question: str) -> None:
         self._last = None  # what is not answered leaves no sources
         reply = self._last = answer(self._asker, question)
-        self._turns.append((question, reply.answer))
+        self._turns.append((question, reply.text))
         show_times(reply)
         out.print()
 

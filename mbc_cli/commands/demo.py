@@ -24,8 +24,8 @@ from mbc_engine.events import IngestFinished
 from mbc_engine.metrics import compare
 
 if TYPE_CHECKING:
-    from mbc_engine.answering import Reply
     from mbc_engine.datasets.newswire import Story
+    from mbc_engine.question import Answer
 
 
 STORIES = 10
@@ -66,7 +66,7 @@ def demo(
         files = _write(told, folder / "stories")
         began = time.perf_counter()
         loaded = load_model(model, device)
-        from mbc_engine import Recall, ingest, open_bank
+        from mbc_engine import Memory, ingest, open_bank
 
         loading = time.perf_counter() - began
         with open_bank(loaded, folder / "demo.mbc") as bank:
@@ -74,7 +74,7 @@ def demo(
             assert isinstance(done, IngestFinished)
             if not json:
                 show_start(folder, done)
-            recall, asked = Recall(loaded, bank), []
+            recall, asked = Memory(bank, loaded), []
             for question in pick_questions(told):
                 began = time.perf_counter()
                 reply = recall.ask([question.text])[0]
@@ -85,7 +85,7 @@ def demo(
             for file in files.values():
                 file.unlink()
             try:
-                again = [recall.ask([own.reply.question])[0].answer for own in asked]
+                again = [recall.ask([own.reply.question])[0].text for own in asked]
             finally:
                 if keep is not None:
                     _write(told, folder / "stories")
@@ -169,7 +169,7 @@ class Asked:
         seconds: from question to sources.
     """
 
-    reply: "Reply"
+    reply: "Answer"
     expected: tuple[str, ...]
     file: Path
     seconds: float
@@ -177,7 +177,7 @@ class Asked:
     @property
     def is_right(self) -> bool:
         """Whether there is an answer, and it matches one that was expected exactly, after normalisation."""
-        answer = self.reply.answer
+        answer = self.reply.text
         return answer is not None and compare(answer, self.expected, golds="any").exact_match
 
     @property
@@ -197,15 +197,15 @@ def show_start(folder: Path, done: IngestFinished) -> None:
 def show_asked(asked: Asked) -> None:
     """One question."""
     reply = asked.reply
-    if reply.answer is None:
+    if reply.text is None:
         answer, verdict = NOT_IN_MEMORY, ("not answered", "yellow")
     else:
-        answer, verdict = reply.answer, ("right", "green") if asked.is_right else ("wrong", "red")
+        answer, verdict = reply.text, ("right", "green") if asked.is_right else ("wrong", "red")
     out.print()
     _show_line(Text(f"? {plain(reply.question)}", "bold"))
     _show_fact("answer", Text.assemble(f"{plain(answer)}  ", verdict))
     _show_fact("expected", Text(plain(" or ".join(asked.expected))))
-    if reply.answer is not None and reply.confidence is not None:
+    if reply.text is not None and reply.confidence is not None:
         _show_fact("confidence", confidence_words(reply.confidence))
     if reply.sources:
         source = reply.sources[0]
@@ -255,7 +255,7 @@ def demo_json(
         "answers": [
             {
                 "question": item.reply.question,
-                "answer": item.reply.answer,
+                "answer": item.reply.text,
                 "confidence": item.reply.confidence and item.reply.confidence.probability,
                 "expected": list(item.expected),
                 "right": item.is_right,
@@ -284,11 +284,11 @@ def demo_json(
 
 def _counts(asked: Sequence[Asked], again: Sequence[str | None]) -> dict[str, int]:
     right = sum(own.is_right for own in asked)
-    withheld = sum(own.reply.answer is None for own in asked)
+    withheld = sum(own.reply.text is None for own in asked)
     return {
         "right": right,
         "wrong": len(asked) - right - withheld,
         "not_answered": withheld,
         "right_sources": sum(own.is_right_source for own in asked),
-        "same_without_files": sum(own.reply.answer == answer for own, answer in zip(asked, again, strict=True)),
+        "same_without_files": sum(own.reply.text == answer for own, answer in zip(asked, again, strict=True)),
     }

@@ -26,7 +26,7 @@ from mbc_engine.errors import BankError, ConfigError, MBCError
 from mbc_engine.question import AskOptions
 
 if TYPE_CHECKING:
-    from mbc_engine.answering import Reply
+    from mbc_engine.question import Answer
 
 
 class Work(Protocol):
@@ -278,7 +278,7 @@ class Answered:
         together: how many questions were answered in one batch with it.
     """
 
-    reply: "Reply"
+    reply: "Answer"
     content: str
     question_tokens: int
     content_tokens: int
@@ -444,9 +444,9 @@ class Memory:
         self._bank = None
 
 
-def content(reply: "Reply") -> str:
+def content(reply: "Answer") -> str:
     """The answer as a message; a model may also generate nothing."""
-    return NOT_IN_MEMORY if reply.answer is None else reply.answer or "(no answer)"
+    return NOT_IN_MEMORY if reply.text is None else reply.text or "(no answer)"
 
 
 def _added(changes: "Sequence[Adding | Removing]") -> set[str]:

@@ -29,8 +29,9 @@ from mbc_engine.sources import State
 from mbc_engine.text import shown
 
 if TYPE_CHECKING:
-    from mbc_engine.answering import Reply, Source
     from mbc_engine.events import Event
+    from mbc_engine.question import Answer
+    from mbc_engine.sources import Source
     from mbc_engine.text import Found
 
 
@@ -121,7 +122,7 @@ class Memory:
             self._asker = Asker.load(self.banks, self.model, AskOptions(), self._device, weights=self._weights)
         return self._asker
 
-    def ask(self, question: str, options: AskOptions) -> "Reply":
+    def ask(self, question: str, options: AskOptions) -> "Answer":
         """Answer a question; see `Asker.ask`."""
         (reply,) = self._ready(options).ask([question])
         return reply
@@ -311,11 +312,11 @@ class Ingested(BaseModel):
         )
 
 
-def answered(reply: "Reply") -> Answered:
+def answered(reply: "Answer") -> Answered:
     """A reply as it is returned."""
     confidence = reply.confidence
     return Answered(
-        answer=reply.answer,
+        answer=reply.text,
         confidence=confidence and round(confidence.probability, 4),
         label=confidence and confidence.label,
         sources=[SourceShape.model_validate(source) for source in reply.sources],

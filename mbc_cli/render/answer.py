@@ -17,7 +17,8 @@ from mbc_cli.text import counted, near, plain, seconds
 from mbc_engine.bank import origin_name
 
 if TYPE_CHECKING:
-    from mbc_engine.answering import Confidence, Reply, Source
+    from mbc_engine.question import Answer, Confidence
+    from mbc_engine.sources import Source
 
 
 # Said in the place of an answer.
@@ -36,14 +37,14 @@ _ORIGINS: Final = {
 }
 
 
-def is_read(reply: "Reply") -> bool:
+def is_read(reply: "Answer") -> bool:
     """Whether there is an answer, and it was read in a text rather than generated."""
-    return reply.answer is not None and reply.gain is None
+    return reply.text is not None and reply.gain is None
 
 
-def confidence_line(reply: "Reply") -> Text | None:
+def confidence_line(reply: "Answer") -> Text | None:
     """How far to trust an answer and where it was read; None if nothing is known of that, or there is no answer."""
-    if reply.answer is None or reply.confidence is None:
+    if reply.text is None or reply.confidence is None:
         return None
     told = confidence_words(reply.confidence)
     return Text.assemble(told, ", ", place_read(reply.sources[0])) if is_read(reply) and reply.sources else told
@@ -65,9 +66,9 @@ def place_read(source: "Source") -> Text:
     return Text.assemble("read in the bank's copy of ", (named(source), "cyan"), state)
 
 
-def sources_heading(reply: "Reply") -> str:
+def sources_heading(reply: "Answer") -> str:
     """What the sources below an answer are, but for the one that `confidence_line` names already."""
-    if reply.answer is None:
+    if reply.text is None:
         return "Closest passages:"
     return "Other sources:" if is_read(reply) else "Sources:"
 
@@ -98,7 +99,7 @@ def named(source: "Source") -> str:
     return near(origin_name(source.path, source.part))
 
 
-def times(reply: "Reply", loading: float | None = None) -> str:
+def times(reply: "Answer", loading: float | None = None) -> str:
     """How long an answer took.
 
     Args:
@@ -106,8 +107,7 @@ def times(reply: "Reply", loading: float | None = None) -> str:
         loading: seconds spent on loading the model; None if that is long ago.
     """
     model = "" if loading is None else f"model {seconds(loading)} · "
-    spent = reply.timings
-    return f"{model}search {seconds(spent.search)} · answer {seconds(spent.answer)} · sources {seconds(spent.sources)}"
+    return model + " · ".join(f"{step} {seconds(spent)}" for step, spent in reply.seconds.items())
 
 
 def percent(probability: float) -> str:
@@ -139,7 +139,7 @@ class AnswerStream:
             out.print()
 
 
-def show_reply(reply: "Reply", *, with_bank: bool = False, is_streamed: bool = False) -> None:
+def show_reply(reply: "Answer", *, with_bank: bool = False, is_streamed: bool = False) -> None:
     """The answer as the first line of stdout, or that there is none; how sure it is, where it was read, and sources.
 
     Args:
@@ -161,12 +161,12 @@ def show_reply(reply: "Reply", *, with_bank: bool = False, is_streamed: bool = F
         show_source(f"{number}. ", source, with_bank=with_bank)
 
 
-def _first_line(reply: "Reply") -> Text:
-    if reply.answer is None:
+def _first_line(reply: "Answer") -> Text:
+    if reply.text is None:
         return Text(NOT_IN_MEMORY, "yellow")
-    if not reply.answer:  # a base LM may generate nothing; in a pipe that is what it is
+    if not reply.text:  # a base LM may generate nothing; in a pipe that is what it is
         return Text("(no answer)", "dim") if out.is_terminal else Text()
-    return Text(plain(reply.answer), "bold")
+    return Text(plain(reply.text), "bold")
 
 
 def show_source(label: str, source: "Source", *, with_bank: bool = False) -> None:
@@ -183,12 +183,12 @@ def show_state(source: "Source", *, by: int) -> None:
         print_indented(state, by=by, style="yellow")
 
 
-def show_times(reply: "Reply", loading: float | None = None) -> None:
+def show_times(reply: "Answer", loading: float | None = None) -> None:
     """How long an answer took, on stderr; see `times`."""
     notes.print(times(reply, loading), style="dim")
 
 
-def reply_json(reply: "Reply", banks: Sequence[Path], loading: float) -> dict[str, Any]:
+def reply_json(reply: "Answer", banks: Sequence[Path], loading: float) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
     What the banks hold and weigh are their sums. `answer` is null where it is not in this memory; `confidence` is then
@@ -197,12 +197,12 @@ def reply_json(reply: "Reply", banks: Sequence[Path], loading: float) -> dict[st
     confidence = reply.confidence
     return {
         "question": reply.question,
-        "answer": reply.answer,
+        "answer": reply.text,
         "confidence": confidence and round(confidence.probability, 4),
         "label": confidence and confidence.label,
         "gain": reply.gain and round(reply.gain, 4),
         "sources": [source_json(source) for source in reply.sources],
-        "timings": {"model": round(loading, 4), **{k: round(v, 4) for k, v in asdict(reply.timings).items()}},
+        "timings": {"model": round(loading, 4), **{k: round(v, 4) for k, v in reply.seconds.items()}},
         "bank": {
             "paths": [str(path) for path in banks],
             "documents": reply.totals.documents,

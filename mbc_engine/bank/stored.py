@@ -206,12 +206,14 @@ class StoredBank:
         return int(self._row("PRAGMA data_version")[0]), self._connection.total_changes
 
     def is_replaced(self) -> bool:
-        """Whether another file, or none, stands at the path by now: what is read here is the old one until reopened.
+        """Whether another bank, or none, stands at the path by now: what is read here is the old one until reopened.
 
         Raises:
             BankError: the path cannot be looked at.
         """
-        return self.path is not None and identity(self.path) != self._identity
+        if self.path is None:
+            return False
+        return identity(self.path) != self._identity or read_header(self._connection, self.name) != self.header
 
     def codes(self) -> Iterator[Codes]:
         """All codes, as `blocks` has them."""

@@ -32,7 +32,7 @@ from address import articles
 from numpy.typing import NDArray
 from options import stage_parser
 
-from mbc_engine import MemoryBank, Recall, Reply, RetrieverReader, Selection, ingest, load_model, open_bank
+from mbc_engine import Answer, Memory, MemoryBank, RetrieverReader, Selection, ingest, load_model, open_bank
 from mbc_engine.bank import Record
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
@@ -51,10 +51,10 @@ WITHOUT_ANSWER: Final = 300  # questions asked without the paragraph that answer
 Figures = dict[str, Any]
 
 
-def ask(recall: Recall, questions: Sequence[str], **options: Any) -> list[Reply]:
+def ask(recall: Memory, questions: Sequence[str], **options: Any) -> list[Answer]:
     """Answers in batches of questions of about one length, with five sources."""
     order = sorted(range(len(questions)), key=lambda place: len(questions[place]))
-    found: dict[int, Reply] = {}
+    found: dict[int, Answer] = {}
     for start in range(0, len(order), BATCH):
         places = order[start : start + BATCH]
         replies = recall.ask([questions[place] for place in places], sources=5, **options)
@@ -75,7 +75,7 @@ def quality(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
         with open_bank(model, Path(place, "bank.mbc")) as bank:
             for _ in ingest(model, bank, [files[0].parent]):
                 pass
-            recall = Recall(model, bank)
+            recall = Memory(bank, model)
             from_files = ask(recall, questions, min_confidence=0)
             for file in files:
                 file.unlink()
@@ -93,7 +93,7 @@ def quality(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
     sure = np.array([reply.confidence.probability if reply.confidence else 0.0 for reply in from_files])
     right = np.array(
         [
-            compare(reply.answer or "", one.answers, "any").exact_match
+            compare(reply.text or "", one.answers, "any").exact_match
             for reply, one in zip(from_files, examples, strict=True)
         ]
     )
@@ -106,7 +106,7 @@ def quality(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
         "right source first": percent(rank == 0 for rank in ranks),
         "right source in five": percent(rank is not None for rank in ranks),
         **confidence(sure, right, model.settings.confidence.threshold),
-        "answered without the paragraph": percent(reply.answer is not None for reply in without),
+        "answered without the paragraph": percent(reply.text is not None for reply in without),
         "asked without the paragraph": len(without),
     }
 
@@ -151,11 +151,11 @@ def percent(are_so: Iterator[bool]) -> float:
     return 100 * statistics.mean(map(bool, are_so))
 
 
-def matches(replies: Sequence[Reply], examples: Sequence[QAExample]) -> Figures:
+def matches(replies: Sequence[Answer], examples: Sequence[QAExample]) -> Figures:
     """EM and F1 in percent, against the shortest gold answer and against whichever fits best."""
     found = {}
     for golds in ("shortest", "any"):
-        own = [compare(reply.answer or "", one.answers, golds) for reply, one in zip(replies, examples, strict=True)]
+        own = [compare(reply.text or "", one.answers, golds) for reply, one in zip(replies, examples, strict=True)]
         found[f"EM, {golds} gold"] = percent(match.exact_match for match in own)
         found[f"F1, {golds} gold"] = 100 * statistics.mean(match.f1 for match in own)
     return found
@@ -294,7 +294,7 @@ def milliseconds(model: RetrieverReader, folder: Path, asked: Sequence[QAExample
     with tempfile.TemporaryDirectory() as place, open_bank(model, Path(place, "bank.mbc")) as bank:
         for _ in ingest(model, bank, [folder]):
             pass
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         recall.ask(questions[:1])
         took = []
         for question in questions:

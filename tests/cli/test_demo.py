@@ -9,9 +9,9 @@ from mbc_cli.commands import demo as rendering
 from mbc_cli.commands.demo import STORIES, Question, pick_questions
 from mbc_cli.render import answer as reply
 from mbc_cli.render import terminal as consoles
-from mbc_engine.answering import Recall
 from mbc_engine.datasets.newswire import Story, stories
 from mbc_engine.lm.base import BaseLM
+from mbc_engine.memory import Memory
 from tests.needs import embedded_encoder
 
 
@@ -70,12 +70,12 @@ def test_every_answer_to_a_question_counts():
 
 def test_what_is_not_answered_is_neither_right_nor_wrong(mbc, model, says, monkeypatch):
     says("Lynn Jorgensen")
-    answered = Recall.ask
+    answered = Memory.ask
 
     def ask(self, questions, **options):
-        return [replace(reply, answer=None) for reply in answered(self, questions, **options)]
+        return [replace(reply, text=None) for reply in answered(self, questions, **options)]
 
-    monkeypatch.setattr(Recall, "ask", ask)
+    monkeypatch.setattr(Memory, "ask", ask)
     shown = mbc("demo", "--model", model).stdout
     assert shown.count("\n  answer      Not in this memory.  not answered\n") == 10
     assert "Answers: 0 right, 0 wrong, 10 not answered.\n" in shown

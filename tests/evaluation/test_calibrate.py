@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine import Confidence, QAExample, Recall, calibrate, ingest, load_model, open_bank
+from mbc_engine import Confidence, Memory, QAExample, calibrate, ingest, load_model, open_bank
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.calibrate import require_enough, require_writable, separation, settings_of, store
@@ -176,7 +176,7 @@ def test_calibrating_changes_neither_the_model_nor_its_banks(
     note.write_text("Ada moved to Aalen in the spring.")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [note]))
-        assert Recall(model, bank).ask(["Who moved?"])[0].confidence is None
+        assert Memory(bank, model).ask(["Who moved?"])[0].confidence is None
     before = model.fingerprints()
     weights = (folder / "model.safetensors").read_bytes()
     first, second = (calibrated(model, examples(40), bank_documents=20) for _ in range(2))
@@ -189,9 +189,9 @@ def test_calibrating_changes_neither_the_model_nor_its_banks(
     assert again.fingerprints() == before
     with open_bank(again, tmp_path / "b.mbc") as bank:
         assert not again.settings.confidence.slope  # it tells no answers apart
-        assert Recall(again, bank).ask(["Who moved?"])[0].confidence is None
+        assert Memory(bank, again).ask(["Who moved?"])[0].confidence is None
         store(SETTINGS, folder)
-        reply = Recall(load_model(folder), bank).ask(["Who moved?"])[0]
+        reply = Memory(load_model(folder), bank).ask(["Who moved?"])[0]
     assert reply.gain is not None
     judged = judge(SETTINGS, reply.gain)
     assert reply.confidence == Confidence(judged.confidence, judged.origin)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from mbc_engine import Recall, ingest, open_bank
-from mbc_engine.answering import Timings
+from mbc_engine import Memory, ingest, open_bank
 from mbc_engine.bank import MemoryBank, Selection
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import BankError, ConfigError, ModelError, ModelMismatch
@@ -32,7 +31,7 @@ def test_an_answer_names_sources_and_what_became_of_them(tiny: Any, folder: Path
         list(ingest(model, bank, [folder]))
         (folder / "1.txt").unlink()
         (folder / "2.txt").write_text("Changed since.")
-        reply = Recall(model, bank).ask(["Who won?"], sources=4)[0]
+        reply = Memory(bank, model).ask(["Who won?"], sources=4)[0]
     states = {Path(source.path).stem: source.state for source in reply.sources}
     assert states == {"0": "unchanged", "1": "gone", "2": "changed", "3": "unchanged"}
     assert all((source.sentence is None) == (source.state != "unchanged") for source in reply.sources)
@@ -44,7 +43,7 @@ def test_a_row_is_named_as_part_of_its_file(tiny: Any, tmp_path: Path) -> None:
     path.write_text("\n".join(json.dumps({"id": name, "text": f"{name} moved."}) for name in ("ada", "bruno")))
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [path]))
-        reply = Recall(model, bank).ask(["Who moved?"])[0]
+        reply = Memory(bank, model).ask(["Who moved?"])[0]
     assert {(source.path, source.part, source.sentence) for source in reply.sources} == {
         (str(path), "ada", "ada moved."),
         (str(path), "bruno", "bruno moved."),
@@ -58,7 +57,7 @@ def test_of_several_origins_one_that_is_still_there_is_named(tiny: Any, tmp_path
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [tmp_path / "a.txt", tmp_path / "b.txt"]))
         (tmp_path / "a.txt").unlink()
-        (source,) = Recall(model, bank).ask(["Who moved?"])[0].sources
+        (source,) = Memory(bank, model).ask(["Who moved?"])[0].sources
     assert (source.path, source.state) == (str(tmp_path / "b.txt"), "unchanged")
 
 
@@ -67,7 +66,7 @@ def test_a_bank_without_origins_names_contents(tiny: Any, folder: Path, tmp_path
     with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
         list(ingest(model, bank, [folder]))
         known = {document.digest for document in bank.documents()}
-        reply = Recall(model, bank).ask(["Who won?"], sources=4)[0]
+        reply = Memory(bank, model).ask(["Who won?"], sources=4)[0]
     assert {source.path for source in reply.sources} == known
     assert {(source.state, source.sentence, source.date) for source in reply.sources} == {("unknown", None, None)}
 
@@ -76,28 +75,28 @@ def test_sides_with_encoders_of_different_width_find_sentences(tiny: Any, folder
     model = tiny.model("gpt2", "t5", f"model.questions.name={tiny.encoders['bert']}")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        reply = Recall(model, bank).ask(["Who won?"])[0]
+        reply = Memory(bank, model).ask(["Who won?"])[0]
     assert reply.sources[0].sentence in Path(reply.sources[0].path).read_text()
 
 
 def test_an_empty_bank_says_so(tiny: Any, tmp_path: Path) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(BankError, match="is empty"):
-        Recall(model, bank).ask(["Who?"])
+        Memory(bank, model).ask(["Who?"])
 
 
 def test_another_models_bank_is_not_asked(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model, other = tiny.model(), tiny.model()
     other.codebook.books.data.add_(1)
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(ModelMismatch, match="was written by model"):
-        Recall(other, bank)
+        Memory(bank, other).open()
 
 
 def test_what_came_from_standard_input_is_not_called_gone(tiny: Any, tmp_path: Path) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen.")))
-        (source,) = Recall(model, bank).ask(["Who moved?"])[0].sources
+        (source,) = Memory(bank, model).ask(["Who moved?"])[0].sources
     assert (source.state, source.sentence) == ("unknown", None)
 
 
@@ -107,7 +106,7 @@ def test_a_row_that_is_lost_is_gone(tiny: Any, tmp_path: Path) -> None:
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [path]))
         path.write_text('{"id": "bruno", "text": "Bruno moved."}')
-        (source,) = Recall(model, bank).ask(["Who moved?"])[0].sources
+        (source,) = Memory(bank, model).ask(["Who moved?"])[0].sources
     assert source.state == "gone"
 
 
@@ -160,7 +159,7 @@ def test_a_heading_is_shown_only_where_there_is_no_sentence(tiny: Any, tmp_path:
         (tmp_path / name).write_text(text)
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [tmp_path / name for name in texts]))
-        sources = Recall(model, bank).ask(["The bridge"])[0].sources
+        sources = Memory(bank, model).ask(["The bridge"])[0].sources
     shown = {Path(source.path).name: source.sentence for source in sources}
     assert shown == {"story.txt": "A storm took it in May.", "title.txt": "The bridge"}
 
@@ -178,10 +177,10 @@ def test_where_chunks_are_made_otherwise_since_the_bank_knows_the_text(
         whole, beyond = Passages(bank, wider).of(chunks).values()
     assert (whole.state, beyond.state) == ("unchanged", "unchanged")
     if keeps_text:
-        assert [whole.text, beyond.text] == [own.text for own in usual.values()]
+        assert [whole.passage, beyond.passage] == [own.passage for own in usual.values()]
         assert (whole.text_from, beyond.text_from) == ("file", "file")
     else:
-        assert (whole.text, beyond.text, beyond.text_from) == (long_document.read_text(), None, None)
+        assert (whole.passage, beyond.passage, beyond.text_from) == (long_document.read_text(), None, None)
 
 
 def test_a_passage_says_where_it_starts(tiny: Any, long_document: Path, tmp_path: Path) -> None:
@@ -193,7 +192,7 @@ def test_a_passage_says_where_it_starts(tiny: Any, long_document: Path, tmp_path
         long_document.unlink()
         from_bank = Passages(bank, model.chunker).of(chunks)
     for own, other in zip(from_file.values(), from_bank.values(), strict=True):
-        assert own.text == text[own.start : own.start + len(own.text)] == other.text
+        assert own.passage == text[own.start : own.start + len(own.passage)] == other.passage
         assert (own.start, own.text_from, other.text_from) == (other.start, "file", "bank")
 
 
@@ -203,11 +202,11 @@ def test_the_papers_model_shows_sentences_of_files_that_are_gone_where_the_bank_
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
         list(ingest(model, bank, [folder]))
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         (before,) = recall.ask(["Who won?"])
         shutil.rmtree(folder)
         (after,) = recall.ask(["Who won?"])
-    assert (before.answer, before.gain) == (after.answer, after.gain)
+    assert (before.text, before.gain) == (after.text, after.gain)
     assert [own.sentence for own in before.sources] == [own.sentence for own in after.sources]
     assert all(own.sentence and own.text_from == "bank" for own in after.sources)
 
@@ -219,10 +218,10 @@ def test_only_what_was_asked_for_is_read_and_named(tiny: Any, folder: Path, tmp_
         list(ingest(model, part, [folder / "1.txt", folder / "3.txt"]))
         for mode in ("flat", "routed:1", "hierarchical:2"):
             options = {"read_mode": mode, "sources": 4}
-            (chosen,) = Recall(model, bank).ask(["Who won?"], selection=Selection(only=("1.txt", "3.*")), **options)
-            (alone,) = Recall(model, part).ask(["Who won?"], **options)
+            (chosen,) = Memory(bank, model).ask(["Who won?"], selection=Selection(only=("1.txt", "3.*")), **options)
+            (alone,) = Memory(part, model).ask(["Who won?"], **options)
             assert {source.path for source in chosen.sources} == {str(folder / "1.txt"), str(folder / "3.txt")}
-            assert chosen.answer == alone.answer
+            assert chosen.text == alone.text
             assert chosen.gain == pytest.approx(alone.gain, abs=1e-4)
             found = {source.path: source.share for source in chosen.sources}
             assert found == pytest.approx({source.path: source.share for source in alone.sources}, rel=1e-3)
@@ -238,7 +237,7 @@ def test_an_unchanged_bank_is_the_same_memory_again(
     )
     with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "b.mbc") as other:
         list(ingest(model, bank, [folder]))
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         for selection in (None, Selection(), Selection(only=("1.txt",)), None):
             recall.ask(["Who won?"], selection=selection)
         other.remove([(str(folder / "1.txt"), "")])
@@ -255,7 +254,7 @@ def test_a_selection_that_nothing_fits_says_so(tiny: Any, folder: Path, tmp_path
         list(ingest(model, bank, [folder]))
         for selection in (Selection(only=("*.pdf",)), Selection(as_of=date(1900, 1, 1))):
             with pytest.raises(BankError, match=r"No document in .* matches") as refused:
-                Recall(model, bank).ask(["Who won?"], selection=selection)
+                Memory(bank, model).ask(["Who won?"], selection=selection)
             assert "--only" in str(refused.value.hint)
 
 
@@ -264,7 +263,7 @@ def test_a_bank_without_origins_cannot_be_asked_in_part(tiny: Any, folder: Path,
     with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
         list(ingest(model, bank, [folder]))
         with pytest.raises(BankError, match="made without sources"):
-            Recall(model, bank).ask(["Who won?"], selection=Selection(only=("1.txt",)))
+            Memory(bank, model).ask(["Who won?"], selection=Selection(only=("1.txt",)))
 
 
 @pytest.mark.parametrize("mode", ["nonsense", "flat:3", "hierarchical:1", "routed:"])
@@ -273,7 +272,7 @@ def test_a_read_that_does_not_exist_is_refused(tiny: Any, folder: Path, tmp_path
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         with pytest.raises(ConfigError) as refused:
-            Recall(model, bank).ask(["Who won?"], read_mode=mode)
+            Memory(bank, model).ask(["Who won?"], read_mode=mode)
     assert refused.value.hint
 
 
@@ -284,7 +283,7 @@ def test_a_judgement_holds_for_the_models_own_read(tiny: Any, folder: Path, tmp_
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         judged = [
-            Recall(model, bank).ask(["Who won?"], read_mode=mode)[0].confidence is not None
+            Memory(bank, model).ask(["Who won?"], read_mode=mode)[0].confidence is not None
             for mode in (None, "flat", "hierarchical:2")
         ]
     assert judged == [True, True, False]
@@ -296,7 +295,7 @@ def test_gains_that_are_no_numbers_are_an_error(tiny: Any, folder: Path, tmp_pat
         list(ingest(model, bank, [folder]))
         model.base.log_likelihood = lambda *_: torch.tensor([0.0, -torch.inf])
         with pytest.raises(ModelError, match="likelihoods that are no numbers") as refused:
-            Recall(model, bank).ask(["Who won?"])
+            Memory(bank, model).ask(["Who won?"])
     assert refused.value.hint
 
 
@@ -307,7 +306,7 @@ def test_the_codes_an_answer_read_are_told_if_asked_for(
     model, questions = tiny.model("gpt2", "bert", "model.routing=true"), ["Who won?", "Who moved?"]
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         memory = BankMemory(bank, model.codebook)
         replies = recall.ask(questions, read_mode=mode, with_codes=True)
         expected = model.read(questions, memory, read_mode=mode, top=3).codes
@@ -327,11 +326,11 @@ def test_an_answer_without_sources_does_not_look_for_them(
     questions = ["Who won?", "Who moved?"]
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         usual = recall.ask(questions, read_mode=mode)
         monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
         replies = recall.ask(questions, read_mode=mode, sources=0)
-    assert [reply.answer for reply in replies] == [reply.answer for reply in usual]
+    assert [reply.text for reply in replies] == [reply.text for reply in usual]
     assert [reply.sources for reply in replies] == [(), ()]
 
 
@@ -344,8 +343,8 @@ def test_an_answer_below_the_confidence_asked_for_is_withheld(
     model.settings = model.settings.model_copy(update={"confidence": settings})
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        (reply,) = Recall(model, bank).ask(["Who won?"], min_confidence=least)
-    assert (reply.answer is not None) is is_answered
+        (reply,) = Memory(bank, model).ask(["Who won?"], min_confidence=least)
+    assert (reply.text is not None) is is_answered
     assert reply.confidence is not None
     assert (reply.confidence.probability, reply.confidence.label) == (pytest.approx(0.5), "unsure")
 
@@ -366,7 +365,7 @@ def test_a_model_that_cannot_tell_withholds_nothing(
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         with pytest.raises(ConfigError, match=message):
-            Recall(model, bank).ask(["Who won?"], read_mode=mode, min_confidence=0.5)
+            Memory(bank, model).ask(["Who won?"], read_mode=mode, min_confidence=0.5)
 
 
 def test_each_part_of_the_work_has_its_own_time(
@@ -383,9 +382,10 @@ def test_each_part_of_the_work_has_its_own_time(
 
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        monkeypatch.setattr("mbc_engine.answering.time", SimpleNamespace(perf_counter=lambda: now[0]))
+        for module in ("answering", "memory"):
+            monkeypatch.setattr(f"mbc_engine.{module}.time", SimpleNamespace(perf_counter=lambda: now[0]))
         for name, seconds in (("read", 1), ("say", 2), ("memory_gains", 4)):
             monkeypatch.setattr(MBC, name, takes(seconds, getattr(MBC, name)))
         monkeypatch.setattr(Passages, "of", takes(8, Passages.of))
-        (reply,) = Recall(model, bank).ask(["Who won?"])
-    assert reply.timings == Timings(search=1, answer=6, sources=8)
+        (reply,) = Memory(bank, model).ask(["Who won?"])
+    assert reply.seconds == {"search": 1, "answer": 6, "sources": 8}

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from mbc_engine import MBC, Recall, calibrate, evaluate, ingest, open_bank, result_of
+from mbc_engine import MBC, Memory, calibrate, evaluate, ingest, open_bank, result_of
 from mbc_engine.methods.memory_methods import MemoryMethod
 from mbc_engine.paper.scoring import ask_all
 from mbc_engine.training.data import LiveStates, TrainingSet
@@ -119,14 +119,14 @@ def test_memorising_and_asking_are_the_same_there(models: tuple[MBC, MBC], tmp_p
     def replies(model: MBC, name: str) -> Iterator[Any]:
         with open_bank(model, tmp_path / name) as bank:
             assert list(ingest(model, bank, [tmp_path / "notes"], workers=0))
-            recall = Recall(model, bank)
+            recall = Memory(bank, model)
             for mode in ("flat", "hierarchical:2", "routed:2"):
                 for reply in recall.ask(questions, read_mode=mode, with_codes=True, beams=2):
-                    yield reply.answer, reply.gain, [replace(own, bank="") for own in reply.sources]
+                    yield reply.text, reply.gain, [replace(own, bank="") for own in reply.sources]
                     assert reply.codes is not None
                     yield from reply.codes.ravel().tolist()
             pieces: list[str] = []
-            yield recall.ask(questions[:1], on_token=pieces.append)[0].answer, pieces
+            yield recall.ask(questions[:1], on_token=pieces.append)[0].text, pieces
 
     here, there = models
     expected = list(replies(here, "here.mbc"))

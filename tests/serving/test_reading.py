@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine import Recall, Selection, ingest, open_bank
+from mbc_engine import Memory, Selection, ingest, open_bank
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.ingestion.run import ingest_stream
 from tests.finder import Finder
@@ -20,7 +20,7 @@ def finder_of(model: Any) -> Finder:
 
 def without_text(reply: Any) -> tuple[Any, ...]:
     """What a reply says, but for where the text came from."""
-    return reply.answer, reply.confidence, [(own.path, own.share, own.sentence, own.passage) for own in reply.sources]
+    return reply.text, reply.confidence, [(own.path, own.share, own.sentence, own.passage) for own in reply.sources]
 
 
 def test_the_answer_comes_with_the_sentence_and_the_file_it_stands_in(tiny: Any, tmp_path: Path) -> None:
@@ -29,8 +29,8 @@ def test_the_answer_comes_with_the_sentence_and_the_file_it_stands_in(tiny: Any,
     rows.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()))
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [rows]))
-        (reply,) = Recall(model, bank).ask(["Where did Ada move?"])
-    assert reply.answer == "Aalen"
+        (reply,) = Memory(bank, model).ask(["Where did Ada move?"])
+    assert reply.text == "Aalen"
     assert reply.confidence is not None
     assert reply.confidence.label == "high"
     first = reply.sources[0]
@@ -44,15 +44,15 @@ def test_a_sentence_that_spans_two_is_both(tiny: Any, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("It rained. Hugo won. Ada moved.")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [tmp_path / "a.txt"]))
-        (reply,) = Recall(model, bank).ask(["Who?"])
-    assert (reply.answer, reply.sources[0].sentence) == ("won. Ada", "Hugo won. Ada moved.")
+        (reply,) = Memory(bank, model).ask(["Who?"])
+    assert (reply.text, reply.sources[0].sentence) == ("won. Ada", "Hugo won. Ada moved.")
 
 
 def test_the_same_is_answered_with_and_without_the_files(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model, questions = tiny.retriever_reader("Nobody", "north"), ["Who won?", "Where did it rain?"]
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         before = recall.ask(questions)
         (folder / "0.txt").write_text("Changed since.")
         changed = recall.ask(questions)
@@ -62,16 +62,16 @@ def test_the_same_is_answered_with_and_without_the_files(tiny: Any, folder: Path
     assert {own.text_from for reply in before for own in reply.sources} == {"file"}
     assert {own.text_from for reply in after for own in reply.sources} == {"bank"}
     assert {(own.state, own.text_from) for own in changed[0].sources} <= {("unchanged", "file"), ("changed", "bank")}
-    assert [reply.answer for reply in before] == ["Nobody", "Nobody"]
+    assert [reply.text for reply in before] == ["Nobody", "Nobody"]
 
 
 def test_a_bank_without_text_reads_files_alone(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.retriever_reader("Nobody")
     with open_bank(model, tmp_path / "b.mbc", keeps_text=False) as bank:
         list(ingest(model, bank, [folder]))
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         (reply,) = recall.ask(["Who won?"])
-        assert (reply.answer, reply.sources[0].text_from) == ("Nobody", "file")
+        assert (reply.text, reply.sources[0].text_from) == ("Nobody", "file")
         shutil.rmtree(folder)
         with pytest.raises(BankError, match="no longer available"):
             recall.ask(["Who won?"])
@@ -84,10 +84,10 @@ def test_below_the_threshold_nothing_is_answered_and_the_nearest_sources_stay(
     model = tiny.retriever_reader("Nobody", threshold=1.0)
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         (withheld,) = recall.ask(["Who won?"])
         (given,) = recall.ask(["Who won?"], min_confidence=0)
-    assert (withheld.answer, given.answer) == (None, "Nobody")
+    assert (withheld.text, given.text) == (None, "Nobody")
     assert withheld.confidence == given.confidence
     assert len(withheld.sources) == len(given.sources) == 3
     assert all(own.sentence == "Nobody won." for own in withheld.sources)
@@ -99,8 +99,8 @@ def test_the_best_four_chunks_are_read_however_many_are_shown(tiny: Any, tmp_pat
     rows.write_text("".join(json.dumps({"id": str(n), "text": f"Story {n}. Nobody won."}) + "\n" for n in range(8)))
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [rows]))
-        (reply,) = Recall(model, bank).ask(["Who won?"], sources=sources)
-        (found,) = Recall(model, bank).search(["Who won?"], top=8)
+        (reply,) = Memory(bank, model).ask(["Who won?"], sources=sources)
+        (found,) = Memory(bank, model).search(["Who won?"], top=8)
     ((_, read),) = finder_of(model).asked
     assert read == [own.passage for own in found[:4]]
     assert len(reply.sources) == min(sources, 6)  # as many as were ranked by their words
@@ -113,7 +113,7 @@ def test_several_chunks_of_a_document_are_read_and_named_once(tiny: Any, tmp_pat
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [path]))
         assert bank.totals().chunks > 5
-        (reply,) = Recall(model, bank).ask(["Where did he move?"], min_confidence=0)
+        (reply,) = Memory(bank, model).ask(["Where did he move?"], min_confidence=0)
     ((_, read),) = finder_of(model).asked
     assert len(read) == 4
     assert [own.path for own in reply.sources] == [str(path)]
@@ -131,7 +131,7 @@ def test_a_shared_word_puts_a_chunk_before_others(tiny: Any, tmp_path: Path) -> 
     )
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [rows]))
-        found = Recall(model, bank).search([f"Where is {name}bo?" for name in names], top=1)
+        found = Memory(bank, model).search([f"Where is {name}bo?" for name in names], top=1)
     assert [own[0].part for own in found] == names
 
 
@@ -141,15 +141,15 @@ def test_what_came_from_standard_input_is_answered(tiny: Any, tmp_path: Path) ->
     model = tiny.retriever_reader("Bergen")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen.")))
-        (reply,) = Recall(model, bank).ask(["Where did Ada move?"])
-    assert (reply.answer, reply.sources[0].state, reply.sources[0].text_from) == ("Bergen", "unknown", "bank")
+        (reply,) = Memory(bank, model).ask(["Where did Ada move?"])
+    assert (reply.text, reply.sources[0].state, reply.sources[0].text_from) == ("Bergen", "unknown", "bank")
 
 
 def test_a_selection_is_searched_alone(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.retriever_reader("Nobody")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         (reply,) = recall.ask(["Who won?"], selection=Selection(only=("1.txt", "3.txt")))
         assert {Path(own.path).name for own in reply.sources} == {"1.txt", "3.txt"}
         with pytest.raises(BankError, match=r"No document in .* matches"):
@@ -160,7 +160,7 @@ def test_a_bank_that_changes_is_searched_as_it_is_then(tiny: Any, folder: Path, 
     model = tiny.retriever_reader("Nobody")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        recall = Recall(model, bank)
+        recall = Memory(bank, model)
         assert len(recall.search(["Who won?"], top=9)[0]) == 4
         bank.remove([(str(folder / "1.txt"), "")])
         assert len(recall.search(["Who won?"], top=9)[0]) == 3
@@ -170,7 +170,7 @@ def test_codes_read_are_told_if_asked_for(tiny: Any, folder: Path, tmp_path: Pat
     model = tiny.retriever_reader("Nobody")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        reply, plain = (Recall(model, bank).ask(["Who won?"], with_codes=codes)[0] for codes in (True, False))
+        reply, plain = (Memory(bank, model).ask(["Who won?"], with_codes=codes)[0] for codes in (True, False))
         counts = bank.counts()
     assert plain.codes is None
     assert reply.codes.shape == counts.shape
@@ -183,10 +183,10 @@ def test_a_read_of_the_papers_method_is_refused(tiny: Any, folder: Path, tmp_pat
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         with pytest.raises(ConfigError, match="--read does not apply"):
-            Recall(model, bank).ask(["Who won?"], read_mode="flat")
+            Memory(bank, model).ask(["Who won?"], read_mode="flat")
 
 
 def test_an_empty_bank_says_so(tiny: Any, tmp_path: Path) -> None:
     model = tiny.retriever_reader()
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(BankError, match="is empty"):
-        Recall(model, bank).ask(["Who?"])
+        Memory(bank, model).ask(["Who?"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine import Recall, ingest, open_bank
+from mbc_engine import Memory, ingest, open_bank
 from mbc_engine.bank import Selection
 from mbc_engine.errors import BankError
 from mbc_engine.paper.mbc import MBC
@@ -23,7 +23,7 @@ def model(tiny: Any) -> MBC:
 def test_passages_are_the_chunks_that_the_read_finds(model: MBC, folder: Path, tmp_path: Path, read_mode: str) -> None:
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        found = Recall(model, bank).search(QUERIES, top=3, read_mode=read_mode)
+        found = Memory(bank, model).search(QUERIES, top=3, read_mode=read_mode)
         reading = model.read(QUERIES, BankMemory(bank, model.require_codebook()), read_mode=read_mode, top=3)
         expected = [
             [(bank.chunks_at([own.chunk])[0].document.origins[0].source, own.share) for own in ranked]
@@ -42,7 +42,7 @@ def test_one_document_may_give_several_passages(model: MBC, tmp_path: Path) -> N
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [tmp_path / "long.txt"]))
         chunks = bank.totals().chunks
-        (found,) = Recall(model, bank).search(QUERIES[:1], top=100)
+        (found,) = Memory(bank, model).search(QUERIES[:1], top=100)
     assert len(found) == chunks > 2
     assert len({source.passage for source in found}) == chunks
     assert {source.path for source in found} == {str(tmp_path / "long.txt")}
@@ -53,7 +53,7 @@ def test_a_file_that_is_gone_leaves_no_passage(model: MBC, folder: Path, tmp_pat
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         (folder / "1.txt").unlink()
-        (found,) = Recall(model, bank).search(QUERIES[:1], top=4)
+        (found,) = Memory(bank, model).search(QUERIES[:1], top=4)
     assert {Path(source.path).stem: source.passage is None for source in found} == {
         "0": False,
         "1": True,
@@ -65,10 +65,10 @@ def test_a_file_that_is_gone_leaves_no_passage(model: MBC, folder: Path, tmp_pat
 def test_a_selection_leaves_documents_out(model: MBC, folder: Path, tmp_path: Path) -> None:
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        (found,) = Recall(model, bank).search(QUERIES[:1], top=4, selection=Selection(exclude=("2.txt",)))
+        (found,) = Memory(bank, model).search(QUERIES[:1], top=4, selection=Selection(exclude=("2.txt",)))
     assert {Path(source.path).stem for source in found} == {"0", "1", "3"}
 
 
 def test_an_empty_bank_is_refused(model: MBC, tmp_path: Path) -> None:
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(BankError, match="is empty"):
-        Recall(model, bank).search(QUERIES)
+        Memory(bank, model).search(QUERIES)

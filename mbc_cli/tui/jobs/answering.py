@@ -15,7 +15,7 @@ from mbc_engine.errors import MBCError
 from mbc_engine.question import AskOptions
 
 if TYPE_CHECKING:
-    from mbc_engine.answering import Reply
+    from mbc_engine.question import Answer
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Answered(Message):
     """A question is answered."""
 
     number: int
-    reply: "Reply"
+    reply: "Answer"
 
 
 @dataclass

@@ -42,14 +42,15 @@ from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
-    from mbc_engine.answering import Reply, Source
     from mbc_engine.errors import MBCError
+    from mbc_engine.question import Answer
+    from mbc_engine.sources import Source
 
 
 _SURE: Final = ("high", "memory")
 
 
-def told_of(reply: "Reply") -> Told:
+def told_of(reply: "Answer") -> Told:
     """An answer as it is shown."""
     read = 0 if reply.codes is None else int(np.count_nonzero(reply.codes))
     codes = f" · {counted(read, 'code')} read" if read else ""
@@ -57,12 +58,12 @@ def told_of(reply: "Reply") -> Told:
     is_sure = reply.confidence is not None and reply.confidence.label in _SURE
     count = len(reply.sources)
     return Told(
-        answer=NOT_IN_MEMORY if reply.answer is None else reply.answer,
-        is_found=reply.answer is not None,
+        answer=NOT_IN_MEMORY if reply.text is None else reply.text,
+        is_found=reply.text is not None,
         confidence=confidence.plain if confidence else "",
         colour="text-success" if is_sure else "text-warning",
         cited=tuple(map(_cited, reply.sources)),
-        heading=counted(count, "source" if reply.answer is not None else "closest passage"),
+        heading=counted(count, "source" if reply.text is not None else "closest passage"),
         spent=f"{times(reply)}{codes}",
     )
 

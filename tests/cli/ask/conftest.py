@@ -5,10 +5,11 @@ import shutil
 import pytest
 from rich.console import Console
 
-from mbc_engine.answering import Confidence, Reply, Source, Timings
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.paper.mbc import MBC
+from mbc_engine.question import Answer, Confidence
+from mbc_engine.sources import Source
 
 QUESTION = "Where did Ada move?"
 
@@ -84,12 +85,12 @@ def reply():
     """What a retriever-reader replies: a probability of 0.82 unless told otherwise."""
 
     def make(answer, *sources, probability=0.82, label="high"):
-        return Reply(
+        return Answer(
             question=QUESTION,
-            answer=answer,
+            text=answer,
             confidence=Confidence(probability, label),
             sources=sources,
-            timings=Timings(0.01, 0.2, 0.03),
+            seconds={"search": 0.01, "answer": 0.2, "sources": 0.03},
             totals=BankTotals(2, 2, 2),
             sizes=BankSizes(54, 60, 4096, 8192),
         )

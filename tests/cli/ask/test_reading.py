@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mbc_cli.render.answer import confidence_words, reply_json, show_reply
-from mbc_engine.answering import Confidence
+from mbc_engine.question import Confidence
 from tests.cli.ask.conftest import QUESTION
 from tests.needs import embedded_encoder
 

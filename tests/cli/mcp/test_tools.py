@@ -10,9 +10,10 @@ from mcp.shared.exceptions import MCPError
 
 from mbc_cli.asking import Asker
 from mbc_cli.mcp.tools import Memory, answered, searched
-from mbc_engine.answering import AskOptions, Confidence, Reply, Source, Timings
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.errors import BankError
+from mbc_engine.question import Answer, AskOptions, Confidence
+from mbc_engine.sources import Source
 from tests.cli.conftest import Run
 from tests.cli.mcp.conftest import Serving, told
 
@@ -137,9 +138,9 @@ SOURCE = Source(
 )
 
 
-def reply(answer: str | None, confidence: Confidence | None, *sources: Source) -> Reply:
-    times, sizes = Timings(0.1, 0.0, 0.0), BankSizes(codes=27, texts=90, codebook=96, file=4096)
-    return Reply("Where did Ada move?", answer, confidence, sources, times, BankTotals(1, 1, 1), sizes)
+def reply(answer: str | None, confidence: Confidence | None, *sources: Source) -> Answer:
+    times, sizes = {"search": 0.1, "answer": 0.0, "sources": 0.0}, BankSizes(codes=27, texts=90, codebook=96, file=4096)
+    return Answer("Where did Ada move?", answer, confidence, sources, times, BankTotals(1, 1, 1), sizes)
 
 
 def test_an_answer_comes_with_its_confidence_and_the_sentence_it_was_read_in() -> None:

@@ -19,9 +19,9 @@ from mbc_cli.http.app import Served, application
 from mbc_cli.http.documents import DocumentFolder
 from mbc_cli.http.queue import Memory, Turns
 from mbc_cli.http.security import Gate, Watched, WholeBody
-from mbc_engine.answering import AskOptions, Reply, Timings
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
 from mbc_engine.paper.mbc import MBC
+from mbc_engine.question import Answer, AskOptions
 
 NAME = "tiny"
 
@@ -48,22 +48,22 @@ class ToldAsker:
         self.changes: dict[str, Any] = {}
         self.can_be_streamed = False
 
-    def ask(self, questions: list[str], on_token: Callable[[str], None] | None = None) -> list[Reply]:
+    def ask(self, questions: list[str], on_token: Callable[[str], None] | None = None) -> list[Answer]:
         self.batches.append((self.options, list(questions)))
         replies = [self._reply(question) for question in questions]
-        for piece in (replies[0].answer or "").split("|") if on_token else ():
+        for piece in (replies[0].text or "").split("|") if on_token else ():
             on_token(piece)  # type: ignore[misc]
-        return [replace(reply, answer=reply.answer and reply.answer.replace("|", "").strip()) for reply in replies]
+        return [replace(reply, text=reply.text and reply.text.replace("|", "").strip()) for reply in replies]
 
     def close(self) -> None: ...
 
-    def _reply(self, question: str) -> Reply:
-        reply = Reply(
+    def _reply(self, question: str) -> Answer:
+        reply = Answer(
             question=question,
-            answer=self.answer(question),
+            text=self.answer(question),
             confidence=None,
             sources=(),
-            timings=Timings(0.1, 0.0, 0.0),
+            seconds={"search": 0.1, "answer": 0.0, "sources": 0.0},
             totals=BankTotals(1, 1, 1),
             sizes=BankSizes(codes=8, texts=20, codebook=8, file=60),
         )

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mbc_cli.http.chat import Writing
-from mbc_engine.answering import Confidence, Source
 from mbc_engine.bank import Selection
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
+from mbc_engine.question import Confidence
+from mbc_engine.sources import Source
 
 
 def events(text: str) -> list[Any]:
@@ -227,7 +228,7 @@ SOURCE = Source(
 
 async def test_an_answer_comes_with_its_confidence_and_sources(serving: Callable[..., Any]) -> None:
     running = serving()
-    running.asker.changes = {"answer": "Aalen", "confidence": Confidence(0.87654, "high"), "sources": (SOURCE,)}
+    running.asker.changes = {"text": "Aalen", "confidence": Confidence(0.87654, "high"), "sources": (SOURCE,)}
     told = (await running.ask()).json()
     assert told["choices"][0]["message"]["content"] == told["mbc"]["answer"] == "Aalen"
     assert (told["mbc"]["confidence"], told["mbc"]["label"]) == (0.8765, "high")
@@ -243,7 +244,7 @@ async def test_without_an_answer_the_content_says_so_and_sources_are_the_closest
     serving: Callable[..., Any], answer: str | None, content: str, stream: bool
 ) -> None:
     running = serving()
-    running.asker.changes = {"answer": answer, "confidence": Confidence(0.08, "low"), "sources": (SOURCE,)}
+    running.asker.changes = {"text": answer, "confidence": Confidence(0.08, "low"), "sources": (SOURCE,)}
     response = await running.ask(stream=stream)
     if stream:
         (_, chunk, told, *_) = events(response.text)

@@ -24,7 +24,6 @@ from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.widgets.inputs import QuestionInput
-from mbc_engine.answering import Confidence, Reply, Source, Timings
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import (
     DocumentsIngested,
@@ -37,7 +36,9 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
+from mbc_engine.question import Answer, Confidence
 from mbc_engine.runs.training_runs import EVENTS
+from mbc_engine.sources import Source
 
 NOON = 1_790_000_000.0
 SMALL, LARGE = (80, 24), (160, 45)
@@ -157,12 +158,12 @@ def _answered(places: Places) -> Answered:
     )
     codes = np.zeros((1, 1, 8), np.float32)
     codes[0, 0, [1, 4]] = 0.75, 0.25
-    reply = Reply(
+    reply = Answer(
         question="Where did Ada move?",
-        answer="Aalen",
+        text="Aalen",
         confidence=Confidence(0.83, "high"),
         sources=sources,
-        timings=Timings(0.12, 0.01, 0.02),
+        seconds={"search": 0.12, "answer": 0.01, "sources": 0.02},
         totals=BankTotals(12, 12, 240),
         sizes=BankSizes(codes=180, texts=4000, codebook=96, file=90_000),
         codes=codes,

@@ -19,10 +19,10 @@ from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.inputs import QuestionInput
 from mbc_cli.tui.widgets.turn import Citation, Passage, Turn
-from mbc_engine.answering import Confidence, Reply, Source, Timings
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.question import Label
+from mbc_engine.question import Answer, Confidence, Label
+from mbc_engine.sources import Source
 from tests.cli.tui.conftest import shown_keys
 from tests.needs import embedded_encoder
 
@@ -136,12 +136,12 @@ def _source(name: str, **changes: Any) -> Source:
     return replace(own, **changes)
 
 
-def _reply(answer: str | None, label: Label, *sources: Source) -> Reply:
-    times, sizes = Timings(0.1, 0.0, 0.0), BankSizes(codes=27, texts=90, codebook=96, file=4096)
-    return Reply(QUESTION, answer, Confidence(0.93, label), sources, times, BankTotals(1, 1, 1), sizes)
+def _reply(answer: str | None, label: Label, *sources: Source) -> Answer:
+    times, sizes = {"search": 0.1, "answer": 0.0, "sources": 0.0}, BankSizes(codes=27, texts=90, codebook=96, file=4096)
+    return Answer(QUESTION, answer, Confidence(0.93, label), sources, times, BankTotals(1, 1, 1), sizes)
 
 
-async def _answer(app: Dashboard, pilot: Pilot[None], reply: Reply) -> None:
+async def _answer(app: Dashboard, pilot: Pilot[None], reply: Answer) -> None:
     """Ask, and let this be what comes back."""
     await _type(pilot, QUESTION)
     app.query_one(AskView).post_message(Answered(len(app.query(Turn)), reply))

@@ -1,0 +1,330 @@
+"""Memory: a model and the bank, or banks, it remembers in. The one session of every front end."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+from mbc_engine.bank import Banks, BankSizes, BankTotals, MemoryBank, delete
+from mbc_engine.bank.database import bytes_at, wal_of
+from mbc_engine.errors import MBCError
+from mbc_engine.question import Answer, AskOptions
+from mbc_engine.runs.ingests import recorded
+from mbc_engine.sources import Passages, Source, best_sentences
+
+if TYPE_CHECKING:
+    from mbc_engine.answering import Answerer, Draft
+    from mbc_engine.events import Event
+    from mbc_engine.load import Model
+
+
+class Memory:
+    """Documents in, answers out; the model and the banks are opened when they are first needed.
+
+    Whatever other processes do to the banks meanwhile is seen by the next call.
+
+    Args:
+        banks: the files of one or more banks of one model, asked as one; documents go into the first, which is made if
+            it is not there. Or an open bank, or `Banks`, which stay open.
+        model: the banks' own, or its name or folder.
+        device: where a model that is given by its name runs.
+        weights: how much the documents of each bank count; None for all alike.
+        log: a file that keeps the events of `add` and `watch` for other processes to follow.
+        load: opens a model by its name; None for `mbc_engine.load_model`.
+
+    Attributes:
+        paths: of the banks; none of open ones.
+        loading: seconds that loading the model took.
+    """
+
+    def __init__(
+        self,
+        banks: Path | Sequence[Path] | MemoryBank | Banks,
+        model: "str | Model" = "mini",
+        *,
+        device: str | None = None,
+        weights: Sequence[float] | None = None,
+        log: Path | None = None,
+        load: "Callable[[str, str | None], Model] | None" = None,
+    ) -> None:
+        self._given = banks if isinstance(banks, MemoryBank | Banks) else None
+        self.paths: tuple[Path, ...] = ()
+        if not isinstance(banks, MemoryBank | Banks):
+            self.paths = (banks,) if isinstance(banks, Path) else tuple(banks)
+        self._model: str | Model = model
+        self._device, self._weights, self._log, self._load = device, weights, log, load
+        self.loading = 0.0
+        self._banks: Banks | None = None
+        self._answerer: Answerer | None = None
+
+    @property
+    def model(self) -> "Model":
+        """The model, loaded if it is not.
+
+        Raises:
+            ModelError: it cannot be loaded.
+            ConfigError: the device is not there.
+        """
+        if isinstance(self._model, str):
+            from mbc_engine.load import load_model
+
+            began = time.perf_counter()
+            name, device = self._model, self._device
+            self._model = self._load(name, device) if self._load else load_model(name, device=device or "cpu")
+            self.loading = time.perf_counter() - began
+        return self._model
+
+    def open(self, options: AskOptions | None = None) -> Self:
+        """Open everything that a question needs now. What is wrong with the banks is found before the model is loaded.
+
+        Raises:
+            BankError: there is no bank.
+            ModelMismatch: the banks are not of one model, or not of this one.
+            ModelError: the model cannot be loaded.
+            ConfigError: a bank is named twice, weights do not fit, or the model cannot be asked with these options.
+        """
+        if self._given is None:
+            Banks.open(self.paths, self._weights).close()
+        if options is not None:
+            from mbc_engine.answering import require_askable
+
+            require_askable(self.model, options)
+        with self._reading():
+            return self
+
+    def ask(
+        self,
+        questions: Sequence[str],
+        options: AskOptions | None = None,
+        *,
+        on_token: Callable[[str], None] | None = None,
+        **changes: Any,
+    ) -> list[Answer]:
+        """Answer questions, all in one batch.
+
+        Args:
+            questions: one or more.
+            options: how; None for the defaults.
+            **changes: single options, such as `sources=5`.
+            on_token: gets a generated answer in pieces as they become certain; for one question, greedy.
+
+        Raises:
+            NothingToRead: the banks are empty, or nothing in them is selected.
+            BankError: a bank cannot be opened.
+            ConfigError: the model cannot be asked with these options.
+            MBCError: the banks or the read do not fit the model.
+        """
+        options = replace(options or AskOptions(), **changes)
+        began = time.perf_counter()
+        with self._reading() as answerer, answerer.bank.snapshot():
+            bank = answerer.bank
+            totals, sizes = bank.totals(), bank.sizes()
+            passages = Passages(bank, answerer.model.chunker)
+            drafts, searched, answered = answerer.drafts(questions, options, passages, on_token)
+            named = self._sources(questions, drafts, passages, options.sources)
+        seconds = {"search": searched - began, "answer": answered - searched, "sources": time.perf_counter() - answered}
+        return [
+            Answer(question, draft.text, draft.confidence, sources, seconds, totals, sizes, draft.gain, draft.codes)
+            for question, draft, sources in zip(questions, drafts, named, strict=True)
+        ]
+
+    def search(
+        self, queries: Sequence[str], options: AskOptions | None = None, *, top: int = 5, **changes: Any
+    ) -> list[tuple[Source, ...]]:
+        """The passages that queries lead to, all in one batch; nothing is answered.
+
+        Args:
+            queries: one or more.
+            options: which documents count, and how a model of the paper's method reads.
+            top: the most to find for each; there may be several of one document. A hierarchical read knows only the
+                best passage of each.
+            **changes: single options, as of `ask`.
+
+        Returns:
+            For each query its passages, best first, with their own shares and no sentence.
+
+        Raises:
+            NothingToRead, BankError, MBCError: as `ask`.
+        """
+        with self._reading() as answerer, answerer.bank.snapshot():
+            found = answerer.chunks(queries, replace(options or AskOptions(), **changes), top)
+            passages = Passages(answerer.bank, answerer.model.chunker).of(own.chunk for hits in found for own in hits)
+        return [tuple(passages[own.chunk].ranked(own.share, own.ties) for own in hits) for hits in found]
+
+    def add(
+        self, paths: Sequence[Path], *, keeps_origins: bool = True, keeps_text: bool | None = None, **options: Any
+    ) -> "Iterator[Event]":
+        """Memorise files and folders; the events and further options of `mbc_engine.ingest`.
+
+        Args:
+            paths: files and folders.
+            keeps_origins: whether a new bank knows where its documents were read.
+            keeps_text: whether a new bank keeps the exact text of every chunk; None for what the model asks for.
+            **options: `ignore`, `prune`, `workers`, `text_column`, `stop`.
+
+        Raises:
+            DataError: a path does not exist.
+            BankError: the bank cannot be written.
+            ModelMismatch: another model wrote it.
+        """
+        from mbc_engine.ingestion.run import ingest
+
+        with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
+            yield from self._recorded(ingest(self.model, bank, paths, **options), bank)
+
+    def add_stream(
+        self,
+        stream: BinaryIO,
+        *,
+        keeps_origins: bool = True,
+        keeps_text: bool | None = None,
+        stop: threading.Event | None = None,
+    ) -> "Iterator[Event]":
+        """Memorise a text from a stream, such as standard input; as `mbc_engine.ingest_stream`.
+
+        Raises:
+            BankError, ModelMismatch: as `add`.
+        """
+        from mbc_engine.ingestion.run import ingest_stream
+
+        with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
+            yield from self._recorded(ingest_stream(self.model, bank, stream, stop=stop), bank)
+
+    def watch(
+        self, paths: Sequence[Path], *, keeps_origins: bool = True, keeps_text: bool | None = None, **options: Any
+    ) -> "Iterator[Event]":
+        """Memorise files and folders, and again what changes in them, until `stop` is set; as `mbc_engine.watch`.
+
+        Raises:
+            DataError: a path does not exist, or cannot be watched.
+            BankError, ModelMismatch: as `add`.
+        """
+        from mbc_engine.ingestion.watch import watch
+
+        with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
+            yield from self._recorded(watch(self.model, bank, paths, **options), bank)
+
+    def remove(self, sources: Collection[str]) -> int:
+        """Forget what was read from these files; how many documents went. Needs no model.
+
+        Raises:
+            BankError: the bank is not there or cannot be written.
+        """
+        given = self._given if isinstance(self._given, MemoryBank) else None
+        with nullcontext(given) if given else MemoryBank.open(self.paths[0]) as bank, bank.changing():
+            return bank.remove({(source, part) for source in sources for part in bank.parts_of(source)})
+
+    def info(self) -> tuple[BankTotals, BankSizes]:
+        """How much the banks hold, and what they weigh in bytes; of several, the sums. Needs no model.
+
+        Raises:
+            BankError: a bank cannot be opened.
+        """
+        if self._given is not None:
+            return self._given.totals(), self._given.sizes()
+        with Banks.open(self.paths, self._weights) as banks, banks.snapshot():
+            return banks.totals(), banks.sizes()
+
+    def can_stream(self, options: AskOptions) -> bool:
+        """Whether an answer can be shown while it is generated: where it is, and cannot be withheld any more."""
+        from mbc_engine.paper.mbc import MBC
+
+        return isinstance(self.model, MBC) and options.beams == 1 and options.min_confidence is None
+
+    def close(self) -> None:
+        """Let go of the banks, until the next call."""
+        if self._banks is not None:
+            self._banks.close()
+        self._banks = self._answerer = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def writing(self, *, keeps_origins: bool = True, keeps_text: bool | None = None) -> Iterator[MemoryBank]:
+        """The bank that documents go into, made if it is not there; one that is left empty then goes again.
+
+        Raises:
+            BankError, ModelMismatch: as `add`.
+        """
+        from mbc_engine.paper.checkpoint import open_bank
+
+        if isinstance(self._given, MemoryBank):
+            yield self._given
+            return
+        path = self.paths[0]
+        is_new, is_empty = not bytes_at(path), False
+        try:
+            with open_bank(self.model, path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
+                try:
+                    yield bank
+                finally:
+                    is_empty = bank.totals().documents == 0
+        finally:
+            # While another process has the bank open, which may be filling it, its log is still there.
+            if is_new and is_empty and not wal_of(path).exists():
+                delete(path)
+
+    def _recorded(self, events: "Iterator[Event]", bank: MemoryBank) -> "Iterator[Event]":
+        """Events on their way, kept in the log; of a bank that is to know no names, nothing is kept."""
+        return recorded(events, self._log) if self._log and bank.header.keeps_origins else events
+
+    @contextmanager
+    def _reading(self) -> "Iterator[Answerer]":
+        """What answers, its banks opened anew if another file stands at a path or another model has encoded one.
+
+        The banks are let go of if anything but an error of theirs ends it: Ctrl-C may come between any two lines.
+        """
+        try:
+            if self._answerer is None or (self._banks is not None and self._banks.is_replaced()):
+                self.close()
+                self._answerer = self._opened()
+            yield self._answerer
+        except MBCError:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _opened(self) -> "Answerer":
+        from mbc_engine.answering import answerer_of
+
+        if self._given is not None:
+            return answerer_of(self.model, self._given)
+        banks = Banks.open(self.paths, self._weights)
+        try:
+            answerer = answerer_of(self.model, banks)
+        except BaseException:
+            banks.close()
+            raise
+        self._banks = banks
+        return answerer
+
+    def _sources(
+        self, questions: Sequence[str], drafts: "Sequence[Draft]", passages: Passages, most: int
+    ) -> list[tuple[Source, ...]]:
+        """The sources of each answer, with the sentence that was read, or the one that fits best."""
+        ranked = [draft.ranked[:most] for draft in drafts]
+        found = passages.of(own.chunk for several in ranked for own in several)
+        wanted = [
+            (question, found[own.chunk].passage)
+            for question, draft, several in zip(questions, drafts, ranked, strict=True)
+            for own in several
+            if own.chunk not in draft.sentences
+        ]
+        fitting = iter(best_sentences(self.model, wanted))
+        return [
+            tuple(
+                found[own.chunk].ranked(
+                    own.share, own.ties, draft.sentences[own.chunk] if own.chunk in draft.sentences else next(fitting)
+                )
+                for own in several
+            )
+            for draft, several in zip(drafts, ranked, strict=True)
+        ]
