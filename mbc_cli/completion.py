@@ -11,7 +11,7 @@ from typing import get_args
 import typer
 from typer.core import TyperGroup
 
-from mbc_cli.paths import DEFAULT_MODEL, default_bank, runs_folder
+from mbc_cli.paths import default_bank, runs_folder
 from mbc_cli.text import plain, size
 from mbc_engine.config import READ_MODES
 from mbc_engine.errors import MBCError
@@ -36,19 +36,11 @@ def banks(incomplete: str) -> Found:
 
 def models(ctx: typer.Context, incomplete: str) -> Found:
     """The models of the package and of the user's data folder by name, and those of runs by their folders."""
-    from mbc_engine.model_folder import is_model, own_models, packaged_model
-    from mbc_engine.runs.training_runs import MODEL
+    from mbc_cli.models import model_folders
 
-    places = (packaged_model(DEFAULT_MODEL).parent, own_models())
-    names = {entry.name: "" for place in places for entry in _entries(str(place)) if is_model(Path(entry.path))}
-    for owner in _entries(str(places[1])):
-        pulled = (entry.name for entry in _entries(owner.path) if is_model(Path(entry.path)))
-        names |= {f"{owner.name}/{name}": "pulled" for name in pulled}
-    if DEFAULT_MODEL in names:
-        names[DEFAULT_MODEL] = "the embedded model"
-    folder = _runs_folder(ctx)
-    trained = {entry.path: "a training run" for entry in _entries(str(folder)) if is_model(Path(entry.path, MODEL))}
-    return _beginning({**names, **trained}, incomplete)
+    told = {"package": "the embedded model", "yours": "", "run": "a training run"}
+    found = model_folders(_runs_folder(ctx))
+    return _beginning({str(f.parent) if place == "run" else n: told[place] for n, f, place in found}, incomplete)
 
 
 def models_and_presets(ctx: typer.Context, incomplete: str) -> Found:
@@ -114,28 +106,28 @@ def evaluations(incomplete: str) -> Found:
 
 def config_keys(ctx: typer.Context, incomplete: str) -> Found:
     """Keys of the config file: those for all commands, and, once a command was begun, its own."""
-    from mbc_cli.config import keys
+    from mbc_cli.config import keys, one_of
 
     root = ctx.find_root().command
     assert isinstance(root, TyperGroup)
-    found = keys(root)
-    shared = {name: key.option.help or "" for name, key in found.items() if not key.table}
-    tables = {f"{key.table}.": "" for key in found.values() if key.table}
-    return _beginning(shared, incomplete) + (
-        _beginning({name: key.option.help or "" for name, key in found.items() if key.table}, incomplete)
-        if "." in incomplete
-        else _beginning(tables, incomplete)
-    )
+    found = {}
+    for name, options in keys(root).items():
+        table, dot, _ = name.rpartition(".")
+        if dot and "." not in incomplete:
+            found[f"{table}."] = ""
+        else:
+            found[name] = one_of(options).help or ""
+    return _beginning(found, incomplete)
 
 
 def config_values(ctx: typer.Context, incomplete: str) -> Found:
     """What the option of the key that stands before takes."""
-    from mbc_cli.config import find_key
+    from mbc_cli.config import find_key, one_of
 
     root = ctx.find_root().command
     assert isinstance(root, TyperGroup)
     try:
-        option = find_key(root, ctx.params.get("key") or "").option
+        option = one_of(find_key(root, ctx.params.get("key") or ""))
     except MBCError:
         return []
     if option.is_flag:

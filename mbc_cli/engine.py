@@ -1,12 +1,10 @@
-"""Loading the heavy part of the engine: quietly, and saying what takes so long.
-
-Reading datasets for a command: quietly, and with something to see on a terminal meanwhile.
-"""
+"""Loading the heavy libraries, models and datasets: quietly, and showing on a terminal what takes so long."""
 
 import gc
 import logging
 import os
 import re
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -23,7 +21,7 @@ from mbc_engine.model_folder import find_model
 if TYPE_CHECKING:
     from mbc_engine.load import Model
 
-
+_PATIENCE: Final = 3.0  # seconds to wait for the hub
 # What torch computes on, built in or by an extension of its own.
 _DEVICE: Final = re.compile(r"(cpu|cuda|mps|xpu|hpu|mtia|npu|xla)(:\d+)?")
 
@@ -151,18 +149,31 @@ def prepare_torch(device: str | None, threads: int | None = None) -> str:
 
 def number_of_workers(wanted: int | None) -> int:
     """How many processes read files: as many as wanted, else one for each core that the model can spare."""
-    if wanted is not None:
-        return wanted
-    return max(1, usable_cores() - 1)
+    return max(1, usable_cores() - 1) if wanted is None else wanted
 
 
-# What keeps the libraries of the hub from talking and from drawing, if it is there before they are imported.
-_HUSHED = {
-    "DATASETS_VERBOSITY": "error",
-    "HF_HUB_VERBOSITY": "error",
-    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-}
+def hub_is_reachable() -> bool | None:
+    """Whether the hub answers within a few seconds, whatever it says; None if HF_HUB_OFFLINE forbids asking."""
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return None
+    answered = threading.Event()
+
+    def ask() -> None:
+        with suppress(OSError, ValueError):
+            request = Request(constants.ENDPOINT, method="HEAD")  # noqa: S310  # the user's own setting
+            with suppress(HTTPError):
+                urlopen(request, timeout=_PATIENCE).close()  # noqa: S310
+            answered.set()
+
+    thread = threading.Thread(target=ask, daemon=True)  # looking up a name has no time limit of its own
+    thread.start()
+    thread.join(_PATIENCE)
+    return answered.is_set()
 
 
 def read_data(sources: Sequence[str]) -> list[QAExample]:
@@ -173,9 +184,11 @@ def read_data(sources: Sequence[str]) -> list[QAExample]:
     """
     from mbc_cli.render.terminal import detail, working
 
-    if not verbosity().verbose:
-        for name, value in _HUSHED.items():
-            os.environ.setdefault(name, value)
+    if not verbosity().verbose:  # keeps the libraries of the hub quiet, unless they are imported already
+        os.environ.setdefault("DATASETS_VERBOSITY", "error")
+        os.environ.setdefault("HF_HUB_VERBOSITY", "error")
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     examples: list[QAExample] = []
     for source in sources:
         with working(f"Reading {source}"):

@@ -112,7 +112,7 @@ def train(
       mbc train --preset distilgpt2 --base Qwen/Qwen3-0.6B --data train.jsonl
     """
     if list_presets:
-        from mbc_cli.commands.models.show import show_presets
+        from mbc_cli.commands.models import show_presets
 
         show_presets(as_json=json)
         return

@@ -1,1 +1,199 @@
-"""Models shared with others: pushed to a hub and pulled from it, checked on both ways; nothing here needs torch."""
+"""Models shared on the hub: which files travel, and how they are checked before anything is built from them. No torch."""
+
+import json
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, Final
+
+from safetensors import SafetensorError, safe_open
+
+from mbc_engine.bank import CodeShape
+from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings, parse_model_config
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.model_folder import ADAPTER, CONFIG, EMBEDDED, WEIGHTS, packaged_model
+
+ADAPTER_CONFIG: Final = f"{ADAPTER}/adapter_config.json"
+ADAPTER_WEIGHTS: Final = f"{ADAPTER}/adapter_model.safetensors"
+CARD: Final = "README.md"
+MODEL_FILES: Final = (CONFIG, WEIGHTS, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+
+_PART: Final = r"(?!.*(?:--|\.\.))[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?"
+_HUB_ID: Final = re.compile(f"{_PART}(?:/{_PART})?")
+_LONGEST_TEXT: Final = 1 << 20
+_FLOATS: Final = frozenset(("F16", "BF16", "F32"))
+_PARTS: Final = frozenset(("documents", "questions", "codebook", "aggregator", "prefix", "router"))
+_LORA_WEIGHT: Final = re.compile(r"[A-Za-z0-9_.]+\.lora_([AB])\.weight")
+_WORD: Final = re.compile(r"[A-Za-z0-9_]+")
+# What the adapter of a model of mbc sets, beside its size; all else must be unset or have peft's defaults.
+_LORA_SETTINGS: Final = {"target_modules", "layers_to_transform", "layers_pattern", "inference_mode", "peft_version"}
+_PEFT_DEFAULTS: Final = {
+    *(("bias", "none"), ("init_lora_weights", True), ("megatron_core", "megatron.core"), ("qalora_group_size", 16))
+}
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def is_hub_id(text: str) -> bool:
+    """Whether a text has the form NAME or OWNER/NAME, which no absolute path and no way upwards has."""
+    return len(text) <= 96 and _HUB_ID.fullmatch(text) is not None
+
+
+def code_shape(settings: ModelSettings | RetrieverReaderSettings) -> CodeShape:
+    """The shape of a chunk's codes, or what it would be in a model without codes.
+
+    Raises:
+        ConfigError: no bank can hold them.
+    """
+    try:
+        return CodeShape(*settings.code_numbers)
+    except ValueError as error:
+        raise ConfigError(f"No bank can hold these codes: {error}.") from error
+
+
+def check(folder: Path, what: str, hint: str) -> Config:
+    """The config of the model in a folder, after checking settings and the headers of weights; `what` names it in errors.
+
+    Raises:
+        ModelError: something is missing, damaged, inconsistent or not to be trusted; or it is a retriever-reader.
+    """
+    try:
+        _require_files(folder, CONFIG)
+        config = _config(folder)
+        _require_files(folder, *MODEL_FILES)
+        _check_names(config.model)
+        _check_weights(config.model, _tensors(folder / WEIGHTS))
+        _check_adapter(config.model, _adapter_config(folder), _tensors(folder / ADAPTER_WEIGHTS))
+    except ValueError as error:
+        raise ModelError(f"{what} cannot be used: {error}.", hint=hint) from error
+    except OSError as error:
+        raise ModelError(f"{what} cannot be read: {error.strerror or error}.", hint=hint) from error
+    return config
+
+
+# The checks below raise ValueError with what is wrong, worded to follow a colon.
+
+
+def _require_files(folder: Path, *names: str) -> None:
+    for name in names:
+        if not (folder / name).is_file():
+            raise ValueError(f"it has no {name}")
+
+
+def _config(folder: Path) -> Config:
+    try:
+        config = parse_model_config(_text(folder / CONFIG), CONFIG)
+        if isinstance(config, Config):
+            code_shape(config.model)
+    except ConfigError as error:
+        raise ValueError(error.message.rstrip(".")) from error
+    except RecursionError as error:
+        raise ValueError(f"{CONFIG} is nested too deeply") from error
+    if isinstance(config, RetrieverReaderConfig):
+        raise ModelError(
+            "Retriever-readers such as mini cannot be shared yet.",
+            hint="mini comes with mbc; models trained with `mbc train` can be shared.",
+        )
+    if not config.model.quantised:
+        raise ValueError("it makes no codes (model.quantised = false), and no bank could be made with it")
+    if not config.model.lora.layers:
+        raise ValueError("it has no KV-LoRA (model.lora.layers = 0), which shared models have")
+    return config
+
+
+def _check_names(settings: ModelSettings) -> None:
+    """Pretrained parts are named by hub ids or lie in this package: nothing else on this machine is opened."""
+    sides = {"document encoder": settings.documents.name, "question encoder": settings.questions.name}
+    for role, name in {"base LM": settings.base, **sides}.items():
+        if role == "base LM" and name.startswith(EMBEDDED):
+            inside = name.removeprefix(EMBEDDED)
+            if not is_hub_id(inside) or not packaged_model(inside).is_dir():
+                raise ValueError(f"this version of mbc has no {name}")
+        elif not is_hub_id(name):
+            raise ValueError(f"its {role} is {name!r}, which is a place on one machine and not a hub id")
+
+
+def _check_weights(settings: ModelSettings, weights: Shapes) -> None:
+    """The sizes in the config are those of the weights, which bound what is built from them."""
+    parts = {name.partition(".")[0] for name in weights}
+    expected = _PARTS if settings.routing else _PARTS - {"router"}
+    if parts != expected:
+        raise ValueError(f"{WEIGHTS} holds {', '.join(sorted(parts))[:200]} and not {', '.join(sorted(expected))}")
+    shape, aggregator, prefix = code_shape(settings), settings.aggregator, settings.prefix
+    books, up = weights.get("codebook.books", ()), weights.get("prefix.up", ())
+    dim = books[-1] if books else 0
+    book = (shape.levels, shape.positions, shape.num_codes)
+    inner, hidden = aggregator.heads * aggregator.head_dim, min(aggregator.hidden, dim)
+    blocks = {name.split(".")[2] for name in weights if name.startswith("aggregator.blocks.")}
+    fits = {
+        "codebook.codes, levels and per_position": books == (*book, dim) and weights.get("codebook.usage") == book,
+        "tokens": all(
+            weights.get(f"{side}.amortizer.queries", ())[:1] == (shape.tokens,) for side in ("documents", "questions")
+        ),
+        "aggregator.blocks": blocks == {str(block) for block in range(min(aggregator.blocks, len(blocks) + 1))},
+        "aggregator.heads": weights.get("aggregator.blocks.0.attention.query.weight") == (inner, dim),
+        "aggregator.hidden": weights.get("aggregator.blocks.0.feed_forward.1.weight") == (hidden, dim),
+        "prefix": len(up) == 3 and up[1:] == (dim, prefix.hidden) and not up[0] % (2 * prefix.columns),
+    }
+    for setting, does_fit in fits.items():
+        if not does_fit:
+            raise ValueError(f"the weights are not those that {CONFIG} describes ({setting})")
+
+
+def _check_adapter(settings: ModelSettings, adapter: dict[str, Any], weights: Shapes) -> None:
+    """A plain LoRA of the config's size on named projections, and nothing else that peft could be made to do."""
+    lora = settings.lora
+    size = {"peft_type": "LORA", "r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
+    targets, layers, pattern = (adapter.get(key) for key in ("target_modules", "layers_to_transform", "layers_pattern"))
+    is_plain = (
+        all(adapter.get(key) == value for key, value in size.items())
+        and all(
+            not value or (isinstance(value, Hashable) and (key, value) in _PEFT_DEFAULTS)
+            for key, value in adapter.items()
+            if key not in _LORA_SETTINGS | size.keys()
+        )
+        and isinstance(targets, list)
+        and all(isinstance(word, str) and _WORD.fullmatch(word) for word in (*targets, pattern))
+        and isinstance(layers, list)
+        and all(type(layer) is int for layer in layers)
+        and len(weights) == 2 * len(targets) * len(layers)
+    )
+    if not is_plain:
+        raise ValueError(f"{ADAPTER_CONFIG} is not that of the LoRA in {CONFIG} and {ADAPTER_WEIGHTS}")
+    for name, shape in weights.items():
+        found = _LORA_WEIGHT.fullmatch(name)
+        if found is None or len(shape) != 2 or shape[0 if found[1] == "A" else 1] != lora.rank:
+            raise ValueError(f"{ADAPTER_WEIGHTS} does not hold a LoRA of rank {lora.rank}")
+
+
+def _tensors(path: Path) -> Shapes:
+    """Shapes by name. Only the header is read; safetensors makes sure that it adds up with the file's length."""
+    try:
+        with safe_open(path, framework="np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            other = {part.get_dtype() for part in slices.values()} - _FLOATS
+            shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+    except SafetensorError as error:
+        raise ValueError(f"{path.name} is damaged ({error})") from error
+    if other:
+        raise ValueError(f"{path.name} holds {', '.join(sorted(other))} numbers")
+    return shapes
+
+
+def _adapter_config(folder: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(_text(folder / ADAPTER_CONFIG))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{ADAPTER_CONFIG} is not JSON") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{ADAPTER_CONFIG} holds no settings")  # noqa: TRY004 - a finding, as all the others
+    return value
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > _LONGEST_TEXT:
+        raise ValueError(f"{path.name} is too long to be settings")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not text") from error

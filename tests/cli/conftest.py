@@ -32,7 +32,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "MBC_MODEL",
         "MBC_RUNS",
         "MBC_DATA",
-        "MBC_HUB",
         "MBC_CONFIG",
         "MBC_TOKEN",
         "NO_COLOR",

@@ -30,6 +30,7 @@ def runs(home):
         (folder / name).mkdir(parents=True)
         (folder / name / "config.toml").touch()
     (folder / "first" / "config.toml").touch()
+    (folder / "first" / "events.jsonl").touch()
     (folder / "first" / "model" / "model.safetensors").touch()
     (folder / "stray").mkdir()
     return folder

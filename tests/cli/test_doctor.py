@@ -1,12 +1,15 @@
+import io
 import json
 import shutil
 import sys
 import threading
+from email.message import Message
+from urllib.error import HTTPError, URLError
 
 import pytest
 
+from mbc_cli import engine
 from mbc_cli.commands import doctor as checkup
-from mbc_cli.commands.models import share as hub
 from mbc_engine.lm.encoders import BUNDLES
 
 
@@ -72,7 +75,7 @@ def test_without_an_encoder_nothing_can_be_memorised(mbc, bare):
     assert code == 4
     assert told["encoder"]["path"] is None
     assert not works(told)["ingest"]
-    (way,) = {ability["told"] for ability in told["abilities"] if ability["name"] in ("ingest", "ask", "train")}
+    (way,) = {ability["detail"] for ability in told["abilities"] if ability["name"] in ("ingest", "ask", "train")}
     assert "-e '.[embedded]'" in way
     assert "not installed: pip install" in mbc("doctor", "--offline").stdout
 
@@ -88,21 +91,21 @@ def test_a_damaged_bundle_is_found(mbc, home, monkeypatch):
     monkeypatch.setattr(checkup.importlib.util, "find_spec", lambda name: spec)
     code, told = doctor(mbc)
     assert (code, told["encoder"]["is_official"]) == (4, False)
-    assert "is not the official file" in told["abilities"][0]["told"]
+    assert "is not the official file" in told["abilities"][0]["detail"]
 
 
 def test_a_missing_model_is_a_finding(mbc):
     code, told = doctor(mbc, "--model", "no-such-model")
     assert code == 4
-    assert "There is no model 'no-such-model'." in told["abilities"][0]["told"]
+    assert "There is no model 'no-such-model'." in told["abilities"][0]["detail"]
 
 
 def test_torch_that_cannot_be_imported_is_a_finding(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    found = checkup.check(home / "b.mbc", home / "runs", "mini", may_ask_hub=False)
-    assert found.devices.error
-    assert not found.is_fit
-    assert "torch cannot be used" in found.abilities[0].told
+    found = checkup.check(home / "b.mbc", home / "runs", "mini", asks_hub=False)
+    assert found["devices"]["error"]
+    assert not works(found)["ask"]
+    assert "torch cannot be used" in found["abilities"][0]["detail"]
 
 
 def test_a_broken_config_is_told_and_hinders_nothing(mbc, home, monkeypatch):
@@ -113,27 +116,34 @@ def test_a_broken_config_is_told_and_hinders_nothing(mbc, home, monkeypatch):
     assert "No command has an option for the key bogus." in result.stdout
 
 
-@pytest.mark.parametrize("is_reached", [True, False])
-def test_the_hub_is_asked_unless_it_must_not_be(home, monkeypatch, is_reached):
+@pytest.mark.parametrize(
+    ("asks", "is_offline", "reachable"), [(True, False, False), (True, True, None), (False, False, None)]
+)
+def test_the_hub_is_asked_unless_it_must_not_be(home, monkeypatch, asks, is_offline, reachable):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", is_offline)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    hub = checkup.check(home / "b.mbc", home / "runs", "mini", asks_hub=asks)["hub"]
+    assert (hub["offline"], hub["reachable"]) == (is_offline, reachable)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_reachable"), [(None, True), (HTTPError("", 404, "", Message(), None), True), (URLError("no"), False)]
+)
+def test_a_hub_that_answers_whatever_it_says_is_reachable(monkeypatch, answer, is_reachable):
+    def urlopen(request, timeout):
+        if answer:
+            raise answer
+        return io.BytesIO()
+
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub, "answers", lambda address: is_reached)
-    asked = {
-        may: checkup.check(home / "b.mbc", home / "runs", "mini", may_ask_hub=may).hub.reachable
-        for may in (True, False)
-    }
-    assert asked == {True: is_reached, False: None}
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    assert engine.hub_is_reachable() is is_reachable
 
 
-def test_a_hub_that_does_not_answer_is_not_waited_for(home, monkeypatch):
+def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
     ended = threading.Event()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub, "PATIENCE", 0.01)
-    monkeypatch.setattr(hub, "answers", lambda address: ended.wait(60))
-    found = checkup.check(home / "b.mbc", home / "runs", "mini", may_ask_hub=True)
+    monkeypatch.setattr("urllib.request.urlopen", lambda request, timeout: ended.wait(60) and io.BytesIO())
+    monkeypatch.setattr(engine, "_PATIENCE", 0.01)
+    assert engine.hub_is_reachable() is False
     ended.set()
-    assert found.hub.reachable is False
-
-
-def test_where_nothing_listens_nothing_answers():
-    assert not hub.answers("http://127.0.0.1:1")
-    assert not hub.answers("no address")

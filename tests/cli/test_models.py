@@ -41,9 +41,9 @@ def run(home, model):
 @pytest.fixture
 def on_terminal(monkeypatch):
     """A terminal of 80 columns."""
-    for module in ("models", "consoles"):
-        console = Console(force_terminal=True, width=80, color_system=None, markup=False, soft_wrap=True)
-        monkeypatch.setattr(f"mbc_cli.render.{module}.out", console)
+    console = Console(force_terminal=True, width=80, color_system=None, markup=False, soft_wrap=True)
+    for module in ("commands.models", "render.terminal"):
+        monkeypatch.setattr(f"mbc_cli.{module}.out", console)
 
 
 def size_of(folder):
@@ -125,7 +125,7 @@ def test_a_preset_is_shown_with_its_parameters(mbc):
     assert shown.exit_code == 0
     lines = shown.stdout.splitlines()
     assert lines[0].split() == ["preset", "distilgpt2"]
-    assert "a chunk    13.5 B: 12 tokens of 512 codes, one book for all" in lines
+    assert "a chunk    13.5 B: 12 tokens of 512 codes, one codebook for all" in lines
     assert "train it   mbc train --preset distilgpt2 --data SPEC" in lines
     assert [line.split() for line in lines if line.startswith(("base LM  ", "codebook", "all"))][1:] == [
         ["base", "LM", "0", "81,912,576", "328", "MB"],
@@ -208,7 +208,7 @@ def test_a_run_without_a_model_is_told(mbc, run):
     shutil.rmtree(run / "model")
     shown = mbc("models", "show", "first")
     assert (shown.exit_code, shown.stdout) == (4, "")
-    assert shown.stderr == "Error: The run first has no model yet.\n  `mbc runs show first` shows how far it is.\n"
+    assert shown.stderr == "Error: The run first has no model yet.\n  `mbc runs show first` shows its progress.\n"
 
 
 def test_where_sizes_are_not_known_all_else_is_shown(mbc, home, preset):
@@ -272,12 +272,11 @@ def test_a_model_without_codes_is_listed_and_shown_without(mbc, vectors):
     [
         ("ingest", "{notes}", "--bank", "new.mbc", "--workers", "0"),
         ("ask", "Where did Ada move?", "--bank", "{bank}"),
-        ("models", "push", "mac", "ada/mac", "--hub", "{home}/hub"),
+        ("models", "push", "mac", "ada/mac"),
     ],
 )
 def test_a_model_without_codes_serves_no_bank_and_is_not_shared(mbc, vectors, bank, notes, home, command):
     words = [word.format(bank=bank, notes=notes, home=home) for word in command]
-    (home / "hub").mkdir()
     result = mbc(*words, *(() if command[0] == "models" else ("--model", "mac")))
     assert result.exit_code == 4
     assert "makes no codes" in result.stderr

@@ -1,4 +1,4 @@
-"""`mbc models push` and `mbc models pull`, with a folder as the hub."""
+"""`mbc models push` and `mbc models pull`, with a fake of the hub."""
 
 import json
 import shutil
@@ -13,12 +13,15 @@ from mbc_cli.app import app
 from mbc_engine.events import TrainStarted, Validated
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.runs.event_log import EventLog
+from mbc_engine.sharing import hub as sharing
+from tests.sharing.fake_hub import SHA, FakeHub
 
 
 @pytest.fixture
 def hub(home, monkeypatch):
+    """The folder of a fake of the hub."""
     (home / "hub").mkdir()
-    monkeypatch.setenv("MBC_HUB", str(home / "hub"))
+    FakeHub(home / "hub").install(monkeypatch.setattr)
     return home / "hub"
 
 
@@ -44,10 +47,10 @@ def test_a_model_travels_and_answers(mbc, hub, run, notes, home):
     shown = mbc("models", "push", "first", "ada/tiny", "--license", "mit")
     assert shown.exit_code == 0, shown.stderr
     assert "mbc models pull ada/tiny" in shown.stdout
-    assert "tiny/gpt2 is a folder here as well" in shown.stderr
+    assert "tiny/gpt2 is also a folder here" in shown.stderr
     shown = mbc("models", "pull", "ada/tiny")
     assert shown.exit_code == 0, shown.stderr
-    assert "1.5 bytes a chunk" in shown.stdout
+    assert "a chunk   1.5 bytes" in shown.stdout
     assert mbc("ingest", notes, "--model", "ada/tiny", "--bank", "b.mbc", "--workers", 0).exit_code == 0
     answers = [
         json.loads(mbc("ask", "Where did Ada move?", "--bank", "b.mbc", "--model", name, "--json").stdout)["answer"]
@@ -58,15 +61,13 @@ def test_a_model_travels_and_answers(mbc, hub, run, notes, home):
 
 def test_json(mbc, hub, run, home):
     pushed = json.loads(mbc("models", "push", run, "ada/tiny", "--json").stdout)
-    assert {name: pushed[name] for name in ("model", "repository", "hub", "revision", "card")} == {
+    assert {name: pushed[name] for name in ("model", "repository", "revision", "card")} == {
         "model": "first",
         "repository": "ada/tiny",
-        "hub": str(hub),
-        "revision": None,
+        "revision": SHA,
         "card": "written",
     }
     pulled = json.loads(mbc("models", "pull", "ada/tiny", "--name", "mine", "--json").stdout)
-    assert pulled["stored"] == pushed["stored"]
     assert pulled["size"] == pushed["size"]
     assert (pulled["model"], pulled["codes"]["bits_per_chunk"]) == ("mine", 12)
     shown = json.loads(mbc("models", "show", "mine", "--json").stdout)
@@ -122,8 +123,6 @@ def test_a_wrong_name_is_told(mbc, hub, run, name):
 def test_what_is_not_there_is_told(mbc, hub, run):
     assert mbc("models", "pull", "ada/none").exit_code == 4
     assert mbc("models", "push", "nonesuch", "ada/tiny").exit_code == 4
-    assert mbc("models", "pull", "ada/none", "--hub", "nowhere").exit_code == 4
-    assert mbc("models", "pull", "ada/none", "--hub", "n" * 300).exit_code == 4
 
 
 def test_without_a_network_the_hub_is_not_asked(mbc, home):
@@ -132,40 +131,34 @@ def test_without_a_network_the_hub_is_not_asked(mbc, home):
     assert "HF_HUB_OFFLINE" in result.stderr
 
 
-def test_an_interrupted_pull_says_what_is_left(mbc, hub, run, monkeypatch):
-    from mbc_engine.sharing.hub import FolderHub
-
-    mbc("models", "push", "first", "ada/tiny")
-
-    def interrupt(*arguments):
+def test_an_interruption_says_what_is_left(mbc, hub, run, monkeypatch):
+    def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(FolderHub, "fetch", interrupt)
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeHub, "create_commit", interrupt)
+        result = mbc("models", "push", "first", "ada/tiny")
+    assert (result.exit_code, "Nothing was shared" in result.stderr) == (130, True)
+    assert mbc("models", "push", "first", "ada/tiny").exit_code == 0
+    monkeypatch.setattr(sharing, "snapshot_download", interrupt)
     result = mbc("models", "pull", "ada/tiny")
-    assert result.exit_code == 130
-    assert "All models are as they were" in result.stderr
+    assert (result.exit_code, "No model was changed" in result.stderr) == (130, True)
 
 
-def test_an_interrupted_push_shares_nothing(mbc, hub, run, monkeypatch):
-    from mbc_engine.sharing import hub as folder_hub
-
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(folder_hub, "put_in_place", interrupt)
+def test_a_model_in_training_is_not_pushed(mbc, hub, run, monkeypatch):
+    monkeypatch.setattr("mbc_engine.runs.training_runs.is_at_work", lambda folder: True)
     result = mbc("models", "push", "first", "ada/tiny")
-    assert result.exit_code == 130
-    assert "Nothing was shared" in result.stderr
-    assert list((hub / "ada").iterdir()) == []
+    assert (result.exit_code, "is being trained" in result.stderr) == (4, True)
 
 
-def test_sharing_with_a_folder_imports_no_torch(hub, run, home):
+def test_sharing_imports_no_torch(hub, run, home):
     script = (
         "import sys; from typer.testing import CliRunner; from mbc_cli.app import app\n"
+        "from tests.sharing.fake_hub import FakeHub; FakeHub(sys.argv[1]).install()\n"
         "for words in ('push first ada/tiny', 'pull ada/tiny'):\n"
         "    result = CliRunner().invoke(app, ['models', *words.split()])\n"
         "    assert result.exit_code == 0, result.stderr\n"
-        "print(sorted({'torch', 'transformers', 'peft', 'huggingface_hub'} & set(sys.modules)))"
+        "print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", script, str(hub)], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

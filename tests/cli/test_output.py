@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import mbc_cli.__main__
-
 COMMANDS = (
     ("--help",),
     ("ask", "--help"),
@@ -43,7 +41,7 @@ def _full(*command, unbuffered=""):
 
 def _run(command, stdout, unbuffered):
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered, "COLUMNS": "500"}
-    started = [sys.executable, mbc_cli.__main__.__file__, *map(str, command)]
+    started = [sys.executable, "-m", "mbc_cli", *map(str, command)]
     done = subprocess.run(started, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, env=environment)
     return done.returncode, done.stderr.decode()
 
@@ -77,7 +75,7 @@ def test_output_that_is_not_buffered_is_no_different():
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_streams_that_are_closed_from_the_beginning_are_as_if_nobody_listened(stream, home):
     number = {"stdout": 1, "stderr": 2}[stream]
-    command = f"exec {sys.executable} {mbc_cli.__main__.__file__} bank info --json --bank missing.mbc {number}>&-"
+    command = f"exec {sys.executable} -m mbc_cli bank info --json --bank missing.mbc {number}>&-"
     assert subprocess.run(["sh", "-c", command], capture_output=True).returncode == 5
 
 
@@ -85,6 +83,6 @@ def test_an_error_that_nobody_reads_keeps_its_exit_code(home):
     for command, code in ((["--nonsense"], 2), (["bank", "info", "--bank", "missing.mbc"], 5)):
         reader, writer = os.pipe()
         os.close(reader)
-        started = [sys.executable, mbc_cli.__main__.__file__, *command]
+        started = [sys.executable, "-m", "mbc_cli", *command]
         assert subprocess.run(started, stdout=writer, stderr=writer).returncode == code
         os.close(writer)

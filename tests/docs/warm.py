@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 from contextlib import suppress
 from importlib.metadata import metadata
@@ -121,29 +122,22 @@ def _warm_up() -> None:
 
 def _mbc() -> None:
     from mbc_cli.__main__ import main
-    from mbc_cli.program import Command, WorkingGroup
+    from mbc_cli.program import Command, Group
 
     if ONLY_PARSED in os.environ:
-        Command.invoke = WorkingGroup.invoke = lambda command, context: None
+        descend = Group.invoke
+        Command.invoke = lambda command, context: None
+        Group.invoke = lambda group, context: descend(group, context) if context._protected_args else None
     if sys.argv[1:2] == ["models"]:
         _play_hub()
     main()
 
 
 def _play_hub() -> None:
-    """The hub, with what the reader's shared folder has; whatever is brought to it is there for this process alone."""
-    from huggingface_hub import constants, set_client_factory
+    """The hub, with what the reader's shared folder has; whatever is pushed to it is there for this process alone."""
+    from tests.sharing.fake_hub import FakeHub
 
-    from tests.sharing.played_hub import PlayedHub
-
-    hub = PlayedHub()
-    if "push" not in sys.argv:
-        shared = Path.home() / "shared" / "models"
-        for path in shared.glob("*/*/**/*.*"):
-            owner, name, *file = path.relative_to(shared).parts
-            hub.files.setdefault(f"{owner}/{name}", {})["/".join(file)] = path.read_bytes()
-    set_client_factory(hub.client)
-    constants.ENDPOINT, constants.HF_HUB_OFFLINE = "https://hub.test", False
+    FakeHub(tempfile.mkdtemp() if "push" in sys.argv else Path.home() / "shared" / "models").install()
 
 
 def _launched(launcher: argparse.Namespace) -> None:

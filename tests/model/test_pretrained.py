@@ -16,7 +16,7 @@ from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import load_base
 from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.lm.pretrained import PACKED, unpacked_state
-from tests.sharing.played_hub import http_library
+from tests.sharing.fake_hub import http_library
 
 
 @pytest.mark.parametrize("weights", PACKED)

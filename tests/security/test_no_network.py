@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 GUARD = Path(__file__).parent / "no_network"
-ONLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK", "MBC_CONFIG", "MBC_HUB")
+ONLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK", "MBC_CONFIG")
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_questions_are_private_also_in_a_file_that_was_not(tmp_path: Path) -> No
 def test_the_config_is_private(tmp_path: Path) -> None:
     path = tmp_path / "mbc" / "config.toml"
     for name in ("bank", "model"):
-        set_value(path, "", name, "x")
+        set_value(path, name, "x")
     assert modes(tmp_path) == {"mbc": 0o700, "mbc/config.toml": 0o600}
 
 

@@ -1,4 +1,4 @@
-"""A tiny model that names its pretrained parts as a hub does, and a folder that acts as the hub."""
+"""A tiny model that names its pretrained parts as on the hub, and a hub that is faked."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.events import Event
 from mbc_engine.paper.checkpoint import save_model
-from mbc_engine.sharing.hub import FolderHub
-from mbc_engine.sharing.pushing import push
+from mbc_engine.sharing.hub import push
+from tests.sharing.fake_hub import FakeHub
 
 
 @pytest.fixture(autouse=True)
@@ -32,15 +31,17 @@ def saved(tiny: Any, here: Path) -> Path:
 
 
 @pytest.fixture
-def hub(here: Path) -> FolderHub:
+def hub(here: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
     (here / "hub").mkdir()
-    return FolderHub(here / "hub")
+    fake = FakeHub(here / "hub")
+    fake.install(monkeypatch.setattr)
+    return fake
 
 
 @pytest.fixture
-def shared(saved: Path, hub: FolderHub) -> FolderHub:
+def shared(saved: Path, hub: FakeHub) -> FakeHub:
     """The hub with the model as ada/tiny."""
-    push(hub, saved, "ada/tiny", show=ignore)
+    push(saved, "ada/tiny")
     return hub
 
 
@@ -48,10 +49,6 @@ def shared(saved: Path, hub: FolderHub) -> FolderHub:
 def models(here: Path) -> Path:
     """The user's folder of models; nothing is in it yet."""
     return here / "models"
-
-
-def ignore(event: Event) -> None:
-    """Show nothing."""
 
 
 @pytest.fixture

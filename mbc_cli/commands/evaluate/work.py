@@ -18,8 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mbc_cli.commands.models.share import hub_from_here
-from mbc_cli.engine import loading, prepare_torch
+from mbc_cli.engine import hub_is_reachable, loading, prepare_torch
 from mbc_cli.evaluations import way_on
 from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
 from mbc_cli.paths import states_cache
@@ -109,7 +108,7 @@ def _needs(settings: "ExperimentSettings", means: Means) -> "tuple[Machine, list
         from mbc_engine.experiments.requirements import needs, this_machine
 
         device = prepare_torch(means.device, means.threads)
-        machine = this_machine(device, has_hub=bool(hub_from_here(may_ask=True).reachable))
+        machine = this_machine(device, has_hub=bool(hub_is_reachable()))
         return machine, list(needs(settings, machine, most_hours=means.hours))
 
 

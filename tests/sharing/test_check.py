@@ -4,16 +4,19 @@ import json
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from mbc_engine.errors import ModelError
 from mbc_engine.model_folder import packaged_model
 from mbc_engine.paper.checkpoint import save_model
-from mbc_engine.sharing.inspection import inspect
+from mbc_engine.sharing import MODEL_FILES, check, is_hub_id
 
 WAY_OUT = "Ask."
 WEIGHTS, ADAPTER = "model.safetensors", "adapter/adapter_model.safetensors"
@@ -22,7 +25,7 @@ WEIGHTS, ADAPTER = "model.safetensors", "adapter/adapter_model.safetensors"
 def refused(folder):
     """Why the model in a folder is refused."""
     with pytest.raises(ModelError) as caught:
-        inspect(folder, "It", WAY_OUT)
+        check(folder, "It", WAY_OUT)
     assert caught.value.hint == WAY_OUT
     assert "\n" not in caught.value.message
     return caught.value.message
@@ -35,17 +38,7 @@ def reworded(folder, before, after):
     path.write_text(text.replace(before, after))
 
 
-def test_a_sound_model_tells_its_parts(saved):
-    model = inspect(saved, "It", WAY_OUT)
-    state, adapter = load_file(saved / WEIGHTS), load_file(saved / ADAPTER)
-    assert sum(model.stored.values()) == sum(value.numel() for value in [*state.values(), *adapter.values()])
-    assert model.stored["codebook"] == 8 * 32 + 8
-    assert model.stored["adapter"] == 2 * 32 + 64 * 2
-    assert (model.dim, model.shape.bits_per_chunk) == (32, 12)
-
-
-@pytest.mark.parametrize("kind", [("gpt2", "t5"), ("llama", "bert"), ("llama", "t5")])
-@pytest.mark.parametrize("frozen", ["true", "false"])
+@pytest.mark.parametrize(("kind", "frozen"), [(("gpt2", "t5"), "true"), (("llama", "bert"), "false")])
 def test_every_kind_of_model_is_sound(tiny, tmp_path, kind, frozen):
     overrides = (
         f"model.documents.frozen={frozen}",
@@ -59,19 +52,19 @@ def test_every_kind_of_model_is_sound(tiny, tmp_path, kind, frozen):
     )
     names = ("model.base=b/c", "model.documents.name=d", "model.questions.name=d")
     save_model(tiny.model(*kind, *overrides), tiny.config(*kind, *overrides, *names), tmp_path / "m")
-    assert inspect(tmp_path / "m", "It", WAY_OUT).shape.positions == 4
+    assert check(tmp_path / "m", "It", WAY_OUT).model.tokens == 4
 
 
 def test_a_retriever_reader_is_not_shared():
     with pytest.raises(ModelError, match=r"^Retriever-readers such as mini cannot be shared yet\.$"):
-        inspect(packaged_model("mini"), "It", WAY_OUT)
+        check(packaged_model("mini"), "It", WAY_OUT)
 
 
 def test_checking_takes_no_torch(saved):
     script = (
-        "import sys; from pathlib import Path; from mbc_engine.sharing.inspection import inspect\n"
-        "import mbc_engine.sharing.pulling, mbc_engine.sharing.pushing, mbc_engine.sharing.hub\n"
-        "inspect(Path(sys.argv[1]), '', ''); print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
+        "import sys; from pathlib import Path; from mbc_engine.sharing import check\n"
+        "import mbc_engine.sharing.hub\n"
+        "check(Path(sys.argv[1]), '', ''); print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script, str(saved)], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
@@ -114,10 +107,12 @@ def test_a_setting_that_is_not_known_is_refused(saved):
     "name",
     ["/etc", "../tiny/gpt2", "./x", "~/x", "C:\\\\x", "\\\\\\\\host\\\\share", "https://a/b", "a/b/c", "", "file:x"],
 )
-@pytest.mark.parametrize("part", ["tiny/gpt2", "tiny/bert"])
-def test_a_pretrained_part_is_named_as_on_the_hub(saved, name, part):
-    reworded(saved, f'"{part}"', f'"{name}"')
-    assert "not a hub id" in refused(saved)
+def test_a_pretrained_part_is_named_as_on_the_hub(saved, name):
+    config = saved / "config.toml"
+    text = config.read_text()
+    for part in ('"tiny/gpt2"', '"tiny/bert"'):
+        config.write_text(text.replace(part, f'"{name}"'))
+        assert "not a hub id" in refused(saved)
 
 
 @pytest.mark.parametrize("name", ["embedded:../../tests", "embedded:/etc", "embedded:nonesuch/base", "embedded:"])
@@ -215,7 +210,7 @@ def test_an_adapter_holds_what_its_config_says(saved):
     save_file({name: torch.zeros(3, 3) for name in state}, saved / ADAPTER)
     assert "LoRA of rank 2" in refused(saved)
     save_file({**state, "transformer.h.0.attn.c_attn.lora_A.weight": torch.zeros(2, 32)}, saved / ADAPTER)
-    assert "does not hold the layers" in refused(saved)
+    assert "is not that of the LoRA" in refused(saved)
     save_file({f"{name}.evil": value for name, value in state.items()}, saved / ADAPTER)
     assert "LoRA of rank 2" in refused(saved)
 
@@ -228,3 +223,34 @@ def test_a_model_that_is_there_to_be_compared_is_not_shared(tiny, tmp_path, sett
     names = ("model.base=b/c", "model.documents.name=d", "model.questions.name=d")
     save_model(tiny.model("gpt2", "bert", setting), tiny.config("gpt2", "bert", setting, *names), tmp_path / "m")
     assert reason in refused(tmp_path / "m")
+
+
+@given(st.text(alphabet="aZ0./\\-_~: \n\0", max_size=12))
+@example("..")
+@example("a/..")
+@example("a/.b")
+@example("a\n")
+def test_a_hub_id_stays_below_the_folder_it_is_looked_up_in(text):
+    if is_hub_id(text):
+        folder = Path("/models")
+        place = (folder / text).resolve()
+        assert place.relative_to(folder).parts == tuple(text.split("/"))
+        assert not any(part.startswith(".") for part in text.split("/"))
+
+
+@pytest.mark.parametrize("text", ["gpt2", "openai-community/gpt2-large", "meta-llama/Llama-3.2-1B", "a/b_c.d"])
+def test_names_of_the_hub_are_hub_ids(text):
+    assert is_hub_id(text)
+
+
+@pytest.mark.parametrize("text", ["", "/etc", "a/b/c", "a//b", "../x", "a--b/c", "C:\\x", "a/b.", "é/b", "a" * 97])
+def test_anything_else_is_none(text):
+    assert not is_hub_id(text)
+
+
+def test_what_travels_is_what_a_model_is_saved_as(tiny, tmp_path):
+    save_model(tiny.model(), tiny.config(), tmp_path / "model")
+    saved = {
+        path.relative_to(tmp_path / "model").as_posix() for path in (tmp_path / "model").rglob("*") if path.is_file()
+    }
+    assert saved == set(MODEL_FILES)

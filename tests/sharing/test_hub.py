@@ -1,0 +1,236 @@
+"""Pull and push: a whole model that was checked, or nothing."""
+
+import pytest
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+)
+
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.model_folder import find_model
+from mbc_engine.paper.checkpoint import load_model
+from mbc_engine.paper.memories import CodeMemory
+from mbc_engine.sharing import hub as sharing
+from mbc_engine.sharing.card import MARK
+from mbc_engine.sharing.hub import pull, push
+from tests.sharing.fake_hub import SHA, http_error, http_library
+
+TEXTS = ["Ada moved to Bergen in the spring.", "The river rose."]
+
+
+def test_what_was_pushed_answers_the_same_when_pulled(saved, shared, models, monkeypatch, files):
+    monkeypatch.setattr("platformdirs.user_data_path", lambda name: models.parent)
+    pulled = pull("ada/tiny", models)
+    folder = models / "ada" / "tiny"
+    assert (find_model("ada/tiny"), pulled.revision) == (folder, SHA)
+    here, there = load_model(saved), load_model("ada/tiny")
+    codes = here.memorise(TEXTS)
+    assert (there.memorise(TEXTS) == codes).all()
+    one, other = (model.answer(["Where did Ada move?"], CodeMemory(codes, model.codebook)) for model in (here, there))
+    assert one == other
+    came = files(folder)
+    assert pulled.size == sum(map(len, came.values()))
+    assert came.pop("README.md")
+    assert came == files(saved)
+    assert list(models.iterdir()) == [folder.parent]
+
+
+def test_nothing_but_the_files_of_a_model_comes(shared, models, files):
+    for name in ("pytorch_model.bin", "evil.py", "adapter/more.pkl", ".bashrc"):
+        (shared.folder / "ada" / "tiny" / name).write_bytes(b"evil")
+    pull("ada/tiny", models)
+    assert len(shared.fetched) == len(files(models)) == 5
+
+
+def test_a_card_need_not_be_there(shared, models, files):
+    (shared.folder / "ada" / "tiny" / "README.md").unlink()
+    pull("ada/tiny", models)
+    assert "ada/tiny/README.md" not in files(models)
+
+
+def test_a_model_is_replaced_only_when_asked(shared, models, files):
+    pull("ada/tiny", models)
+    (models / "ada" / "tiny" / "mine").touch()
+    before = files(models)
+    with pytest.raises(ConfigError, match="There is a model ada/tiny already"):
+        pull("ada/tiny", models)
+    assert files(models) == before
+    pull("ada/tiny", models, replaces=True)
+    assert "ada/tiny/mine" not in files(models)
+    assert [entry.name for entry in models.iterdir()] == ["ada"]
+
+
+def test_of_a_link_to_a_model_only_the_link_is_replaced(shared, models, files, here):
+    pull("ada/tiny", models)
+    (models / "ada" / "tiny").rename(here / "mine")
+    (models / "ada" / "tiny").symlink_to(here / "mine")
+    before = files(here / "mine")
+    pull("ada/tiny", models, replaces=True)
+    assert not (models / "ada" / "tiny").is_symlink()
+    assert files(here / "mine") == before
+
+
+def test_a_model_may_get_another_name_and_a_revision_is_named(shared, models):
+    pull("ada/tiny", models, name="eve/mine", revision="v2")
+    assert (models / "eve" / "mine" / "config.toml").is_file()
+    with pytest.raises(ModelError, match="has no revision 'v3'"):
+        pull("ada/tiny", models, name="mine", revision="v3")
+
+
+@pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b/c", ".x", "a/.incoming", "x\n", "mini"])
+def test_a_name_leads_nowhere_else(shared, models, name):
+    with pytest.raises(ConfigError):
+        pull("ada/tiny", models, name=name)
+    assert not models.exists()
+
+
+@pytest.mark.parametrize(
+    "repository", ["../x", "ada", "/etc/passwd", "ada/../../x", "ada/tiny/x", "ada/.tiny", "", "/"]
+)
+def test_so_does_a_repository(saved, hub, models, files, repository):
+    with pytest.raises(ConfigError, match="OWNER/NAME"):
+        pull(repository, models)
+    with pytest.raises(ConfigError, match="OWNER/NAME"):
+        push(saved, repository)
+    assert files(hub.folder) == {}
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_what_is_no_model_is_never_replaced(shared, models, here, is_link):
+    place = models / "ada" / "tiny"
+    place.parent.mkdir(parents=True)
+    if is_link:
+        place.symlink_to(here / "unmounted")
+    else:
+        place.mkdir()
+    with pytest.raises(ConfigError, match="is not a model"):
+        pull("ada/tiny", models, replaces=True)
+    assert place.is_symlink() == is_link
+
+
+def test_an_interrupted_pull_leaves_no_model_and_goes_on(shared, models, files, monkeypatch):
+    def interrupted(repository, *, local_dir, **_):
+        (local_dir / "adapter").mkdir(parents=True)
+        (local_dir / "config.toml").write_text("[mod")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sharing, "snapshot_download", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pull("ada/tiny", models)
+    assert list(files(models)) == [".ada--tiny/config.toml"]
+    pull("ada/tiny", models)
+    assert files(models / "ada" / "tiny") == files(shared.folder / "ada" / "tiny")
+    assert [entry.name for entry in models.iterdir()] == ["ada"]
+
+
+@pytest.mark.parametrize("file", ["config.toml", "model.safetensors"])
+@pytest.mark.parametrize("replaces", [True, False])
+def test_what_is_not_sound_comes_nowhere(shared, models, files, file, replaces):
+    if replaces:
+        pull("ada/tiny", models)
+    before = files(models)
+    (shared.folder / "ada" / "tiny" / file).write_bytes(b"\x80\x04evil")
+    with pytest.raises(ModelError, match="ada/tiny cannot be used") as caught:
+        pull("ada/tiny", models, replaces=replaces)
+    assert "Tell its owner" in (caught.value.hint or "")
+    assert files(models) == before
+
+
+def test_a_repository_without_a_model_is_named(shared, models):
+    (shared.folder / "ada" / "tiny" / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"holds no model of mbc: it has no model\.safetensors"):
+        pull("ada/tiny", models)
+    assert shared.fetched == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(shared, models):
+    models.write_text("a file")
+    with pytest.raises(ModelError, match=r"models.*: (Not a directory|File exists)"):
+        pull("ada/tiny", models)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OfflineModeIsEnabled("offline"), "The hub is not asked: HF_HUB_OFFLINE is set."),
+        (http_error(GatedRepoError, 403), "ada/tiny is gated"),
+        (http_error(RepositoryNotFoundError, 404), "There is no ada/tiny on the hub, or you may not see it."),
+        (http_error(HfHubHTTPError, 403), "The hub does not let you do this with ada/tiny."),
+        (http_error(HfHubHTTPError, 500, "Out of order\nat all"), "The hub refuses: Out of order"),
+        (http_library.ConnectError("no route"), "The hub cannot be reached."),
+        (LocalEntryNotFoundError("not in the cache"), "The hub cannot be reached."),
+        (OSError(28, "No space left on device"), "ada/tiny: No space left on device."),
+    ],
+)
+def test_what_the_client_raises_is_put_in_words(shared, models, error, message):
+    shared.error = error
+    with pytest.raises(ModelError) as caught:
+        pull("ada/tiny", models)
+    assert caught.value.message.startswith(message)
+    assert caught.value.hint
+    assert "\n" not in caught.value.message
+    assert not models.exists()
+
+
+def test_a_model_goes_with_a_card_and_stays_as_it_is(saved, hub, files):
+    (saved / "optimizer.pt").write_bytes(b"evil")
+    before = files(saved)
+    pushed = push(saved, "ada/tiny")
+    assert files(saved) == before
+    there = files(hub.folder / "ada" / "tiny")
+    assert (pushed.card, pushed.revision, pushed.size) == ("written", SHA, sum(map(len, there.values())))
+    assert there.pop("README.md").decode().count(MARK) == 1
+    assert there == {name: content for name, content in before.items() if name != "optimizer.pt"}
+
+
+def test_a_model_that_is_there_makes_way_only_when_asked(saved, shared, files):
+    before = files(shared.folder)
+    with pytest.raises(ConfigError, match="already"):
+        push(saved, "ada/tiny")
+    assert files(shared.folder) == before
+    assert push(saved, "ada/tiny", replaces=True, licence="mit").card == "written"
+    assert "license: mit" in shared.card()
+
+
+def test_a_card_written_by_hand_is_kept(saved, shared):
+    (shared.folder / "ada" / "tiny" / "README.md").write_text("Theirs.")
+    assert push(saved, "ada/tiny", replaces=True).card == "kept"
+    assert shared.card() == "Theirs."
+    (saved / "README.md").write_text("Mine.")
+    assert push(saved, "ada/tiny", replaces=True).card == "beside"
+    assert shared.card() == "Mine."
+    with pytest.raises(ConfigError, match="written by hand"):
+        push(saved, "ada/tiny", replaces=True, licence="mit")
+
+
+def test_what_others_could_not_use_is_not_pushed(saved, hub, files):
+    config = (saved / "config.toml").read_text()
+    (saved / "config.toml").write_text(config.replace('"tiny/gpt2"', f'"{saved}"'))
+    with pytest.raises(ModelError, match="a place on one machine") as caught:
+        push(saved, "ada/tiny")
+    assert caught.value.hint == "Others could not use it either; correct it before you share it."
+    assert files(hub.folder) == {}
+
+
+def test_a_push_needs_a_login(saved, hub, files, monkeypatch):
+    monkeypatch.setattr(sharing, "get_token", lambda: None)
+    with pytest.raises(ModelError, match="not logged in"):
+        push(saved, "ada/tiny")
+    assert files(hub.folder) == {}
+
+
+def test_what_is_to_be_private_is_never_public(saved, shared):
+    push(saved, "ada/secret", is_private=True)
+    assert shared.private == {"ada/secret"}
+    with pytest.raises(ModelError, match="exists already and is public"):
+        push(saved, "ada/tiny", is_private=True, replaces=True)
+
+
+def test_a_pulled_model_is_pushed_with_its_card(shared, models, files):
+    pull("ada/tiny", models)
+    push(models / "ada" / "tiny", "eve/tiny")
+    assert files(shared.folder / "eve" / "tiny") == files(shared.folder / "ada" / "tiny")
