@@ -1,16 +1,12 @@
 """Questions to banks, for all who ask them: the terminal, the dashboard, the server and assistants.
 
-A model that answers from banks as they are at each question, whatever other processes do to them meanwhile.
+A model that answers from banks as they are at each question, whatever other processes do to them meanwhile."""
 
-The questions asked so far, one a line, in a file that only its owner can read.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
-from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
 from mbc_engine.memory import Memory
 from mbc_engine.question import Answer, AskOptions
 from mbc_engine.sources import Source
@@ -96,44 +92,3 @@ def opened(
         yield asker
     finally:
         asker.close()
-
-
-LONGEST: Final = 1000
-
-
-class QuestionHistory:
-    """What was typed, kept for the next session, whichever command it was typed into.
-
-    Args:
-        path: the file; nothing is kept where it cannot be written.
-        most: how many lines are kept.
-    """
-
-    def __init__(self, path: Path, most: int = LONGEST) -> None:
-        self._path, self._most = path, most
-
-    def read(self) -> list[str]:
-        """The lines, the first one typed first. Bytes that are no text come as in `os.fsdecode`."""
-        try:
-            lines = self._path.read_bytes().split(b"\n")
-        except OSError:
-            return []
-        return [line.decode(errors="surrogateescape") for line in lines if line][-self._most :]
-
-    def add(self, line: str) -> None:
-        """Write one down at once: a terminal that is closed leaves no time for it."""
-        with suppress(OSError):
-            make_private_folder(self._path.parent)
-            self._path.touch(PRIVATE_FILE)
-            self._path.chmod(PRIVATE_FILE)
-            with self._path.open("ab") as file:
-                file.write(_bytes([line]))
-            lines = self.read()
-            if self._path.stat().st_size > len(_bytes(lines)):
-                with atomic_write(self._path) as file:
-                    file.write(_bytes(lines))
-
-
-def _bytes(lines: Iterable[str]) -> bytes:
-    """Lines as the file has them; a line end inside one would make two of it."""
-    return b"".join(line.replace("\n", " ").encode(errors="surrogateescape") + b"\n" for line in lines)

@@ -9,8 +9,10 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from mbc_cli.paths import activity_log
 from mbc_cli.render.terminal import verbosity
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
@@ -20,6 +22,7 @@ from mbc_engine.model_folder import find_model
 
 if TYPE_CHECKING:
     from mbc_engine.load import Model
+    from mbc_engine.memory import Memory
 
 _PATIENCE: Final = 3.0  # seconds to wait for the hub
 # What torch computes on, built in or by an extension of its own.
@@ -122,6 +125,15 @@ def load_model(name: str, device: str | None = None) -> "Model":
         f"loaded in {seconds(time.perf_counter() - began)} with torch {torch.__version__}"
     )
     return model
+
+
+def open_memory(
+    banks: Sequence[Path], model: str, device: str | None = None, *, weights: Sequence[float] | None = None
+) -> "Memory":
+    """A memory whose model is loaded by `load_model`, and whose log is where others look for it."""
+    from mbc_engine.memory import Memory
+
+    return Memory(banks, model, device=device, weights=weights, log=activity_log(banks[0]), load=load_model)
 
 
 def prepare_torch(device: str | None, threads: int | None = None) -> str:

@@ -1,126 +1,110 @@
-"""The options of `mbc ask` that no other command has.
-
-`mbc ask`: questions to a bank or several, one, a file of them, or as a conversation.
-
-The answers to many questions on the terminal, or as JSON Lines.
-
-Many questions, of a file or as they arrive, in batches.
-"""
+"""`mbc ask`: questions to a bank or several: one, a file of them, or a conversation."""
 
 import io
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
-from mbc_cli.options import BanksOption, DeviceOption, JsonOption, ModelOption, ReadOption, WeightsOption
-from mbc_cli.render.answer import reply_json, show_reply
+from mbc_cli.engine import open_memory
+from mbc_cli.options import BanksOption, DeviceOption, JsonOption, ModelOption, ReadOption, WeightsOption, selection
+from mbc_cli.render.answer import answer_json, show_answer, show_times
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import notes, out, print_json_lines
+from mbc_cli.render.terminal import notes, out, print_json, print_json_lines
 from mbc_cli.text import counted, plain, seconds
 from mbc_engine.datasets.questions import Question, arriving_questions, load_questions, no_questions
-from mbc_engine.question import AskOptions
+from mbc_engine.errors import ConfigError
+from mbc_engine.memory import Memory
+from mbc_engine.question import Answer, AskOptions
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mbc_cli.asking import Asker
-    from mbc_engine.question import Answer
-
-
-_WHICH, _HOW = "Which documents count", "Models of the paper's method"
-
-QuestionArgument = Annotated[str | None, typer.Argument(metavar="QUESTION", help="What you want to know.")]
-QuestionsOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help='Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; '
-        "- is stdin.",
-    ),
-]
-SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DATE", help="Only documents from this date on: 2024-05-31, 2024-05 or 2024.", rich_help_panel=_WHICH
-    ),
-]
-AsOfOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DATE", help="Only documents up to this date; ages are counted back from it.", rich_help_panel=_WHICH
-    ),
-]
-HalfLifeOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Halve a document's weight for each such period of age: days, or 30d, 4w, 6m, 1y "
-        "(a month is 30 days, a year 365).",
-        rich_help_panel=_WHICH,
-    ),
-]
-OnlyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PATTERN",
-        help="Only documents whose path matches, as in .gitignore: at any depth, unless it begins with / (from the "
-        "root), ./ or ~; may be repeated.",
-        rich_help_panel=_WHICH,
-    ),
-]
-ExcludeOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PATTERN", help="No documents whose path matches; may be repeated.", rich_help_panel=_WHICH),
-]
-SourcesOption = Annotated[int, typer.Option(min=0, help="How many documents to name.")]
-MinConfidenceOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="P",
-        show_default="the model's own",
-        help="Give no answer below this confidence, from 0 to 1; 0 always answers. For mini, confidence is the "
-        "probability that the answer is right; for a calibrated model of the paper's method, that the bank holds it.",
-    ),
-]
-BeamsOption = Annotated[
-    int,
-    typer.Option(
-        min=1, help="Width of the beam search; 1 takes the likeliest word. No effect with mini.", rich_help_panel=_HOW
-    ),
-]
-MaxTokensOption = Annotated[
-    int, typer.Option(min=1, help="Longest answer, in tokens. No effect with mini.", rich_help_panel=_HOW)
-]
-
-
+_DOCUMENTS, _PAPER = "Which documents count", "Models of the paper's method"
 _STDIN: Final = Path("-")
+_BATCH: Final = 16
 
 
 def ask(
-    question: QuestionArgument = None,
+    question: Annotated[str | None, typer.Argument(metavar="QUESTION", help="What you want to know.")] = None,
     *,
     bank: BanksOption,
     weight: WeightsOption = None,
     model: ModelOption,
-    questions: QuestionsOption = None,
-    since: SinceOption = None,
-    as_of: AsOfOption = None,
-    half_life: HalfLifeOption = None,
-    only: OnlyOption = None,
-    exclude: ExcludeOption = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; '
+            "- is stdin.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Only documents from this date on: 2024-05-31, 2024-05 or 2024.",
+            rich_help_panel=_DOCUMENTS,
+        ),
+    ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Only documents up to this date; ages are counted back from it.",
+            rich_help_panel=_DOCUMENTS,
+        ),
+    ] = None,
+    half_life: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Halve a document's weight for each such period of age: days, or 30d, 4w, 6m, 1y "
+            "(a month is 30 days, a year 365).",
+            rich_help_panel=_DOCUMENTS,
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Only documents whose path matches, as in .gitignore: at any depth, unless it begins with / (from the "
+            "root), ./ or ~; may be repeated.",
+            rich_help_panel=_DOCUMENTS,
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="No documents whose path matches; may be repeated.", rich_help_panel=_DOCUMENTS
+        ),
+    ] = None,
     read: ReadOption = None,
-    sources: SourcesOption = AskOptions.sources,
-    min_confidence: MinConfidenceOption = None,
-    beams: BeamsOption = AskOptions.beams,
-    max_tokens: MaxTokensOption = AskOptions.max_new_tokens,
+    sources: Annotated[int, typer.Option(min=0, help="How many documents to name.")] = AskOptions.sources,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            show_default="the model's own",
+            help="Give no answer below this confidence, from 0 to 1; 0 always answers. For mini, confidence is the "
+            "probability that the answer is right; for a calibrated model of the paper's method, that the bank "
+            "holds it.",
+        ),
+    ] = None,
+    beams: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Width of the beam search; 1 takes the likeliest word. No effect with mini.",
+            rich_help_panel=_PAPER,
+        ),
+    ] = AskOptions.beams,
+    max_tokens: Annotated[
+        int, typer.Option(min=1, help="Longest answer, in tokens. No effect with mini.", rich_help_panel=_PAPER)
+    ] = AskOptions.max_new_tokens,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -141,9 +125,6 @@ def ask(
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
-    from mbc_cli.asking import opened
-    from mbc_cli.options import selection
-
     options = AskOptions(
         read_mode=read,
         selection=selection(since, as_of, half_life, only or [], exclude or []),
@@ -153,148 +134,96 @@ def ask(
         beams=beams,
     )
     work = _work(question, questions, as_json=json)
-    with opened(bank, model, options, device, weights=weight) as asker:
-        work(asker)
+    with open_memory(bank, model, device, weights=weight).open(options) as memory:
+        work(memory, options)
 
 
-def _work(question: str | None, file: Path | None, *, as_json: bool) -> "Callable[[Asker], None]":
-    """What to do. Whatever is wrong with the questions is found here, before a model is loaded.
-
-    Raises:
-        ConfigError: there are two kinds of questions, or an empty one.
-        DataError: there are none, or a line is not what it should be.
-    """
-    from mbc_engine.errors import ConfigError
-
+def _work(question: str | None, file: Path | None, *, as_json: bool) -> Callable[[Memory, AskOptions], object]:
+    """What to do. Whatever is wrong with the questions is found here, before a model is loaded."""
     if question is not None:
         if file is not None:
             raise ConfigError("A question and --questions cannot be combined.", hint="Ask one or the other.")
         question = question.encode(errors="replace").decode()
         if not question.strip():
             raise ConfigError("The question is empty.", hint='Ask like this: mbc ask "Who won the race?"')
-        from mbc_cli.commands.chat import ask_one
-
-        return partial(ask_one, question=question, as_json=as_json)
+        return partial(_ask_one, question=question, as_json=as_json)
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     if file is None and is_typed and not as_json:
         from mbc_cli.commands.chat import chat
 
         return chat
-
-    questions = of_stdin() if file is None or file == _STDIN else of_file(file)
-    return partial(ask_all, questions=questions, as_json=as_json)
-
-
-class BatchView(ProgressView):
-    """Shows answers as they come.
-
-    Args:
-        banks: the files that are asked.
-        loading: seconds spent on loading the model.
-        total: how many questions there are, None if nobody knows.
-        as_json: a line of JSON for each.
-        is_shown: False where questions are typed on the terminal.
-    """
-
-    def __init__(
-        self,
-        banks: Sequence[Path],
-        loading: float,
-        *,
-        total: int | None,
-        as_json: bool,
-        is_shown: bool,
-    ) -> None:
-        super().__init__(is_shown=is_shown)
-        self._banks, self._loading = banks, loading
-        self._total, self._as_json = total, as_json
-        self.answered = 0
-
-    def show(self, questions: "Sequence[Question]", replies: "Sequence[Answer]") -> None:
-        """A batch."""
-        if self._as_json:
-            print_json_lines(
-                {"id": question.id, **reply_json(reply, self._banks, self._loading)}
-                for question, reply in zip(questions, replies, strict=True)
-            )
-        else:
-            for reply in replies:
-                self._show(reply)
-        self.answered += len(replies)
-        self.bar("Answering", self._total, completed=self.answered)
-
-    def _show(self, reply: "Answer") -> None:
-        out.print(Text(f"? {plain(reply.question)}", "cyan"))
-        show_reply(reply, with_bank=len(self._banks) > 1)
-        out.print()
-
-    def finish(self, spent: float) -> None:
-        """How long it took, apart from loading the model."""
-        self.line(f"{counted(self.answered, 'question')} in {seconds(spent)} · model {seconds(self._loading)}", "dim")
-
-
-BATCH: Final = 16
-
-
-@dataclass(frozen=True)
-class Questions:
-    """What is asked.
-
-    Attributes:
-        groups: questions that are there together.
-        total: how many there are, None if nobody knows.
-        is_typed: whether they come from a terminal.
-    """
-
-    groups: Iterable[Sequence[Question]]
-    total: int | None
-    is_typed: bool = False
-
-
-def of_file(path: Path) -> Questions:
-    """The questions of a file.
-
-    Raises:
-        DataError: there are none, or a line is not what it should be.
-    """
-    questions = load_questions(path)
-    return Questions([questions], len(questions))
-
-
-def of_stdin() -> Questions:
-    """Questions as they arrive; waits for the first.
-
-    Raises:
-        DataError: there are none, or the first is not what it should be; for a later one, when it is its turn.
-    """
-    is_typed = sys.stdin is not None and sys.stdin.isatty()
+    if file is not None and file != _STDIN:
+        listed = load_questions(file)
+        return partial(_ask_all, groups=[listed], total=len(listed), as_json=as_json)
     if is_typed:
         notes.print("Type one question per line; finish with Ctrl-D.")
     groups = arriving_questions(sys.stdin.buffer if sys.stdin is not None else io.BytesIO(), "stdin")
-    first = next(groups, None)
-    if first is None:
+    if (first := next(groups, None)) is None:
         raise no_questions("stdin")
-    return Questions(chain([first], groups), None, is_typed)
+    return partial(_ask_all, groups=chain([first], groups), as_json=as_json, shows_progress=not is_typed)
 
 
-def ask_all(asker: "Asker", *, questions: Questions, as_json: bool) -> None:
-    """Answer questions in their order."""
-    began = time.perf_counter()
-    view = BatchView(
-        asker.paths,
-        asker.loading,
-        total=questions.total,
-        as_json=as_json,
-        is_shown=not questions.is_typed,
-    )
-    with view:
-        for batch in _batches(questions.groups):
-            view.show(batch, asker.ask([question.text for question in batch]))
-    view.finish(time.perf_counter() - began)
+def _ask_one(memory: Memory, options: AskOptions, *, question: str, as_json: bool) -> None:
+    if as_json:
+        (answer,) = memory.ask([question], options)
+        print_json(answer_json(answer, memory.paths, memory.loading))
+    else:
+        show_times(answer_live(memory, options, question), memory.loading)
 
 
-def _batches(groups: Iterable[Sequence[Question]]) -> Iterator[list[Question]]:
-    for group in groups:
-        rest = iter(group)
-        while batch := list(islice(rest, BATCH)):
-            yield batch
+def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
+    """Show the answer to a question, as it is generated where that is possible, and return it."""
+    begun = False
+
+    def show(piece: str) -> None:
+        nonlocal begun
+        begun = True
+        out.print(Text(plain(piece), "bold"), end="")
+
+    try:
+        is_live = out.is_terminal and memory.can_stream(options)
+        (answer,) = memory.ask([question], options, on_token=show if is_live else None)
+    except KeyboardInterrupt:
+        if begun or out.is_terminal:  # which shows ^C
+            out.print()
+        raise
+    except BaseException:
+        if begun:
+            out.print()
+        raise
+    if begun:
+        out.print()
+    show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=begun)
+    return answer
+
+
+def _ask_all(
+    memory: Memory,
+    options: AskOptions,
+    *,
+    groups: Iterable[Sequence[Question]],
+    total: int | None = None,
+    as_json: bool,
+    shows_progress: bool = True,
+) -> None:
+    """Answer questions in their order, in batches of those that are there together."""
+    began, answered = time.perf_counter(), 0
+    with ProgressView(is_shown=shows_progress) as view:
+        for group in groups:
+            for start in range(0, len(group), _BATCH):
+                batch = group[start : start + _BATCH]
+                answers = memory.ask([question.text for question in batch], options)
+                if as_json:
+                    print_json_lines(
+                        {"id": question.id, **answer_json(answer, memory.paths, memory.loading)}
+                        for question, answer in zip(batch, answers, strict=True)
+                    )
+                else:
+                    for answer in answers:
+                        out.print(Text(f"? {plain(answer.question)}", "cyan"))
+                        show_answer(answer, with_bank=len(memory.paths) > 1)
+                        out.print()
+                answered += len(batch)
+                view.bar("Answering", total, completed=answered)
+    spent = time.perf_counter() - began
+    view.line(f"{counted(answered, 'question')} in {seconds(spent)} · model {seconds(memory.loading)}", "dim")

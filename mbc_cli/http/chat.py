@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from mbc_cli.asking_fields import LONGEST_QUESTION, QuestionFields, Word
 from mbc_cli.http.queue import Answered, Ended
 from mbc_cli.http.security import Refusal, ended, refusal, unexpected
-from mbc_cli.render.answer import reply_json
+from mbc_cli.render.answer import answer_json
 from mbc_engine.config import parse_read_mode
 from mbc_engine.errors import MBCError
 from mbc_engine.question import AskOptions
@@ -250,7 +250,7 @@ class Writing:
         }
 
     def _extra(self, answered: Answered) -> dict[str, Any]:
-        told = reply_json(answered.reply, self._banks, self._loading)
+        told = answer_json(answered.reply, self._banks, self._loading)
         sources = told.pop("sources")
         return {"sources": sources, "mbc": {**told, "together": answered.together}}
 

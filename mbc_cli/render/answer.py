@@ -1,14 +1,10 @@
-"""An answer's parts as text, for whoever shows it.
-
-An answer on the terminal, or as JSON.
-"""
+"""An answer and its sources: as text for whoever shows them, on the terminal, and as JSON."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
@@ -37,17 +33,17 @@ _ORIGINS: Final = {
 }
 
 
-def is_read(reply: "Answer") -> bool:
+def is_read(answer: "Answer") -> bool:
     """Whether there is an answer, and it was read in a text rather than generated."""
-    return reply.text is not None and reply.gain is None
+    return answer.text is not None and answer.gain is None
 
 
-def confidence_line(reply: "Answer") -> Text | None:
+def confidence_line(answer: "Answer") -> Text | None:
     """How far to trust an answer and where it was read; None if nothing is known of that, or there is no answer."""
-    if reply.text is None or reply.confidence is None:
+    if answer.text is None or answer.confidence is None:
         return None
-    told = confidence_words(reply.confidence)
-    return Text.assemble(told, ", ", place_read(reply.sources[0])) if is_read(reply) and reply.sources else told
+    told = confidence_words(answer.confidence)
+    return Text.assemble(told, ", ", place_read(answer.sources[0])) if is_read(answer) and answer.sources else told
 
 
 def confidence_words(confidence: "Confidence") -> Text:
@@ -66,11 +62,11 @@ def place_read(source: "Source") -> Text:
     return Text.assemble("read in the bank's copy of ", (named(source), "cyan"), state)
 
 
-def sources_heading(reply: "Answer") -> str:
+def sources_heading(answer: "Answer") -> str:
     """What the sources below an answer are, but for the one that `confidence_line` names already."""
-    if reply.text is None:
+    if answer.text is None:
         return "Closest passages:"
-    return "Other sources:" if is_read(reply) else "Sources:"
+    return "Other sources:" if is_read(answer) else "Sources:"
 
 
 def source_line(label: str, source: "Source", *, with_bank: bool = False) -> Text:
@@ -99,15 +95,15 @@ def named(source: "Source") -> str:
     return near(origin_name(source.path, source.part))
 
 
-def times(reply: "Answer", loading: float | None = None) -> str:
+def times(answer: "Answer", loading: float | None = None) -> str:
     """How long an answer took.
 
     Args:
-        reply: the answer.
+        answer: the answer.
         loading: seconds spent on loading the model; None if that is long ago.
     """
     model = "" if loading is None else f"model {seconds(loading)} · "
-    return model + " · ".join(f"{step} {seconds(spent)}" for step, spent in reply.seconds.items())
+    return model + " · ".join(f"{step} {seconds(spent)}" for step, spent in answer.seconds.items())
 
 
 def percent(probability: float) -> str:
@@ -118,55 +114,34 @@ def percent(probability: float) -> str:
 _INDENT: Final = 3
 
 
-class AnswerStream:
-    """An answer while it is generated: call it with the pieces. The line ends with the `with` block."""
-
-    def __init__(self) -> None:
-        self.has_begun = False
-
-    def __call__(self, piece: str) -> None:
-        self.has_begun = True
-        out.print(Text(plain(piece), "bold"), end="")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        is_behind_ctrl_c = kind is KeyboardInterrupt and out.is_terminal  # which shows as ^C
-        if self.has_begun or is_behind_ctrl_c:
-            out.print()
-
-
-def show_reply(reply: "Answer", *, with_bank: bool = False, is_streamed: bool = False) -> None:
+def show_answer(answer: "Answer", *, with_bank: bool = False, is_streamed: bool = False) -> None:
     """The answer as the first line of stdout, or that there is none; how sure it is, where it was read, and sources.
 
     Args:
-        reply: the answer.
+        answer: the answer.
         with_bank: sources say which bank they are from, which matters where there are several.
         is_streamed: the answer stands there already.
     """
     if not is_streamed:
-        out.print(_first_line(reply))
-    if (line := confidence_line(reply)) is not None:
+        out.print(_first_line(answer))
+    if (line := confidence_line(answer)) is not None:
         out.print(line)
-    sources = list(reply.sources)
-    if is_read(reply) and sources and (sentence := sources.pop(0).sentence):
+    sources = list(answer.sources)
+    if is_read(answer) and sources and (sentence := sources.pop(0).sentence):
         print_indented(sentence, by=_INDENT)
     if sources:
         out.print()
-        out.print(sources_heading(reply))
+        out.print(sources_heading(answer))
     for number, source in enumerate(sources, 1):
         show_source(f"{number}. ", source, with_bank=with_bank)
 
 
-def _first_line(reply: "Answer") -> Text:
-    if reply.text is None:
+def _first_line(answer: "Answer") -> Text:
+    if answer.text is None:
         return Text(NOT_IN_MEMORY, "yellow")
-    if not reply.text:  # a base LM may generate nothing; in a pipe that is what it is
+    if not answer.text:  # a base LM may generate nothing; in a pipe that is what it is
         return Text("(no answer)", "dim") if out.is_terminal else Text()
-    return Text(plain(reply.text), "bold")
+    return Text(plain(answer.text), "bold")
 
 
 def show_source(label: str, source: "Source", *, with_bank: bool = False) -> None:
@@ -183,31 +158,31 @@ def show_state(source: "Source", *, by: int) -> None:
         print_indented(state, by=by, style="yellow")
 
 
-def show_times(reply: "Answer", loading: float | None = None) -> None:
+def show_times(answer: "Answer", loading: float | None = None) -> None:
     """How long an answer took, on stderr; see `times`."""
-    notes.print(times(reply, loading), style="dim")
+    notes.print(times(answer, loading), style="dim")
 
 
-def reply_json(reply: "Answer", banks: Sequence[Path], loading: float) -> dict[str, Any]:
+def answer_json(answer: "Answer", banks: Sequence[Path], loading: float) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
     What the banks hold and weigh are their sums. `answer` is null where it is not in this memory; `confidence` is then
     that of the answer that was withheld.
     """
-    confidence = reply.confidence
+    confidence = answer.confidence
     return {
-        "question": reply.question,
-        "answer": reply.text,
+        "question": answer.question,
+        "answer": answer.text,
         "confidence": confidence and round(confidence.probability, 4),
         "label": confidence and confidence.label,
-        "gain": reply.gain and round(reply.gain, 4),
-        "sources": [source_json(source) for source in reply.sources],
-        "timings": {"model": round(loading, 4), **{k: round(v, 4) for k, v in reply.seconds.items()}},
+        "gain": answer.gain and round(answer.gain, 4),
+        "sources": [source_json(source) for source in answer.sources],
+        "timings": {"model": round(loading, 4), **{k: round(v, 4) for k, v in answer.seconds.items()}},
         "bank": {
             "paths": [str(path) for path in banks],
-            "documents": reply.totals.documents,
-            "chunks": reply.totals.chunks,
-            "sizes": asdict(reply.sizes),
+            "documents": answer.totals.documents,
+            "chunks": answer.totals.chunks,
+            "sizes": asdict(answer.sizes),
         },
     }
 

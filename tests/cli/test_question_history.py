@@ -1,6 +1,6 @@
 import stat
 
-from mbc_cli.asking import QuestionHistory
+from mbc_cli.question_history import QuestionHistory
 
 
 def test_what_is_typed_is_there_next_time(home):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from mbc_cli.asking import QuestionHistory
 from mbc_cli.config import set_value
 from mbc_cli.http.documents import DocumentFolder, Text
+from mbc_cli.question_history import QuestionHistory
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record
 from mbc_engine.events import IngestStarted
 from mbc_engine.lm.pretrained import write_tensors

@@ -15,8 +15,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mbc_cli.asking import QuestionHistory
 from mbc_cli.paths import question_history
+from mbc_cli.question_history import QuestionHistory
 from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_line, share_of, state_of, times
 from mbc_cli.render.bank import holdings
 from mbc_cli.text import counted, near, plain

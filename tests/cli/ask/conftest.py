@@ -101,5 +101,5 @@ def reply():
 @pytest.fixture
 def terminal(monkeypatch):
     """Makes stdout a terminal to what shows answers."""
-    for module in ("mbc_cli.render.answer", "mbc_cli.commands.chat"):
+    for module in ("mbc_cli.render.answer", "mbc_cli.commands.ask", "mbc_cli.commands.chat"):
         monkeypatch.setattr(f"{module}.out", Console(force_terminal=True, width=80, color_system=None))

@@ -16,8 +16,9 @@ from itertools import chain
 import pytest
 
 import mbc_cli.commands.chat as editing
-from mbc_cli.asking import QuestionHistory, opened
 from mbc_cli.commands.chat import LineEditor, converse
+from mbc_cli.engine import open_memory
+from mbc_cli.question_history import QuestionHistory
 from mbc_engine import answering as serving
 from mbc_engine.errors import DataError
 from mbc_engine.lm.base import BaseLM
@@ -60,8 +61,9 @@ def talk(bank, model, capsys):
             return line
 
         capsys.readouterr()
-        with opened([bank], str(model), AskOptions(max_new_tokens=4)) as asker:
-            converse(asker, read_line)
+        options = AskOptions(max_new_tokens=4)
+        with open_memory([bank], str(model)).open(options) as memory:
+            converse(memory, options, read_line)
         captured = capsys.readouterr()
         return captured.out, captured.err, list(coming)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mbc_cli.render.answer import confidence_words, reply_json, show_reply
+from mbc_cli.render.answer import answer_json, confidence_words, show_answer
 from mbc_engine.question import Confidence
 from tests.cli.ask.conftest import QUESTION
 from tests.needs import embedded_encoder
@@ -12,7 +12,7 @@ from tests.needs import embedded_encoder
 
 def test_the_answer_its_place_and_the_other_sources(reply, source, capsys):
     ada, bruno = source("ada.txt", "Ada moved to Aalen."), source("bruno.md", "Bruno moved.", share=0.25)
-    show_reply(reply("Aalen", ada, bruno))
+    show_answer(reply("Aalen", ada, bruno))
     assert capsys.readouterr().out.splitlines() == [
         "Aalen",
         "82% confident (high), read in ada.txt",
@@ -25,12 +25,12 @@ def test_the_answer_its_place_and_the_other_sources(reply, source, capsys):
 
 
 def test_an_answer_without_other_sources_ends_with_its_sentence(reply, source, capsys):
-    show_reply(reply("Aalen", source("ada.txt", "Ada moved to Aalen.")))
+    show_answer(reply("Aalen", source("ada.txt", "Ada moved to Aalen.")))
     assert capsys.readouterr().out.splitlines()[-1] == "   Ada moved to Aalen."
 
 
 def test_an_answer_may_name_no_source(reply, capsys):
-    show_reply(reply("Aalen"))
+    show_answer(reply("Aalen"))
     assert capsys.readouterr().out.splitlines() == ["Aalen", "82% confident (high)"]
 
 
@@ -45,7 +45,7 @@ def test_an_answer_may_name_no_source(reply, capsys):
     ],
 )
 def test_what_was_read_in_the_bank_is_said_to_be(reply, source, capsys, state, told):
-    show_reply(reply("Aalen", source("ada.txt", "Ada moved to Aalen.", state=state, text_from="bank")))
+    show_answer(reply("Aalen", source("ada.txt", "Ada moved to Aalen.", state=state, text_from="bank")))
     line = capsys.readouterr().out.splitlines()[1]
     assert line == f"82% confident (high), read in the bank's copy of {told}"
 
@@ -53,7 +53,7 @@ def test_what_was_read_in_the_bank_is_said_to_be(reply, source, capsys, state, t
 def test_without_an_answer_the_closest_passages_follow(reply, source, capsys):
     ada = source("ada.txt", "Ada moved.", share=0.001, state="gone", text_from="bank")
     bruno = source("bruno.md", None, state="changed", passage=None, text_from=None, start=None)
-    show_reply(reply(None, ada, bruno, probability=0.31, label="low"))
+    show_answer(reply(None, ada, bruno, probability=0.31, label="low"))
     assert capsys.readouterr().out.splitlines() == [
         "Not in this memory.",
         "",
@@ -67,13 +67,13 @@ def test_without_an_answer_the_closest_passages_follow(reply, source, capsys):
 
 
 def test_neither_answer_nor_source_is_one_line(reply, capsys):
-    show_reply(reply(None, probability=0.0, label="low"))
+    show_answer(reply(None, probability=0.0, label="low"))
     assert capsys.readouterr().out == "Not in this memory.\n"
 
 
 def test_json_of_an_answer(reply, source, home):
     ada = source("ada.txt", "Ada moved to Aalen.", date="2024-05-31", state="gone", text_from="bank")
-    told = reply_json(reply("Aalen", ada, probability=0.82345678), [home / "memory.mbc"], 1.5)
+    told = answer_json(reply("Aalen", ada, probability=0.82345678), [home / "memory.mbc"], 1.5)
     assert told == {
         "question": QUESTION,
         "answer": "Aalen",
@@ -105,7 +105,7 @@ def test_json_of_an_answer(reply, source, home):
 
 
 def test_json_without_an_answer_has_the_confidence_in_the_one_withheld(reply, home):
-    told = reply_json(reply(None, probability=0.31, label="low"), [home / "memory.mbc"], 1.5)
+    told = answer_json(reply(None, probability=0.31, label="low"), [home / "memory.mbc"], 1.5)
     assert (told["answer"], told["confidence"], told["label"]) == (None, 0.31, "low")
 
 

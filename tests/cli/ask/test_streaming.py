@@ -2,33 +2,37 @@
 
 import pytest
 
-from mbc_cli.render import answer as rendering
 from mbc_engine.lm.base import BaseLM
+from mbc_engine.memory import Memory
 from tests.cli.ask.conftest import QUESTION
 
 
-def _noting(pieces, call):
-    def noted(self, piece):
-        pieces.append(piece)
-        call(self, piece)
+@pytest.fixture
+def pieces(monkeypatch):
+    """The pieces in which answers are shown."""
+    asked, seen = Memory.ask, []
 
-    return noted
+    def ask(self, questions, options, *, on_token=None):
+        def noted(piece):
+            seen.append(piece)
+            on_token(piece)
+
+        return asked(self, questions, options, on_token=on_token and noted)
+
+    monkeypatch.setattr(Memory, "ask", ask)
+    return seen
 
 
-def test_an_answer_is_shown_as_it_comes(mbc, bank, model, says, terminal, monkeypatch):
+def test_an_answer_is_shown_as_it_comes(mbc, bank, model, says, terminal, pieces):
     says("Aa\x1blen")
-    pieces = []
-    monkeypatch.setattr(rendering.AnswerStream, "__call__", _noting(pieces, rendering.AnswerStream.__call__))
     result = mbc("ask", QUESTION, "--bank", bank, "--model", model)
     assert pieces == ["Aa\x1b", "l", "en"]
     assert result.stdout.splitlines()[:2] == ["Aa␛len", ""]
 
 
 @pytest.mark.parametrize("options", [("--beams", 2), ("--min-confidence", 0), ("--json",)], ids=str)
-def test_an_answer_that_may_change_is_shown_whole(mbc, bank, calibrated, says, terminal, monkeypatch, options):
+def test_an_answer_that_may_change_is_shown_whole(mbc, bank, calibrated, says, terminal, pieces, options):
     says("Aalen")
-    pieces = []
-    monkeypatch.setattr(rendering.AnswerStream, "__call__", _noting(pieces, rendering.AnswerStream.__call__))
     result = mbc("ask", QUESTION, "--bank", bank, "--model", calibrated, *options)
     assert (result.exit_code, pieces) == (0, [])
     assert result.stdout.count("Aalen") >= 1

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.asking import opened
 from mbc_cli.commands.chat import chat
+from mbc_cli.engine import open_memory
 from mbc_engine.bank import Banks
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.question import AskOptions
@@ -104,8 +104,8 @@ def test_a_conversation_knows_its_banks(mbc, model, team, mine, monkeypatch, cap
     monkeypatch.setattr("mbc_cli.commands.chat.LineEditor", lambda *_: read_line)
     described = [mbc("bank", "info", "--bank", path).stdout for path in (team, mine)]
     capsys.readouterr()
-    with opened([team, mine], str(model), AskOptions(max_new_tokens=4)) as asker:
-        chat(asker)
+    with open_memory([team, mine], str(model)) as memory:
+        chat(memory, AskOptions(max_new_tokens=4))
     out, err = capsys.readouterr()
     assert "team.mbc + mine.mbc: 2 documents, 2 chunks." in err
     assert out.count("notes/ada.txt  in team.mbc  ") == 2
@@ -113,14 +113,14 @@ def test_a_conversation_knows_its_banks(mbc, model, team, mine, monkeypatch, cap
 
 
 def test_what_is_written_to_one_of_them_meanwhile_is_found(model, team, mine, ingest, notes):
-    with opened([team, mine], str(model), AskOptions(max_new_tokens=4), weights=[1.0, 2.0]) as asker:
-        assert len(asker.ask([QUESTION])[0].sources) == 2
+    with open_memory([team, mine], str(model), weights=[1.0, 2.0]) as memory:
+        assert len(memory.ask([QUESTION], max_new_tokens=4)[0].sources) == 2
         (notes / "clara.txt").write_text("Clara moved to Celle.")
         assert ingest(notes / "clara.txt", "--bank", mine).exit_code == 0
-        assert len(asker.ask([QUESTION])[0].sources) == 3
+        assert len(memory.ask([QUESTION], max_new_tokens=4)[0].sources) == 3
         mine.unlink()
         assert ingest(notes / "clara.txt", "--bank", mine).exit_code == 0
-        assert len(asker.ask([QUESTION])[0].sources) == 2
+        assert len(memory.ask([QUESTION], max_new_tokens=4)[0].sources) == 2
 
 
 def test_the_environment_may_name_several(mbc, model, team, mine, monkeypatch):

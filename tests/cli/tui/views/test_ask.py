@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mbc_cli.asking import QuestionHistory
 from mbc_cli.paths import question_history
+from mbc_cli.question_history import QuestionHistory
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs.answering import Answered, Answering, ModelReady
 from mbc_cli.tui.state import Places
