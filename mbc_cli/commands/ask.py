@@ -21,7 +21,7 @@ from mbc_cli.text import counted, plain, seconds
 from mbc_engine.datasets.questions import Question, arriving_questions, load_questions, no_questions
 from mbc_engine.errors import ConfigError
 from mbc_engine.memory import Memory
-from mbc_engine.question import Answer, AskOptions
+from mbc_engine.question import AskOptions
 
 _DOCUMENTS, _PAPER = "Which documents count", "Models of the paper's method"
 _STDIN: Final = Path("-")
@@ -168,33 +168,9 @@ def _ask_one(memory: Memory, options: AskOptions, *, question: str, as_json: boo
         (answer,) = memory.ask([question], options)
         print_json(answer_json(answer, memory.paths, memory.loading))
     else:
+        from mbc_cli.commands.chat import answer_live
+
         show_times(answer_live(memory, options, question), memory.loading)
-
-
-def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
-    """Show the answer to a question, as it is generated where that is possible, and return it."""
-    begun = False
-
-    def show(piece: str) -> None:
-        nonlocal begun
-        begun = True
-        out.print(Text(plain(piece), "bold"), end="")
-
-    try:
-        is_live = out.is_terminal and memory.can_stream(options)
-        (answer,) = memory.ask([question], options, on_token=show if is_live else None)
-    except KeyboardInterrupt:
-        if begun or out.is_terminal:  # which shows ^C
-            out.print()
-        raise
-    except BaseException:
-        if begun:
-            out.print()
-        raise
-    if begun:
-        out.print()
-    show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=begun)
-    return answer
 
 
 def _ask_all(

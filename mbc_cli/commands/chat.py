@@ -7,11 +7,10 @@ from typing import Final
 
 from rich.text import Text
 
-from mbc_cli.commands.ask import answer_live
 from mbc_cli.commands.bank.show import info
 from mbc_cli.paths import question_history
 from mbc_cli.question_history import QuestionHistory
-from mbc_cli.render.answer import NOT_IN_MEMORY, show_state, show_times, source_line
+from mbc_cli.render.answer import NOT_IN_MEMORY, show_answer, show_state, show_times, source_line
 from mbc_cli.render.bank import holdings
 from mbc_cli.render.terminal import errors, notes, out, print_indented
 from mbc_cli.text import near, plain
@@ -90,6 +89,32 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
             errors.print(Text(plain(f"{error.message} {error.hint or ''}".rstrip()), "red"))
         except KeyboardInterrupt:
             notes.print("Stopped.", style="dim")
+
+
+def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
+    """Show the answer to a question, as it is generated where that is possible, and return it."""
+    begun = False
+
+    def show(piece: str) -> None:
+        nonlocal begun
+        begun = True
+        out.print(Text(plain(piece), "bold"), end="")
+
+    try:
+        is_live = out.is_terminal and memory.can_stream(options)
+        (answer,) = memory.ask([question], options, on_token=show if is_live else None)
+    except KeyboardInterrupt:
+        if begun or out.is_terminal:  # which shows ^C
+            out.print()
+        raise
+    except BaseException:
+        if begun:
+            out.print()
+        raise
+    if begun:
+        out.print()
+    show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=begun)
+    return answer
 
 
 def _obey(command: str, memory: Memory, answers: Sequence[Answer], last: Answer | None) -> None:
