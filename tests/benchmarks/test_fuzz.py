@@ -12,6 +12,8 @@ import fuzz
 import pytest
 from fuzz_targets import CANARY, READ, REFUSED, Finding, Target, targets
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     "pdf",
     "docx",

@@ -7,6 +7,8 @@ import scale_banks
 import scale_shards
 from scale import BEGIN, END, renewed
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = (1, 4)
 
 

@@ -15,6 +15,8 @@ from tests.docs.page import GOES_ON, LANGUAGES, MEANWHILE, Page, named, shows
 from tests.docs.reader import Reader
 from tests.needs import embedded_encoder
 
+pytestmark = pytest.mark.slow
+
 # Commands whose arguments are read by their own parsers, and no more: what the pattern begins, and why.
 ONLY_PARSED = {
     r"python recipes/": "hours, and texts of which no checkout has a copy",

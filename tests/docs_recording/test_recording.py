@@ -10,6 +10,8 @@ from drawing import draw
 from record import COMMANDS, PICTURE, RecordedShell
 from screens import Frame, Output, Run, Style, shown
 
+pytestmark = pytest.mark.slow
+
 SVG = "{http://www.w3.org/2000/svg}"
 PLAIN = Style()
 

@@ -18,7 +18,7 @@ from mbc_engine import events
 pytest.importorskip("material", reason="the extra dev is not installed")
 pytest.importorskip("mkdocstrings_handlers.python", reason="the extra dev is not installed")
 
-pytestmark = pytest.mark.xdist_group("docs_site")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docs_site")]
 
 ROOT = Path(__file__).parents[2]
 HOST = "https://site.invalid/"

@@ -105,6 +105,7 @@ def test_two_banks_answer_as_one(run: Run) -> None:
     assert goal == "'Tomas Reyne' from sport.mbc"
 
 
+@pytest.mark.slow
 def test_train_tiny_ends_with_a_model_that_is_asked(run: Run, tmp_path: Path) -> None:
     lines = run("train_tiny", 20)
     assert lines[0].startswith("step 1: loss ")
@@ -112,6 +113,7 @@ def test_train_tiny_ends_with_a_model_that_is_asked(run: Run, tmp_path: Path) ->
     assert (tmp_path / "tiny-run" / "model" / "config.toml").is_file()
 
 
+@pytest.mark.slow
 def test_evaluate_tells_how_well_a_memory_answers(run: Run) -> None:
     questions, match, source, size = run("evaluate", 8)
     assert questions.endswith(" questions about 8 stories")
