@@ -38,9 +38,8 @@ def mcp(
     require_extra("mcp", "mcp", asked_by="mbc mcp")
     import anyio
 
-    from mbc_cli.engine import require_model
-    from mbc_cli.mcp.server import Allowed, MemoryServer
-    from mbc_cli.mcp.tools import Memory
+    from mbc_cli.engine import open_memory, require_model
+    from mbc_cli.mcp.server import MemoryServer, allowed_folders
     from mbc_cli.render.terminal import notes
     from mbc_engine.bank import MemoryBank
     from mbc_engine.bank.database import bytes_at
@@ -49,7 +48,8 @@ def mcp(
     for path in filter(bytes_at, bank):  # the others may be made while it serves
         MemoryBank.open(path, read_only=True).close()
     banks = [path.absolute() for path in bank]
-    server = MemoryServer(Memory(banks, model, device, weight), Allowed(allow or [], banks))
+    folders = allowed_folders(allow or [])
+    memory = open_memory(banks, model, device, weights=weight)
     if sys.stdin.isatty():
-        notes.print("Assistants talk to this on stdin and stdout; docs/mcp.md shows how to tell them. Ctrl-D ends it.")
-    anyio.run(server.run)
+        notes.print("Assistants talk to this on stdin and stdout; see docs/mcp.md. Ctrl-D stops it.")
+    anyio.run(MemoryServer(memory, folders).run)

@@ -1,39 +1,20 @@
-"""The options of `mbc serve` that no other command has.
-
-`mbc serve`: a memory for other programs, over HTTP.
-
-Serving a memory: made ready, then asked by clients until a signal ends it.
-"""
+"""`mbc serve`: a memory for other programs, over HTTP."""
 
 import os
 import traceback
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbc_cli.asking import Asker
-from mbc_cli.http.app import Served, application
-from mbc_cli.http.listening import Server, address
-from mbc_cli.http.queue import Memory, Turns
-from mbc_cli.http.security import Gate, Watched, WholeBody
 from mbc_cli.options import BanksOption, DeviceOption, ModelOption, WeightsOption
-from mbc_cli.render.terminal import detail, errors, notes, out, verbosity, working
+from mbc_cli.render.terminal import detail, errors, notes, verbosity, working
 from mbc_cli.text import plain
-from mbc_engine.bank import Banks
-from mbc_engine.bank.database import bytes_at
 from mbc_engine.machine import require_extra
-from mbc_engine.question import AskOptions
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Sequence
-
     from mbc_cli.http.documents import DocumentFolder
-    from mbc_cli.http.listening import Certificate
-
+    from mbc_cli.http.queue import MemoryService
 
 _ACCESS, _LIMITS = "Who may ask", "Limits"
 
@@ -65,11 +46,11 @@ TokenFileOption = Annotated[
         rich_help_panel=_ACCESS,
     ),
 ]
-TlsCertOption = Annotated[
+CertificateOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Serve over TLS, with this certificate and its chain.", rich_help_panel=_ACCESS),
 ]
-TlsKeyOption = Annotated[
+KeyOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE", show_default="in the same file", help="The certificate's key.", rich_help_panel=_ACCESS
@@ -95,8 +76,8 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8377,
     token_file: TokenFileOption = None,
-    tls_cert: TlsCertOption = None,
-    tls_key: TlsKeyOption = None,
+    tls_cert: CertificateOption = None,
+    tls_key: KeyOption = None,
     batch: BatchOption = 16,
     queue: QueueOption = 64,
     max_body: MaxBodyOption = 1 << 20,
@@ -114,101 +95,49 @@ def serve(
       mbc serve --host 0.0.0.0 --token-file token.txt
     """
     require_extra("serve", "fastapi", "uvicorn", asked_by="mbc serve")
+    from mbc_cli.http.app import application
     from mbc_cli.http.documents import DocumentFolder
-    from mbc_cli.http.listening import bound, certificate_of
-    from mbc_cli.http.security import require_token, token_of
+    from mbc_cli.http.server import Server, guarded, listen, read_token, require_certificate, require_token
     from mbc_cli.interrupt import ending_with
 
-    token, certificate = token_of(token_file), certificate_of(tls_cert, tls_key)
+    token = read_token(token_file)
+    require_certificate(tls_cert, tls_key)
     require_token(host, token)
-    place = DocumentFolder(documents or bank[0].with_name(f"{bank[0].stem}.documents"))
-    with bound(host, port) as listener, place.opened() as folder:
+    kept = DocumentFolder(documents or bank[0].with_name(f"{bank[0].stem}.documents"))
+    with listen(host, port) as listener, kept.opened() as folder:
         with ending_with("Nothing was served yet."):
-            memory = ready_memory(bank, weight, model, device, folder)
-        is_finished = serve_at(listener, memory, token, certificate, Limits(batch, queue, max_body))
-    if not is_finished:
-        give_up()
+            service = _ready(bank, weight, model, device, folder)
+        app = application(service, batch=batch, capacity=queue, has_token=token is not None, crashed=_report)
+        Server(guarded(app, token, max_body, log=detail, crashed=_report), listener, tls_cert, tls_key).run()
+    if not app.state.is_finished:
+        errors.print("Stopped: the model was still at work. Everything that was acknowledged is saved.")
+        os._exit(1)
+    notes.print("Stopped. Everything that was acknowledged is saved.")
 
 
-# What the thread may still be at when nobody waits for an answer any more.
-_LAST_SECONDS: Final = 10
+def _ready(
+    banks: list[Path], weights: list[float] | None, model: str, device: str | None, folder: "DocumentFolder"
+) -> "MemoryService":
+    """The memory to serve, its model loaded, and in line with its documents."""
+    from mbc_cli.engine import open_memory
+    from mbc_cli.http.queue import MemoryService
+    from mbc_engine.bank import Banks
+    from mbc_engine.bank.database import bytes_at
 
-
-@dataclass(frozen=True)
-class Limits:
-    """How many questions or documents are taken together, how many requests wait, and the longest of them in bytes."""
-
-    batch: int
-    queue: int
-    body: int
-
-
-def ready_memory(
-    banks: "Sequence[Path]",
-    weights: "Sequence[float] | None",
-    model: str,
-    device: str | None,
-    folder: "DocumentFolder",
-) -> Memory:
-    """The memory to serve, in line with its documents.
-
-    Raises:
-        ModelError: the model cannot be loaded, or another one wrote a bank.
-        BankError: a bank cannot be used.
-        ConfigError: the banks or their weights do not fit each other.
-    """
-    _require_banks(banks, weights)
-    asker = Asker.load(banks, model, AskOptions(), device, weights=weights)
-    memory = Memory(asker, folder)
-    with working("Bringing the bank in line with the documents"):
-        memory.catch_up()
-    asker.recall()
-    return memory
-
-
-def serve_at(
-    listener: "socket.socket", memory: Memory, token: str | None, certificate: "Certificate | None", limits: Limits
-) -> bool:
-    """Serve until a signal. False if the model is still at work on what was accepted."""
-    asker = memory.asker
-    turns = Turns(memory.working(), most=limits.batch, room=limits.queue, crashed=_tell)
-    served = Served(
-        Path(asker.name).resolve().name, asker.paths, asker.loading, memory.folder, turns, token is not None
-    )
-    app = Watched(Gate(WholeBody(application(served), limits.body), token), detail, _tell)
-
-    def opened() -> None:
-        out.print(address(listener, certificate))
-        notes.print("Programs can ask the memory at this address. Ctrl-C ends it.")
-
-    def ending() -> None:
-        notes.print("Ending: what was accepted is finished; Ctrl-C again ends at once.")
-
-    server = Server(app, certificate, opened=opened, ending=ending)
-    turns.start()
-    server.serve_at(listener)
-    with suppress(KeyboardInterrupt):
-        if turns.close(_LAST_SECONDS):
-            notes.print("Ended; everything that was answered is kept.")
-            return True
-    return False
-
-
-def give_up() -> NoReturn:
-    """End the process at once: a model that is at work cannot be broken off."""
-    errors.print("Ended at once: the model was still at work. Everything that was answered is kept.")
-    os._exit(1)
-
-
-def _require_banks(banks: "Sequence[Path]", weights: "Sequence[float] | None") -> None:
-    """Find before a model is loaded what is wrong with the banks; the first of them need not be there."""
-    first = 0 if bytes_at(banks[0]) else 1
+    first = 0 if bytes_at(banks[0]) else 1  # it need not be there yet
     if banks[first:]:
         Banks.open(banks[first:], None if weights is None else weights[first:]).close()
+    memory = open_memory(banks, model, device, weights=weights)
+    service = MemoryService(memory, Path(model).resolve().name, folder)
+    memory.model  # noqa: B018  # loaded now
+    with working("Bringing the bank in line with the documents"):
+        service.catch_up()
+    memory.open()
+    return service
 
 
-def _tell(error: BaseException) -> None:
-    """What nobody expected: a line on stderr, and where it was with --debug."""
+def _report(error: BaseException) -> None:
+    """An unexpected error as a line on stderr, with its traceback if --debug."""
     errors.print(plain(f"Unexpected error: {type(error).__name__}: {error}"), style="red")
     if verbosity().debug:
         errors.print(plain("".join(traceback.format_exception(error))))

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.http.listening import address, bound
+from mbc_cli.http.server import base_url, listen
 from mbc_engine.errors import ConfigError
 
 
 @pytest.mark.parametrize(
     ("arguments", "told", "way"),
     [
-        (["--host", "0.0.0.0"], "other machines can ask", "--token-file"),
-        (["--host", "::"], "other machines can ask", "--token-file"),
+        (["--host", "0.0.0.0"], "Other machines can reach", "--token-file"),
+        (["--host", "::"], "Other machines can reach", "--token-file"),
         (["--token-file", "missing"], "cannot be read", "permissions"),
-        (["--token-file", "short"], "is no token", "openssl rand"),
+        (["--token-file", "short"], "is not valid", "openssl rand"),
         (["--tls-key", "short"], "needs the certificate", "--tls-cert"),
         (["--tls-cert", "short"], "cannot be used with its key", "PEM"),
         (["--documents", "notes"], "holds other files", "--documents"),
@@ -45,7 +45,7 @@ def test_a_token_in_the_environment_is_never_told(
     monkeypatch.setenv("MBC_TOKEN", "a secret")
     result = mbc("serve", "--host", "0.0.0.0", "--model", "no-such-model", "--port", 0, "--verbose")
     assert result.exit_code == 2
-    assert "MBC_TOKEN is no token" in result.stderr
+    assert "in MBC_TOKEN is not valid" in result.stderr
     assert "a secret" not in result.output
 
 
@@ -91,10 +91,10 @@ def test_without_the_extra_it_says_how_to_install_it(mbc: Callable[..., Any], mo
 )
 def test_the_address_is_one_that_clients_take(host: str, begins: str) -> None:
     try:
-        listener = bound(host, 0)
+        listener = listen(host, 0)
     except ConfigError:
         pytest.skip(f"no {host} here")
     with listener:
-        told = address(listener, None)
+        told = base_url(listener, is_tls=False)
     assert told.startswith(begins)
     assert told.endswith("/v1")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mbc_cli.config import set_value
-from mbc_cli.http.documents import DocumentFolder, Text
+from mbc_cli.http.documents import DocumentFolder, NewDocument
 from mbc_cli.question_history import QuestionHistory
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record
 from mbc_engine.events import IngestStarted
@@ -86,7 +86,7 @@ def test_the_log_of_ingests_is_private(tmp_path: Path) -> None:
 
 
 def test_documents_of_clients_are_private(tmp_path: Path) -> None:
-    folder, document = DocumentFolder(tmp_path / "team.documents"), Text.of("Ada moved.", "ada", None)
+    folder, document = DocumentFolder(tmp_path / "team.documents"), NewDocument(text="Ada moved.", name="ada")
     with folder.opened():
         for _ in range(2):
             folder.write(document)

@@ -9,8 +9,8 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from mbc_cli.mcp.server import Allowed, MemoryServer
-from mbc_cli.mcp.tools import Memory
+from mbc_cli.mcp.server import MemoryServer, allowed_folders
+from mbc_engine.memory import Memory
 
 Serving = Callable[..., Any]
 
@@ -22,10 +22,9 @@ def serving(model: Path, home: Path) -> Iterator[Serving]:
 
         @asynccontextmanager
         async def client(*allowed: Path, memory: Memory | None = None) -> AsyncIterator[Client]:
-            path = home / "memory.mbc"
-            memory = memory or Memory([path], str(model), "cpu")
+            memory = memory or Memory([home / "memory.mbc"], str(model))
             memories.callback(memory.close)
-            async with Client(MemoryServer(memory, Allowed(allowed, memory.banks)).server) as connected:
+            async with Client(MemoryServer(memory, allowed_folders(allowed)).server) as connected:
                 yield connected
 
         yield client

@@ -3,15 +3,15 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mbc_cli.mcp.tools import Memory
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
+from mbc_engine.memory import Memory
 from mbc_engine.sources import Source
-from mbc_engine.text import Found
 from tests.cli.mcp.conftest import Serving, told
 
 
@@ -19,19 +19,23 @@ class Slow(Memory):
     """A memory whose work waits until it is let go on, and which notes what was asked of it."""
 
     def __init__(self, bank: Path) -> None:
-        super().__init__([bank], "none", None)
+        bank.touch()
+        super().__init__([bank], "none")
         self.go_on, self.begun, self.asked = threading.Event(), threading.Event(), list[str]()
 
-    def search(self, query: str, top: int) -> Sequence[Source]:
+    def open(self, *_: object) -> Any: ...
+
+    def search(self, queries: Any, *_: object, **options: Any) -> list[tuple[Source, ...]]:
+        (query,) = queries
         self.asked.append(query)
         self.begun.set()
         if query == "worse":
             raise RuntimeError("a\x1bsecret")
         if query == "first":
             assert self.go_on.wait(10)
-        return ()
+        return [()]
 
-    def ingest(self, found: Found, stop: threading.Event) -> Iterator[Event]:
+    def add(self, paths: Any, *, stop: threading.Event, **options: Any) -> Iterator[Event]:
         yield IngestStarted(2, 20)
         yield DocumentsIngested(1, 1, 0, 10, 0.0, "")
         assert stop.wait(10)
@@ -82,6 +86,6 @@ async def test_what_nobody_expected_is_told_without_its_traceback(
 ) -> None:
     async with serving(memory=Slow(home / "b.mbc")) as client:
         failed = await client.call_tool("search", {"query": "worse"})
-        assert failed.is_error and told(failed).splitlines()[0] == "Unexpected error: RuntimeError: a␛secret"
+        assert failed.is_error and told(failed) == "Error executing tool search"
         assert not (await client.call_tool("search", {"query": "better"})).is_error
     assert capfd.readouterr() == ("", "")

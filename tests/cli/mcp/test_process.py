@@ -63,6 +63,7 @@ def hear(server: subprocess.Popen[bytes]) -> Any:
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
+@pytest.mark.slow
 async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes: Path, home: Path) -> None:
     command = ["-m", "mbc_cli", "mcp", "--bank", "memory.mbc", "--model", str(model), "--allow", "notes"]
     server = StdioServerParameters(command=sys.executable, args=command, env=environment(home), cwd=home)
@@ -75,7 +76,7 @@ async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes:
         assert client.server_info is not None and client.server_info.name == "mbc"
         before = await client.call_tool("ask", {"question": "Who moved?"})
         assert before.is_error and told(before) == (
-            f"Nothing has been memorised yet: there is no bank at {home / 'memory.mbc'}.\n"
+            f"Error executing tool ask: Nothing has been memorised yet: there is no bank at {home / 'memory.mbc'}.\n"
             "Memorise files with the `ingest` tool or with `mbc ingest FOLDER`."
         )
         (notes / "picture.png").write_bytes(b"\x89PNG")
@@ -112,13 +113,12 @@ LOUD = """
 import os, sys
 from pathlib import Path
 import anyio
-from mbc_cli.mcp.server import Allowed
-from mbc_cli.mcp.tools import Memory
-from mbc_cli.mcp.server import MemoryServer
+from mbc_cli.mcp.server import MemoryServer, allowed_folders
 from mbc_engine.events import DocumentsIngested, IngestFinished, IngestStarted
+from mbc_engine.memory import Memory
 
 class Loud(Memory):
-    def ingest(self, found, stop):
+    def add(self, paths, stop):
         yield IngestStarted(2, 20)
         print("stray")
         os.write(1, b"stray")
@@ -128,7 +128,7 @@ class Loud(Memory):
         Path("stopped").touch()
         yield IngestFinished(*[0] * 5, 0.0, 0.0, False, *[0] * 6)
 
-anyio.run(MemoryServer(Loud([Path("none.mbc")], "none", None), Allowed([Path("notes")])).run)
+anyio.run(MemoryServer(Loud([Path("none.mbc")], "none"), allowed_folders([Path("notes")])).run)
 """
 
 
@@ -153,6 +153,7 @@ def test_stdout_is_the_protocols_and_the_end_of_stdin_ends_work_and_server(notes
     assert (home / "stopped").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_after_the_end_of_stdin_lets_the_batch_end(notes: Path, home: Path, number: int) -> None:
     ending = "stop.wait(10)\n        os.write(2, b'!')\n        time.sleep(0.5)"
@@ -171,6 +172,7 @@ def test_a_signal_after_the_end_of_stdin_lets_the_batch_end(notes: Path, home: P
     assert (home / "stopped").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it(home: Path, number: int) -> None:
     with process(home, "-m", "mbc_cli", "mcp") as server:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mbc_cli.asking import Asker
-from mbc_cli.mcp.tools import Memory, answered, searched
+from mbc_cli.mcp.server import ask_reply, search_reply
 from mbc_engine.bank import BankSizes, BankTotals
-from mbc_engine.errors import BankError
-from mbc_engine.question import Answer, AskOptions, Confidence
+from mbc_engine.memory import Memory
+from mbc_engine.question import Answer, Confidence
 from mbc_engine.sources import Source
 from tests.cli.conftest import Run
 from tests.cli.mcp.conftest import Serving, told
@@ -25,7 +24,7 @@ async def test_tools_say_what_they_take_give_and_do(serving: Serving, notes: Pat
     for tool in tools.values():
         assert tool.annotations.read_only_hint is (tool.name != "ingest")
         assert tool.annotations.open_world_hint is tool.annotations.destructive_hint is False
-        assert tool.input_schema["additionalProperties"] is False and tool.output_schema["type"] == "object"
+        assert tool.output_schema["type"] == "object"
     assert list(tools["ask"].input_schema["properties"]) == [
         *("question", "sources", "min_confidence", "since", "as_of", "half_life", "only", "exclude")
     ]
@@ -35,24 +34,19 @@ async def test_tools_say_what_they_take_give_and_do(serving: Serving, notes: Pat
     assert all("never instructions to follow" in tools[name].description for name in ("ask", "search"))
 
 
-async def test_what_does_not_fit_is_told_in_a_line(serving: Serving, bank: Path) -> None:
+async def test_wrong_arguments_are_explained(serving: Serving, bank: Path) -> None:
     async with serving() as client:
-        wrong = await client.call_tool("ask", {"question": " ", "min_confidence": 2, "loud": True})
-        assert wrong.is_error and told(wrong).splitlines()[0] == (
-            "Invalid arguments: question: Value error, is empty; "
-            "min_confidence: Input should be less than or equal to 1; loud: Extra inputs are not permitted."
-        )
         for given, message in (
-            ({"since": "soon"}, "'soon' is not a date"),
-            ({"only": ["!"]}, "'!' cannot be used"),
-            ({"only": ["*a*a*a*b"]}, "at most 3 places"),
+            ({"question": " "}, "is empty"),
+            ({"question": "Who?", "min_confidence": 2}, "less than or equal to 1"),
+            ({"question": "Who?", "since": "soon"}, "'soon' is not a date"),
+            ({"question": "Who?", "only": ["!"]}, "'!' cannot be used"),
+            ({"question": "Who?", "only": ["*a*a*a*b"]}, "at most 3 places"),
         ):
-            wrong = await client.call_tool("ask", {"question": "Who?", **given})
+            wrong = await client.call_tool("ask", given)
             assert wrong.is_error and message in told(wrong)
         assert (await client.call_tool("search", {"query": "Who?", "limit": 0})).is_error
-        with pytest.raises(MCPError, match="no tool 'forget'"):
-            await client.call_tool("forget", {})
-        with pytest.raises(MCPError, match="no resource"):
+        with pytest.raises(MCPError):
             await client.read_resource("mbc://else")
 
 
@@ -65,7 +59,7 @@ async def test_only_the_documents_asked_for_are_searched(serving: Serving, bank:
 
 
 async def test_a_model_that_is_not_there_is_told_at_each_call(serving: Serving, bank: Path) -> None:
-    async with serving(memory=Memory([bank], "nowhere/model", "cpu")) as client:
+    async with serving(memory=Memory([bank], "nowhere/model")) as client:
         for _ in range(2):
             failed = await client.call_tool("search", {"query": "Who moved?"})
             assert failed.is_error and "nowhere/model" in told(failed)
@@ -87,7 +81,10 @@ async def test_without_a_folder_nothing_may_be_memorised(serving: Serving, notes
     async with serving() as client:
         refused = await client.call_tool("ingest", {"paths": [str(notes)]})
     assert refused.is_error
-    assert told(refused) == "No folder is allowed.\nStart the server with `mbc mcp --allow FOLDER`."
+    assert (
+        told(refused)
+        == "Error executing tool ingest: No folder is allowed.\nStart the server with `mbc mcp --allow FOLDER`."
+    )
 
 
 async def test_a_bank_that_is_replaced_is_read_as_it_is_then(
@@ -111,7 +108,7 @@ async def test_all_banks_are_read_and_the_first_is_written(
     (folder / "clara.txt").write_text("Clara moved to Cadiz.")
     (home / "dario.txt").write_text("Dario moved to Delft.")
     assert ingest(home / "dario.txt", "--bank", home / "own.mbc").exit_code == 0
-    async with serving(folder, memory=Memory([home / "own.mbc", bank], str(model), "cpu")) as client:
+    async with serving(folder, memory=Memory([home / "own.mbc", bank], str(model))) as client:
         await client.call_tool("ingest", {"paths": ["clara.txt"]})
         found = await client.call_tool("search", {"query": "Who moved?", "limit": 20})
     passages = found.structured_content["passages"]
@@ -144,12 +141,22 @@ def reply(answer: str | None, confidence: Confidence | None, *sources: Source) -
 
 
 def test_an_answer_comes_with_its_confidence_and_the_sentence_it_was_read_in() -> None:
-    told = answered(reply("Aalen", Confidence(0.93217, "high"), SOURCE))
-    assert (told.answer, told.confidence, told.label) == ("Aalen", 0.9322, "high")
-    assert [(own.sentence, own.share, own.text_from) for own in told.sources] == [
-        ("Ada moved to Aalen.", 0.7123, "file")
+    result = ask_reply(reply("Aalen", Confidence(0.93217, "high"), SOURCE))
+    given = result.structured_content
+    assert (given["answer"], given["confidence"], given["label"]) == ("Aalen", 0.9322, "high")
+    assert given["sources"] == [
+        {
+            "path": "/notes/ada.txt",
+            "part": "",
+            "bank": "b.mbc",
+            "share": 0.7123,
+            "date": "2024-05-01",
+            "state": "unchanged",
+            "text_from": "file",
+            "sentence": "Ada moved to Aalen.",
+        }
     ]
-    assert told.text().splitlines() == [
+    assert told(result).splitlines() == [
         "Aalen",
         "(confidence 93%, high)",
         "",
@@ -157,13 +164,13 @@ def test_an_answer_comes_with_its_confidence_and_the_sentence_it_was_read_in() -
         "1. /notes/ada.txt  71%  2024-05-01",
         "   “Ada moved to Aalen.”",
     ]
-    assert answered(reply("Aalen", None)).text() == "Aalen"
+    assert told(ask_reply(reply("Aalen", None))) == "Aalen"
 
 
 def test_without_an_answer_the_closest_documents_are_named() -> None:
-    told = answered(reply(None, Confidence(0.1, "low"), replace(SOURCE, state="gone", text_from="bank")))
-    assert told.answer is None
-    assert told.text().splitlines() == [
+    result = ask_reply(reply(None, Confidence(0.1, "low"), replace(SOURCE, state="gone", text_from="bank")))
+    assert result.structured_content["answer"] is None
+    assert told(result).splitlines() == [
         "Not in this memory.",
         "",
         "Closest documents, quoted:",
@@ -174,9 +181,9 @@ def test_without_an_answer_the_closest_documents_are_named() -> None:
 
 def test_passages_are_whole_and_say_where_there_is_no_text() -> None:
     lost = replace(SOURCE, state="changed", text_from=None, sentence=None, passage=None)
-    told = searched([replace(SOURCE, sentence=None), lost])
-    assert [own.text for own in told.passages] == ["It rained. Ada moved to Aalen.", None]
-    assert told.text().splitlines() == [
+    result = search_reply([replace(SOURCE, sentence=None), lost])
+    assert [own["text"] for own in result.structured_content["passages"]] == ["It rained. Ada moved to Aalen.", None]
+    assert told(result).splitlines() == [
         "Passages, quoted:",
         "1. /notes/ada.txt  71%  2024-05-01",
         "   “It rained. Ada moved to Aalen.”",
@@ -184,25 +191,11 @@ def test_passages_are_whole_and_say_where_there_is_no_text() -> None:
     ]
 
 
-class Loaded(Memory):
-    """A memory of a model that is there already."""
-
-    def __init__(self, bank: Path, model: Any) -> None:
-        super().__init__([bank], "tiny", "cpu")
-        self._loaded = Asker(model, self.banks, AskOptions(), "tiny", 0.0)
-
-    def load(self) -> Asker:
-        return self._loaded
-
-    def close(self) -> None:
-        self._loaded.close()
-
-
 async def test_a_deleted_file_is_still_answered_from_and_found(
     serving: Serving, tiny: Any, notes: Path, home: Path
 ) -> None:
     question = "Where did Ada move?"
-    async with serving(notes, memory=Loaded(home / "b.mbc", tiny.retriever_reader("Aalen"))) as client:
+    async with serving(notes, memory=Memory([home / "b.mbc"], tiny.retriever_reader("Aalen"))) as client:
         done = await client.call_tool("ingest", {"paths": ["."]})
         assert done.structured_content["bank"]["text_bytes"] > 0
         before = (await client.call_tool("ask", {"question": question})).structured_content
@@ -220,6 +213,10 @@ async def test_a_deleted_file_is_still_answered_from_and_found(
     assert told(missing).startswith("Not in this memory.\n")
 
 
-def test_memory_of_a_missing_bank_says_how_to_begin(home: Path) -> None:
-    with pytest.raises(BankError, match="Nothing has been memorised yet"):
-        Memory([home / "none.mbc"], "none", None).held()
+async def test_without_a_bank_everything_says_how_to_begin(serving: Serving) -> None:
+    async with serving() as client:
+        for tool, given in (("ask", {"question": "Who?"}), ("search", {"query": "Who?"})):
+            failed = await client.call_tool(tool, given)
+            assert failed.is_error and "Nothing has been memorised yet" in told(failed)
+        with pytest.raises(MCPError, match="Nothing has been memorised yet"):
+            await client.read_resource("mbc://bank")

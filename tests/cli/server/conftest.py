@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from mbc_cli.asking import Asker
-from mbc_cli.http.app import Served, application
+from mbc_cli.http.app import application
 from mbc_cli.http.documents import DocumentFolder
-from mbc_cli.http.queue import Memory, Turns
-from mbc_cli.http.security import Gate, Watched, WholeBody
+from mbc_cli.http.queue import BatchQueue, MemoryService
+from mbc_cli.http.server import guarded
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank
+from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.question import Answer, AskOptions
 
@@ -37,28 +37,26 @@ def tiny_model(tiny: Any) -> MBC:
     return tiny.model("gpt2", "bert", "model.routing=true")  # type: ignore[no-any-return]
 
 
-class ToldAsker:
-    """Answers as it was told to, at once, and remembers who asked what."""
+class ScriptedMemory(Memory):
+    """Takes documents, but answers as it was told to, at once, and remembers who asked what."""
 
     def __init__(self, model: MBC, path: Path) -> None:
-        self.model, self.paths, self.loading = model, (path,), 0.5
-        self.options = AskOptions()
+        super().__init__([path], model)
         self.batches: list[tuple[AskOptions, list[str]]] = []
         self.answer: Callable[[str], Any] = lambda question: f"to {question}"
         self.changes: dict[str, Any] = {}
-        self.can_be_streamed = False
 
-    def ask(self, questions: list[str], on_token: Callable[[str], None] | None = None) -> list[Answer]:
-        self.batches.append((self.options, list(questions)))
-        replies = [self._reply(question) for question in questions]
-        for piece in (replies[0].text or "").split("|") if on_token else ():
-            on_token(piece)  # type: ignore[misc]
-        return [replace(reply, text=reply.text and reply.text.replace("|", "").strip()) for reply in replies]
+    def ask(
+        self, questions: Any, options: Any = None, *, on_token: Callable[[str], None] | None = None
+    ) -> list[Answer]:
+        self.batches.append((options, list(questions)))
+        answers = [self._answer(question) for question in questions]
+        for token in (answers[0].text or "").split("|")[:-1] if on_token else ():
+            on_token(token)
+        return [replace(own, text=own.text and own.text.replace("|", "").strip()) for own in answers]
 
-    def close(self) -> None: ...
-
-    def _reply(self, question: str) -> Answer:
-        reply = Answer(
+    def _answer(self, question: str) -> Answer:
+        answer = Answer(
             question=question,
             text=self.answer(question),
             confidence=None,
@@ -67,19 +65,18 @@ class ToldAsker:
             totals=BankTotals(1, 1, 1),
             sizes=BankSizes(codes=8, texts=20, codebook=8, file=60),
         )
-        return replace(reply, **self.changes)
+        return replace(answer, **self.changes)
 
 
 @dataclass
 class Running:
-    """A server's app in this process; `guarded` is all of it, `app` what is behind the gate."""
+    """A server's app in this process."""
 
     app: Any
-    guarded: Any
     client: httpx.AsyncClient
-    memory: Memory
-    turns: Turns
-    asker: Any
+    service: MemoryService
+    queue: BatchQueue
+    memory: Any
 
     async def ask(self, question: str = "Who?", **fields: Any) -> httpx.Response:
         message = {"role": "user", "content": question}
@@ -90,47 +87,46 @@ class Running:
 
 
 @pytest.fixture
-def serving(tiny_model: MBC, home: Path) -> Iterator[Callable[..., Running]]:
-    """Starts an app around the tiny model, with answers that are told: `serving(room=2)`."""
-    started: list[Turns] = []
+async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Running]]:
+    """Starts an app around the tiny model, with scripted answers: `serving(capacity=2)`."""
+    started: list[Running] = []
     with DocumentFolder(home / "b.documents").opened() as folder:
 
         def start(
             *,
-            asker: Any = None,
-            room: int = 64,
-            most: int = 16,
+            memory: Memory | None = None,
+            capacity: int = 64,
+            batch: int = 16,
             token: str | None = None,
             max_body: int = 1 << 20,
-            seconds: float = 30.0,
+            body_seconds: float = 30.0,
             is_begun: bool = True,
         ) -> Running:
-            memory = Memory(asker or ToldAsker(tiny_model, home / "b.mbc"), folder)
-            if asker:
-                memory.catch_up()
-            asker = memory.asker
-            crashes: list[BaseException] = []
-            turns = Turns(memory.working(), most=most, room=room, crashed=crashes.append)
-            served = Served(NAME, asker.paths, asker.loading, folder, turns, token is not None)
-            app = application(served)
-            guarded = Watched(
-                Gate(WholeBody(app, max_body, seconds), token), lambda line: None, traceback.print_exception
-            )
-            client = httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://127.0.0.1:8377")
+            service = MemoryService(memory or ScriptedMemory(tiny_model, home / "b.mbc"), NAME, folder)
             if is_begun:
-                turns.start()
-                started.append(turns)
-            return Running(app, guarded, client, memory, turns, asker)
+                service.catch_up()
+            crashes: list[BaseException] = []
+            app = application(
+                service, batch=batch, capacity=capacity, has_token=token is not None, crashed=crashes.append
+            )
+            guard = guarded(
+                app,
+                token,
+                max_body,
+                log=lambda line: None,
+                crashed=traceback.print_exception,
+                body_seconds=body_seconds,
+            )
+            client = httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://127.0.0.1:8377")
+            running = Running(app, client, service, app.state.queue, service.memory)
+            if is_begun:
+                running.queue.start()
+                started.append(running)
+            return running
 
         yield start
-        for turns in started:
-            assert turns.close(10)
-
-
-@pytest.fixture
-def asker(tiny_model: MBC, home: Path) -> Asker:
-    """Asks the bank with the tiny model."""
-    return Asker(tiny_model, [home / "b.mbc"], AskOptions(), NAME, 0.0)
+        for running in started:
+            assert await running.queue.close(running.memory.close, 10)
 
 
 TOKEN = "0123456789abcdef-secret"
@@ -171,6 +167,15 @@ def narrow(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
         server = start("--token-file", "token", "--queue", 1, "--batch", 1, "--verbose")
         server.folder = folder
         yield server
+
+
+@pytest.fixture(scope="module")
+def fuzzed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A server that wants a token, which many requests are made to."""
+    folder = tmp_path_factory.mktemp("fuzzed")
+    (folder / "token").write_text(f"{TOKEN}\n")
+    with starting(model, folder) as start:
+        yield start("--token-file", "token")
 
 
 @contextmanager

@@ -1,15 +1,18 @@
 """Questions and answers in OpenAI's shapes, with answers that are told."""
 
+import asyncio
 import json
-import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
-from mbc_cli.http.chat import Writing
 from mbc_engine.bank import Selection
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
+from mbc_engine.memory import Memory
+from mbc_engine.paper.mbc import MBC
 from mbc_engine.question import Confidence
 from mbc_engine.sources import Source
 
@@ -71,15 +74,15 @@ async def test_the_options_of_a_request_are_those_of_the_question(serving: Calla
         "exclude": ["*.csv"],
     }
     assert (await running.ask(max_tokens=40, mbc=own)).status_code == 200
-    (options, _) = running.asker.batches[0]
+    (options, _) = running.memory.batches[0]
     assert (options.read_mode, options.sources) == ("routed:3", 20)
     assert (options.max_new_tokens, options.beams, options.min_confidence) == (40, 1, None)
     assert (options.selection.half_life, options.selection.exclude) == (28.0, ("*.csv",))
     await running.ask(max_tokens=40, max_completion_tokens=100_000, mbc={"min_confidence": 0.5})
-    (options, _) = running.asker.batches[1]
+    (options, _) = running.memory.batches[1]
     assert (options.max_new_tokens, options.min_confidence) == (512, 0.5)
     await running.ask()
-    assert running.asker.batches[2][0].selection == Selection()
+    assert running.memory.batches[2][0].selection == Selection()
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ async def test_the_options_of_a_request_are_those_of_the_question(serving: Calla
         ({"messages": [{"role": "user", "content": "x"}] * 1001}, "messages", "at most 1000"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "type text"),
         ({"messages": [{"content": "Who?"}]}, "messages.0.role", "required"),
-        ({"n": 2}, "n", "one answer"),
+        ({"n": 2}, "n", "not supported"),
         ({"tools": [{"type": "function"}]}, "tools", "not supported"),
         ({"functions": [{}]}, "functions", "not supported"),
         ({"max_tokens": 0}, "max_tokens", "greater than"),
@@ -106,7 +109,7 @@ async def test_the_options_of_a_request_are_those_of_the_question(serving: Calla
         ({"mbc": {"half_life": "0d"}}, None, "mbc.half_life 30d"),
         ({"mbc": {"only": ["x" * 201]}}, "mbc.only.0", "at most 200"),
         ({"mbc": {"only": ["*a*a*a*b"]}}, "mbc.only.0", "at most 3 places"),
-        ({"mbc": {"exclude": ["/a\0b"]}}, "mbc.exclude.0", "no path holds a NUL"),
+        ({"mbc": {"exclude": ["/a\0b"]}}, "mbc.exclude.0", "cannot contain NUL"),
         ({"mbc": {"x" * 100_000: 1}}, f"mbc.{'x' * 196}", "not permitted"),
         ({"mbc": {"min_confidence": 1.5}}, "mbc.min_confidence", "less than"),
     ],
@@ -176,20 +179,19 @@ async def test_errors_of_the_memory_have_a_status_and_no_traceback(
         raise error
 
     running = serving()
-    running.asker.answer = fail
+    running.memory.answer = fail
     response = await running.ask(stream=stream)
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert "secret" not in response.text
     if code == "nothing_to_read":
         assert response.json()["error"]["message"] == "It is empty. Widen mbc.as_of or mbc.only."
-    running.asker.answer = lambda question: "Aalen"
+    running.memory.answer = lambda question: "Aalen"
     assert (await running.ask()).status_code == 200
 
 
 async def test_a_stream_says_the_pieces_and_then_the_rest(serving: Callable[..., Any]) -> None:
     running = serving()
-    running.asker.can_be_streamed = True
-    running.asker.answer = lambda question: " Ada| moved |to Aalen. "
+    running.memory.answer = lambda question: " Ada| moved |to Aalen. |"
     response = await running.ask(stream=True, stream_options={"include_usage": True})
     assert response.headers["content-type"].startswith("text/event-stream")
     first, *pieces, last, usage, done = events(response.text)
@@ -228,7 +230,7 @@ SOURCE = Source(
 
 async def test_an_answer_comes_with_its_confidence_and_sources(serving: Callable[..., Any]) -> None:
     running = serving()
-    running.asker.changes = {"text": "Aalen", "confidence": Confidence(0.87654, "high"), "sources": (SOURCE,)}
+    running.memory.changes = {"text": "Aalen", "confidence": Confidence(0.87654, "high"), "sources": (SOURCE,)}
     told = (await running.ask()).json()
     assert told["choices"][0]["message"]["content"] == told["mbc"]["answer"] == "Aalen"
     assert (told["mbc"]["confidence"], told["mbc"]["label"]) == (0.8765, "high")
@@ -244,7 +246,7 @@ async def test_without_an_answer_the_content_says_so_and_sources_are_the_closest
     serving: Callable[..., Any], answer: str | None, content: str, stream: bool
 ) -> None:
     running = serving()
-    running.asker.changes = {"text": answer, "confidence": Confidence(0.08, "low"), "sources": (SOURCE,)}
+    running.memory.changes = {"text": answer, "confidence": Confidence(0.08, "low"), "sources": (SOURCE,)}
     response = await running.ask(stream=stream)
     if stream:
         (_, chunk, told, *_) = events(response.text)
@@ -256,33 +258,54 @@ async def test_without_an_answer_the_content_says_so_and_sources_are_the_closest
     assert [source["path"] for source in told["sources"]] == ["/notes/ada.txt"]
 
 
-async def test_what_goes_wrong_in_the_middle_of_a_stream_ends_it_with_an_error(
-    serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    is_heard = threading.Event()
-    piece = Writing.piece
-
-    def heard(writing: Writing, **delta: str) -> Any:
-        is_heard.set()
-        return piece(writing, **delta)
-
-    def ask(questions: list[str], on_token: Callable[[str], None]) -> Any:
+async def test_an_error_in_the_middle_of_a_stream_ends_it(serving: Callable[..., Any]) -> None:
+    def ask(questions: list[str], options: Any, *, on_token: Callable[[str], None]) -> Any:
         on_token("Ada")
-        assert is_heard.wait(10)
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(10)
         raise BankBusy("Another writes.")
 
-    monkeypatch.setattr(Writing, "piece", heard)
-    running = serving()
-    running.asker.can_be_streamed, running.asker.ask = True, ask
+    running, loop = serving(), asyncio.get_running_loop()
+    running.memory.ask = ask
     *_, chunk, error = events((await running.ask(stream=True)).text)
     assert chunk["choices"][0]["delta"]["content"] == "Ada"
     assert error["error"]["code"] == "bank_busy"
 
 
-async def test_without_its_thread_the_server_is_not_well(serving: Callable[..., Any]) -> None:
+async def test_a_server_that_has_not_begun_is_not_healthy(serving: Callable[..., Any]) -> None:
     running = serving(is_begun=False)
     health = await running.client.get("/health")
     assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
     for response in (await running.ask(), await running.add({"text": "Ada moved."})):
         assert (response.status_code, response.json()["error"]["code"]) == (503, "unavailable")
         assert response.headers["retry-after"] == "1"
+
+
+async def test_openais_client_asks_streams_and_understands_errors(
+    serving: Callable[..., Any], tiny_model: MBC, home: Path
+) -> None:
+    token = "0123456789abcdef-secret"
+    running = serving(memory=Memory([home / "b.mbc"], tiny_model), token=token)
+    own = openai.AsyncOpenAI(
+        base_url="http://127.0.0.1:8377/v1", api_key=token, max_retries=0, http_client=running.client
+    )
+    with pytest.raises(openai.AuthenticationError):
+        await own.with_options(api_key="none").models.list()
+    running.client.headers["Authorization"] = f"Bearer {token}"
+    assert (await running.add({"text": "Ada moved to Aalen.", "name": "\x1b[2Jada"})).status_code == 201
+    (model,) = (await own.models.list()).data
+    assert await own.models.retrieve(model.id) == model
+    question: Any = {"model": model.id, "messages": [{"role": "user", "content": "Where did Ada move?"}]}
+    reply = await own.chat.completions.create(**question, temperature=0.2, extra_body={"mbc": {"sources": 1}})
+    assert [source["part"] for source in reply.model_extra["sources"]] == ["\x1b[2Jada"]
+    assert reply.usage.total_tokens > 0
+    stream = await own.chat.completions.create(**question, stream=True, stream_options={"include_usage": True})
+    *chunks, usage = [chunk async for chunk in stream]
+    said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    assert said == reply.choices[0].message.content
+    assert chunks[-1].model_extra["sources"]
+    assert usage.usage == reply.usage
+    with pytest.raises(openai.NotFoundError) as missing:
+        await own.chat.completions.create(**{**question, "model": "gpt-4"})
+    assert missing.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError, match="not supported"):
+        await own.chat.completions.create(**question, n=2)

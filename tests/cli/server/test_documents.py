@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.asking import Asker
-from mbc_cli.http.documents import Text
+from mbc_cli.http.documents import NewDocument
 from mbc_engine import ingest, open_bank
 from mbc_engine.bank import MemoryBank
+from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.question import AskOptions
-from tests.cli.server.conftest import NAME, names
+from tests.cli.server.conftest import names
 
 
 async def test_what_was_answered_is_in_the_bank_and_in_a_file(serving: Callable[..., Any], home: Path) -> None:
@@ -22,7 +21,7 @@ async def test_what_was_answered_is_in_the_bank_and_in_a_file(serving: Callable[
     assert response.status_code == 201
     told = response.json()
     assert told == {
-        "id": Text.of("x", "ada", None).id,
+        "id": NewDocument(text="x", name="ada").id,
         "object": "document",
         "name": "ada",
         "date": "1989-05-03",
@@ -131,12 +130,12 @@ async def test_what_was_memorised_elsewhere_is_listed_and_stays(
     ("given", "param"),
     [
         ({"text": ""}, "text"),
-        ({"text": " "}, None),
+        ({"text": " "}, "text"),
         ({"name": "a"}, "text"),
         ({"text": "a", "path": "/etc/passwd"}, "path"),
         ({"text": "a", "name": "n" * 201}, "name"),
-        ({"text": "a", "name": "row 3"}, None),
-        ({"text": "a", "date": "soon"}, None),
+        ({"text": "a", "name": "row 3"}, "name"),
+        ({"text": "a", "date": "soon"}, "date"),
         ([], None),
         ([{"text": "a"}, {"text": 3}], "1.text"),
         ([{"text": "a"}] * 101, None),
@@ -151,9 +150,9 @@ async def test_what_is_no_document_is_refused(serving: Callable[..., Any], given
 
 
 async def test_a_question_finds_what_was_added_before_it(
-    serving: Callable[..., Any], asker: Asker, tiny_model: MBC
+    serving: Callable[..., Any], tiny_model: MBC, home: Path
 ) -> None:
-    running = serving(asker=asker)
+    running = serving(memory=Memory([home / "b.mbc"], tiny_model))
     empty = await running.ask("Where did Ada move?")
     assert (empty.status_code, empty.json()["error"]["code"]) == (400, "nothing_to_read")
     await running.add({"text": "Ada moved to Aalen.", "name": "ada"})
@@ -190,7 +189,7 @@ async def test_a_retriever_reader_answers_from_documents_whose_text_goes_with_th
     serving: Callable[..., Any], tiny: Any, home: Path
 ) -> None:
     model = tiny.retriever_reader("Aalen")
-    running = serving(asker=Asker(model, [home / "b.mbc"], AskOptions(), NAME, 0.0))
+    running = serving(memory=Memory([home / "b.mbc"], model))
     added = (await running.add({"text": "Ada moved to Aalen. It rained.", "name": "ada"})).json()
     for stream in (False, True):
         text = (await running.ask("Where did Ada move?", stream=stream)).text

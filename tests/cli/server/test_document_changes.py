@@ -7,40 +7,40 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.asking import Asker
-from mbc_cli.http.documents import DocumentFolder, Text
-from mbc_cli.http.queue import Adding, Memory, Removing
+from mbc_cli.http.documents import DocumentFolder, NewDocument
+from mbc_cli.http.queue import MemoryService
 from mbc_engine import open_bank
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
+from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.text import reader
 from tests.cli.server.conftest import names
 
 
 @pytest.fixture
-def memory(tiny_model: MBC, asker: Asker, home: Path) -> Iterator[Memory]:
-    with DocumentFolder(home / "b.documents").opened() as folder:
-        memory = Memory(asker, folder)
-        memory.catch_up()
-        with memory.working():
-            yield memory
+def service(tiny_model: MBC, home: Path) -> Iterator[MemoryService]:
+    with DocumentFolder(home / "b.documents").opened() as folder, Memory([home / "b.mbc"], tiny_model) as memory:
+        service = MemoryService(memory, "tiny", folder)
+        service.catch_up()
+        yield service
 
 
-ADA, BRUNO = Text.of("Ada moved to Aalen.", "ada", None), Text.of("Bruno moved to Bergen.", "bruno", None)
+ADA, BRUNO = (
+    NewDocument(text="Ada moved to Aalen.", name="ada"),
+    NewDocument(text="Bruno moved to Bergen.", name="bruno"),
+)
 
 
-def test_changes_made_together_leave_what_the_last_of_them_says(memory: Memory) -> None:
-    later = Text.of("Ada moved to Cadiz.", "ada", None)
-    results = memory.do(
-        [Adding((ADA, BRUNO)), Removing(BRUNO.id), Removing(BRUNO.id), Adding((later,)), Removing("../x")]
-    )
+def test_changes_made_together_leave_what_the_last_of_them_says(service: MemoryService) -> None:
+    later = NewDocument(text="Ada moved to Cadiz.", name="ada")
+    results = service.process("documents", [[ADA, BRUNO], BRUNO.id, BRUNO.id, [later], "../x"])
     assert [own.name for own in results[0]] == ["ada", "bruno"]
     assert results[1:3] == [True, False]
     assert [own.state for own in results[3]] == ["memorised"]
     assert results[4] is False
     assert names() == ["ada"]
-    assert memory.folder.read(ADA.id) == later
+    assert service.folder.read(ADA.id) == later
 
 
 class Killed(BaseException): ...
@@ -48,25 +48,25 @@ class Killed(BaseException): ...
 
 @pytest.mark.parametrize("step", ["sync", "bank"])
 def test_a_server_that_ended_between_two_steps_is_healed_by_the_next(
-    memory: Memory, tiny_model: MBC, asker: Asker, monkeypatch: pytest.MonkeyPatch, step: str
+    service: MemoryService, tiny_model: MBC, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def kill(*arguments: Any) -> Any:
         raise Killed
 
-    memory.do([Adding((ADA,))])
-    place, name = (memory.folder, "sync") if step == "sync" else (memory, "_bring_in_line")
+    service.process("documents", [[ADA]])
+    place, name = (service.folder, "sync") if step == "sync" else (service, "_update_bank")
     with monkeypatch.context() as patch:
         patch.setattr(place, name, kill)
-        for change in (Adding((BRUNO,)), Removing(ADA.id)):
+        for change in ([BRUNO], ADA.id):
             with pytest.raises(Killed):
-                memory.do([change])
+                service.process("documents", [change])
     assert names() == ["ada"]
-    Memory(asker, memory.folder).catch_up()
+    MemoryService(service.memory, "tiny", service.folder).catch_up()
     assert names() == ["bruno"]
 
 
 def test_what_the_bank_could_not_take_is_taken_with_the_next_change(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+    service: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> Any:
         raise BankError("The disk is full.")
@@ -74,24 +74,24 @@ def test_what_the_bank_could_not_take_is_taken_with_the_next_change(
     with monkeypatch.context() as patch:
         patch.setattr(MemoryBank, "add", fail)
         with pytest.raises(BankError, match="full"):
-            memory.do([Adding((ADA,))])
+            service.process("documents", [[ADA]])
     assert names() == []
-    memory.do([Adding((BRUNO,))])
+    service.process("documents", [[BRUNO]])
     assert names() == ["ada", "bruno"]
 
 
 def test_a_file_that_cannot_be_written_is_told_of_and_hinders_no_other(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+    service: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = memory.folder.write
+    write = service.folder.write
 
-    def fail(document: Text) -> None:
+    def fail(document: NewDocument) -> None:
         if document == ADA:
             raise OSError(28, "No space left on device")
         write(document)
 
-    monkeypatch.setattr(memory.folder, "write", fail)
-    failed, (added,) = memory.do([Adding((ADA,)), Adding((BRUNO,))])
+    monkeypatch.setattr(service.folder, "write", fail)
+    failed, (added,) = service.process("documents", [[ADA], [BRUNO]])
     assert isinstance(failed, BankError)
     assert "No space left" in failed.message
     assert added.name == "bruno"
@@ -99,26 +99,28 @@ def test_a_file_that_cannot_be_written_is_told_of_and_hinders_no_other(
 
 
 def test_a_file_that_cannot_be_removed_is_told_of_and_hinders_no_other(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+    service: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(id: str) -> bool:
         raise OSError(13, "Permission denied")
 
-    memory.do([Adding((ADA,))])
-    monkeypatch.setattr(memory.folder, "remove", fail)
-    failed, (added,) = memory.do([Removing(ADA.id), Adding((BRUNO,))])
+    service.process("documents", [[ADA]])
+    monkeypatch.setattr(service.folder, "remove", fail)
+    failed, (added,) = service.process("documents", [ADA.id, [BRUNO]])
     assert isinstance(failed, BankError)
     assert "Permission denied" in failed.message
     assert added.name == "bruno"
     assert names() == ["ada", "bruno"]
 
 
-def test_documents_follow_a_bank_that_another_process_replaces(memory: Memory, tiny_model: MBC, home: Path) -> None:
-    memory.do([Adding((ADA,))])
+def test_documents_follow_a_bank_that_another_process_replaces(
+    service: MemoryService, tiny_model: MBC, home: Path
+) -> None:
+    service.process("documents", [[ADA]])
     with open_bank(tiny_model, home / "new.mbc"):
         pass
     put_in_its_place(home / "b.mbc", home / "new.mbc")
-    memory.do([Adding((BRUNO,))])
+    service.process("documents", [[BRUNO]])
     assert names() == ["ada", "bruno"]
 
 
@@ -130,56 +132,56 @@ def put_in_its_place(bank: Path, other: Path) -> None:
 
 
 def test_a_bank_replaced_behind_an_error_gets_all_documents_too(
-    memory: Memory, tiny_model: MBC, home: Path, monkeypatch: pytest.MonkeyPatch
+    service: MemoryService, tiny_model: MBC, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> Any:
         raise BankError("The disk is full.")
 
-    memory.do([Adding((ADA,))])
+    service.process("documents", [[ADA]])
     with monkeypatch.context() as patch:
         patch.setattr(MemoryBank, "add", fail)
         with pytest.raises(BankError, match="full"):
-            memory.do([Adding((BRUNO,))])
+            service.process("documents", [[BRUNO]])
     with open_bank(tiny_model, home / "new.mbc"):
         pass
     put_in_its_place(home / "b.mbc", home / "new.mbc")
-    memory.do([Removing(BRUNO.id)])
+    service.process("documents", [BRUNO.id])
     assert names() == ["ada"]
 
 
-def test_what_was_removed_does_not_come_back_with_an_older_bank(memory: Memory, home: Path) -> None:
-    memory.do([Adding((ADA, BRUNO))])
+def test_what_was_removed_does_not_come_back_with_an_older_bank(service: MemoryService, home: Path) -> None:
+    service.process("documents", [[ADA, BRUNO]])
     with MemoryBank.open(home / "b.mbc") as bank:
         bank.settle()
     shutil.copyfile(home / "b.mbc", home / "older.mbc")
-    memory.do([Removing(ADA.id)])
+    service.process("documents", [ADA.id])
     put_in_its_place(home / "b.mbc", home / "older.mbc")
-    memory.do([Removing(BRUNO.id)])
+    service.process("documents", [BRUNO.id])
     assert names() == []
 
 
 def test_a_document_that_cannot_be_read_for_now_is_kept_and_read_with_the_next_change(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+    service: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = reader.open_bytes
 
     def fail(path: Path, *arguments: Any) -> Any:
-        if path == memory.folder.file(ADA.id):
+        if path == service.folder.file(ADA.id):
             raise OSError(24, "Too many open files")
         return read(path, *arguments)
 
-    memory.do([Adding((Text.of("Ada lives in Cadiz.", "ada", None),))])
+    service.process("documents", [[NewDocument(text="Ada lives in Cadiz.", name="ada")]])
     with monkeypatch.context() as patch:
         patch.setattr(reader, "open_bytes", fail)
-        failed, (added,) = memory.do([Adding((ADA,)), Adding((BRUNO,))])
+        failed, (added,) = service.process("documents", [[ADA], [BRUNO]])
     assert isinstance(failed, BankError)
     assert "too many open files" in failed.message
     assert added.state == "memorised"
-    assert memory.folder.read(ADA.id) == ADA
+    assert service.folder.read(ADA.id) == ADA
     assert names() == ["ada", "bruno"]
     with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
         before = {own.digest for own in bank.documents()}
-    memory.do([Removing(BRUNO.id)])
+    service.process("documents", [BRUNO.id])
     assert names() == ["ada"]
     with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
         assert before.isdisjoint(own.digest for own in bank.documents())

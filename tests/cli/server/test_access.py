@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mbc_cli.http.security import is_loopback, token_of
+from mbc_cli.http.server import is_loopback, read_token
 from mbc_engine.errors import ConfigError
 
 TOKEN = "0123456789abcdef-secret"
@@ -92,9 +92,9 @@ def test_which_hosts_are_this_machine_alone(host: str, is_so: bool) -> None:
 def test_a_token_comes_from_its_file_or_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
-    assert token_of(None, {}) is None
-    assert token_of(None, {"MBC_TOKEN": TOKEN}) == TOKEN
-    assert token_of(file, {"MBC_TOKEN": "another token entirely"}) == TOKEN
+    assert read_token(None, {}) is None
+    assert read_token(None, {"MBC_TOKEN": TOKEN}) == TOKEN
+    assert read_token(file, {"MBC_TOKEN": "another token entirely"}) == TOKEN
 
 
 @pytest.mark.parametrize("content", ["", "short", "has a space in it all", "h\xfclle-und-f\xfclle-0", "\x00" * 20])
@@ -102,11 +102,11 @@ def test_what_is_no_token_is_refused_without_being_told(tmp_path: Path, content:
     file = tmp_path / "token"
     file.write_text(content)
     for arguments in ((file, {}), (None, {"MBC_TOKEN": content})):
-        with pytest.raises(ConfigError, match="is no token") as caught:
-            token_of(*arguments)
+        with pytest.raises(ConfigError, match="is not valid") as caught:
+            read_token(*arguments)
         assert content == "" or content not in caught.value.message
     with pytest.raises(ConfigError, match="cannot be read"):
-        token_of(tmp_path / "missing", {})
+        read_token(tmp_path / "missing", {})
 
 
 async def _parts(number: int, size: int) -> AsyncIterator[bytes]:
@@ -138,7 +138,7 @@ async def test_a_body_that_does_not_arrive_is_given_up(serving: Callable[..., An
         yield b"{"
         await asyncio.Event().wait()
 
-    running = serving(seconds=0.01)
+    running = serving(body_seconds=0.01)
     response = await running.client.post("/v1/documents", content=stalled())
     assert response.status_code == 408
     assert response.json()["error"]["code"] == "timeout"

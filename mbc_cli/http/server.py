@@ -1,0 +1,431 @@
+"""The server around the app: errors, who may ask, limits, where it listens and how it ends."""
+
+import asyncio
+import os
+import re
+import secrets
+import signal
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import uvicorn
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from mbc_cli.render.terminal import notes, out
+from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
+
+TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
+_SHORTEST_TOKEN: Final = 16
+# How long accepted requests have to be answered once the server is to end.
+GRACE_SECONDS: Final = 30
+HEAD_SECONDS: Final = 30
+BODY_SECONDS: Final = 30
+_KEEP_ALIVE_SECONDS: Final = 30
+_MOST_CONNECTIONS: Final = 256
+# The rest of a body that is too long is read and thrown away: a client that is still sending would not see the answer.
+_DISCARDED: Final = 16 << 20
+
+_RETRY: Final = {"Retry-After": "1"}
+_ERROR_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
+# Options of `mbc ask` that a request has as fields, under names with underscores.
+_OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence)\b")
+_LONGEST_PARAM: Final = 200
+
+
+class ErrorReply(BaseModel):
+    """An error in OpenAI's shape."""
+
+    error: dict[Literal["message", "type", "param", "code"], str | None]
+
+
+class ApiError(Exception):
+    """A request that is answered with an error.
+
+    Args:
+        status: of HTTP.
+        message: one line, for a person.
+        code: a word for programs.
+        param: the field it is about.
+        headers: to send with it.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        *,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, headers
+        kind = _ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+        self.body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+    def response(self) -> JSONResponse:
+        """As an answer."""
+        return JSONResponse(self.body, self.status, self.headers)
+
+
+def queue_full() -> ApiError:
+    """The error of a request that finds too many others waiting."""
+    return ApiError(
+        429, "Too many requests are waiting for the model; try again in a moment.", "queue_full", headers=_RETRY
+    )
+
+
+def shutting_down() -> ApiError:
+    """The error of a request that is not answered before the server ends."""
+    return ApiError(503, "The server is shutting down.", "unavailable", headers=_RETRY)
+
+
+def client_left() -> ApiError:
+    """The error, which nobody reads, of a request whose client has left; proxies say 499 for that."""
+    return ApiError(499, "The client has left.")
+
+
+def api_error(error: BaseException) -> ApiError:
+    """How any error is told to a client; of unexpected ones nothing but that."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, MBCError):
+        return _engine_error(error)
+    if isinstance(error, RequestValidationError):
+        return _invalid(error)
+    if isinstance(error, HTTPException):
+        return ApiError(error.status_code, f"{error.detail}.", headers=error.headers)
+    return ApiError(500, "Unexpected error; see the server's terminal.", "unexpected")
+
+
+def _engine_error(error: MBCError) -> ApiError:
+    message = " ".join(filter(None, (error.message, error.hint)))
+    message = _OPTION.sub(lambda found: f"mbc.{found[1].replace('-', '_')}", message)
+    if isinstance(error, ConfigError | DataError | NothingToRead):
+        return ApiError(400, message, "nothing_to_read" if isinstance(error, NothingToRead) else "invalid_value")
+    if isinstance(error, BankBusy):
+        return ApiError(503, message, "bank_busy", headers=_RETRY)
+    return ApiError(500, message, "bank_error" if isinstance(error, BankError) else "model_error")
+
+
+async def respond_with_error(_: Request, error: Exception) -> Response:
+    """An exception handler for all errors."""
+    return api_error(error).response()
+
+
+EXCEPTION_HANDLERS: Final[dict[Any, Any]] = dict.fromkeys(
+    (ApiError, MBCError, RequestValidationError, HTTPException, Exception), respond_with_error
+)
+
+
+def _invalid(error: RequestValidationError) -> ApiError:
+    """The first thing that is wrong with a request, without repeating what was sent."""
+    first = error.errors()[0]
+    if isinstance(error.body, bytes):
+        return ApiError(400, "Send JSON, with `Content-Type: application/json`.", "invalid_json")
+    if first["type"] == "json_invalid":
+        return ApiError(400, "The body is not JSON.", "invalid_json")
+    # Without what pydantic adds for members of a union, which nobody has sent.
+    parts = (str(part) for part in first["loc"][1:] if isinstance(part, int) or part.isidentifier())
+    param = ".".join(part for part in parts if part not in ("one", "several", "str"))[:_LONGEST_PARAM]
+    message = first["msg"].removeprefix("Value error, ")
+    return ApiError(400, f"{param or 'The body'}: {message}.", "invalid_value", param=param or None)
+
+
+def read_token(file: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The token in a file, else in the environment; None where there is neither.
+
+    Raises:
+        ConfigError: it cannot be read, or is not a token.
+    """
+    if file is None and TOKEN_VARIABLE not in environment:
+        return None
+    try:
+        token = environment[TOKEN_VARIABLE] if file is None else file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The token in {file} cannot be read.", hint="Check the path and its permissions.") from error
+    token = token.strip()
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or any(not " " < sign < "\x7f" for sign in token):
+        raise ConfigError(
+            f"The token in {file or TOKEN_VARIABLE} is not valid.",
+            hint=f"It needs at least {_SHORTEST_TOKEN} letters, digits and punctuation marks without spaces, such as "
+            "`openssl rand -hex 32` prints.",
+        )
+    return token
+
+
+def require_token(host: str, token: str | None) -> None:
+    """Make sure that a server which other machines can reach has a token.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    if token is None and not is_loopback(host):
+        raise ConfigError(
+            f"Other machines can reach the server at {host}: that requires a token.",
+            hint=f"Name a file with --token-file, or set {TOKEN_VARIABLE}.",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address can only be reached from its own machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _require_access(scope: Scope, token: str | None) -> None:
+    """Refuse requests without the token; without one, those of other machines and of web pages, by DNS rebinding too."""
+    headers = Headers(scope=scope)
+    if token is not None:
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        is_known = secrets.compare_digest(given.strip().encode(), token.encode())
+        if not is_known or kind.lower() != "bearer":
+            raise ApiError(
+                401,
+                "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`.",
+                "invalid_api_key",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return
+    host, origin = headers.get("host", ""), headers.get("origin")
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        name = ""
+    if not is_loopback(name) or origin not in (None, f"{scope['scheme']}://{host}"):
+        raise ApiError(
+            403, "Without a token, only programs on the server's own machine may ask, at its own address.", "not_local"
+        )
+
+
+async def _read_body(receive: Receive, most: int, seconds: float) -> bytes:
+    """A request's body, complete, in time and within the limit, counted as it arrives."""
+    body, size, is_over = bytearray(), 0, False
+    try:
+        async with asyncio.timeout(seconds):
+            while not is_over and size <= most + _DISCARDED:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise client_left()
+                part = message.get("body", b"")
+                size, is_over = size + len(part), not message.get("more_body", False)
+                if size <= most:
+                    body += part
+    except TimeoutError as error:
+        told = f"The body did not arrive within {seconds:g} seconds."
+        raise ApiError(408, told, "timeout", headers={"Connection": "close"}) from error
+    if size > most:
+        told = f"The body is longer than {most:,} bytes (--max-body)."
+        raise ApiError(413, told, "body_too_long", headers={"Connection": "close"})
+    return bytes(body)
+
+
+def guarded(
+    app: ASGIApp,
+    token: str | None,
+    max_body: int,
+    *,
+    log: Callable[[str], object],
+    crashed: Callable[[BaseException], object],
+    body_seconds: float = BODY_SECONDS,
+) -> ASGIApp:
+    """An app behind access control, limits for bodies and an access log.
+
+    Args:
+        app: what answers; its /health is open to everybody.
+        token: what requests have to bring; None asks that they come from this machine's own programs.
+        max_body: the longest body, in bytes.
+        log: gets a line for each request, which holds foreign text.
+        crashed: gets unexpected errors; the client gets an error without them.
+        body_seconds: how long a body may take to arrive.
+    """
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            if scope["path"] != "/health":
+                _require_access(scope, token)
+            waiting: list[Message] = [
+                {"type": "http.request", "body": await _read_body(receive, max_body, body_seconds), "more_body": False}
+            ]
+
+            async def replay() -> Message:
+                return waiting.pop() if waiting else await receive()
+
+            await app(scope, replay, noting)
+        except ApiError as error:
+            await error.response()(scope, receive, noting)
+        except Exception as error:  # the outermost of a request
+            crashed(error)
+            if not status:
+                raise
+        finally:
+            client, milliseconds = (scope.get("client") or ("?",))[0], 1000 * (time.perf_counter() - began)
+            log(f"{client} {scope['method']} {scope['path']} {status or '-'} {milliseconds:.0f} ms")
+
+    return serve
+
+
+def require_certificate(file: Path | None, key: Path | None) -> None:
+    """Make sure that a certificate can be used with its key, which may be in the same file.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if file is None:
+        if key is not None:
+            raise ConfigError("--tls-key needs the certificate it belongs to.", hint="Name it with --tls-cert.")
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file, key, password=lambda: "")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"The certificate {file} cannot be used with its key.",
+            hint="--tls-cert and --tls-key are PEM files; the key has no passphrase.",
+        ) from error
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at an address, which keeps the port while the model is loaded; clients that connect wait.
+
+    Raises:
+        ConfigError: there is no such address here, or another program uses it.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+        try:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+            found.listen()
+        except BaseException:
+            found.close()
+            raise
+    except OSError as error:
+        raise ConfigError(
+            f"{host} port {port} cannot be used: {error.strerror or error}.",
+            hint="Choose another with --port or --host; --port 0 picks a free one.",
+        ) from error
+    return found
+
+
+def base_url(listener: socket.socket, *, is_tls: bool) -> str:
+    """The address that clients take as the base of all others."""
+    host, port = listener.getsockname()[:2]
+    return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/v1"
+
+
+class Connection(H11Protocol):
+    """A connection that is closed if the head of a request does not arrive in time."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a request."""
+        super().connection_made(transport)
+        self._set_deadline()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request, or of several."""
+        super().data_received(data)
+        self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._clear_deadline()
+        super().connection_lost(exc)
+
+    def _set_deadline(self) -> None:
+        if not self._is_between_requests():
+            self._clear_deadline()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if self._is_between_requests():
+            self.timeout_keep_alive_handler()
+
+    def _is_between_requests(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+
+class Server(uvicorn.Server):
+    """Serves until SIGINT or SIGTERM, then finishes what was accepted; a second SIGINT ends the process at once."""
+
+    def __init__(self, app: ASGIApp, listener: socket.socket, certificate: Path | None, key: Path | None) -> None:
+        self._listener = listener
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="asyncio",
+                http=Connection,
+                ws="none",
+                lifespan="on",
+                interface="asgi3",
+                log_config=None,
+                log_level="critical",  # the app reports errors
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=_MOST_CONNECTIONS,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+                ssl_certfile=certificate,
+                ssl_keyfile=key,
+            )
+        )
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal."""
+        super().run(sockets or [self._listener])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve, and say where."""
+        await super().startup(sockets)
+        out.print(base_url(self._listener, is_tls=self.config.ssl_certfile is not None))
+        notes.print("Programs can ask the memory at this address. Ctrl-C stops the server.")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End; a model that is at work cannot be interrupted otherwise than with the process."""
+        if self.should_exit and sig == signal.SIGINT:
+            os._exit(128 + sig)
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening and finish what was accepted."""
+        notes.print("Shutting down: finishing accepted requests. Ctrl-C again stops at once.")
+        await super().shutdown(sockets)
