@@ -1,7 +1,4 @@
-"""`mbc demo`: a first look, at stories that no model has seen before.
-
-The demo on the terminal: questions with their answers, whether these are right, and what stays without the files.
-"""
+"""`mbc demo`: a first look, with stories that no model has seen before: asked with their files, and again without."""
 
 import re
 import tempfile
@@ -18,8 +15,9 @@ from rich.text import Text
 
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption
 from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_words, source_json
-from mbc_cli.render.terminal import notes, out, print_indented
+from mbc_cli.render.terminal import notes, out, print_indented, print_json
 from mbc_cli.text import counted, near, plain, seconds, size
+from mbc_engine.errors import ConfigError
 from mbc_engine.events import IngestFinished
 from mbc_engine.metrics import compare
 
@@ -27,12 +25,24 @@ if TYPE_CHECKING:
     from mbc_engine.datasets.newswire import Story
     from mbc_engine.question import Answer
 
-
-STORIES = 10
+STORIES: Final = 10
 _KINDS: Final = (("Who",), ("Where",), ("How",), ("What",), ("When", "On which day"))
 _OF_EACH: Final = 2
-# So that a file's name, and what is said of it, fit into one line of 80 columns.
+# So that a file's name and the verdict on it fit into one line of 80 columns.
 _LONGEST_NAME: Final = 20
+_INDENT: Final = len("  confidence  ")
+
+# A question with its answer, as `mbc demo --json` prints it.
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a story, given by its id, with every answer that counts as right."""
+
+    story: str
+    text: str
+    answers: tuple[str, ...]
 
 
 def demo(
@@ -55,59 +65,47 @@ def demo(
     """
     from mbc_cli.engine import load_model, require_model
     from mbc_cli.interrupt import ending_with
-    from mbc_cli.render.terminal import print_json
     from mbc_engine.datasets.newswire import stories
-    from mbc_engine.events import IngestFinished
 
     require_model(model, device)
-    told = list(stories("test", STORIES, seed=0))
+    news, rows = list(stories("test", STORIES, seed=0)), []
     left = "Nothing is left of the demo." if keep is None else f"What was made so far is in {keep}."
     with ending_with(left), _folder(keep) as folder:
-        files = _write(told, folder / "stories")
+        files = _write(news, folder / "stories")
         began = time.perf_counter()
         loaded = load_model(model, device)
-        from mbc_engine import Memory, ingest, open_bank
+        from mbc_engine import Memory
 
         loading = time.perf_counter() - began
-        with open_bank(loaded, folder / "demo.mbc") as bank:
-            *_, done = ingest(loaded, bank, [folder / "stories"])
+        with Memory(folder / "demo.mbc", loaded) as memory:
+            *_, done = memory.add([folder / "stories"])
             assert isinstance(done, IngestFinished)
             if not json:
-                show_start(folder, done)
-            recall, asked = Memory(bank, loaded), []
-            for question in pick_questions(told):
+                _show_ingest(folder, done)
+            for question in pick_questions(news):
                 began = time.perf_counter()
-                reply = recall.ask([question.text])[0]
-                spent = round(time.perf_counter() - began, 3)
-                asked.append(Asked(reply, question.answers, files[question.story], spent))
+                (answer,) = memory.ask([question.text])
+                rows.append(_row(answer, question, files[question.story], time.perf_counter() - began))
                 if not json:
-                    show_asked(asked[-1])
+                    _show_answer(answer, rows[-1])
             for file in files.values():
                 file.unlink()
             try:
-                again = [recall.ask([own.reply.question])[0].text for own in asked]
+                for row in rows:
+                    row["without_files"] = memory.ask([row["question"]])[0].text
             finally:
                 if keep is not None:
-                    _write(told, folder / "stories")
+                    _write(news, folder / "stories")
     if json:
-        print_json(demo_json(asked, again, loading, done))
+        print_json(_report(rows, loading, done))
     else:
-        show_end(asked, again, loading, done, keep)
+        _show_end(rows, loading, done, keep)
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question about a story, given by its id, with every answer that counts as right."""
-
-    story: str
-    text: str
-    answers: tuple[str, ...]
-
-
-def pick_questions(told: "Sequence[Story]") -> list[Question]:
+def pick_questions(news: "Sequence[Story]") -> list[Question]:
     """Up to two questions of each kind (who, where, how, what, when), each about another story as far as possible."""
     gold: dict[tuple[str, str], list[str]] = {}
-    for story in told:
+    for story in news:
         for text, answer in story.questions:
             gold.setdefault((story.id, text), []).append(answer)
     questions = [Question(story, text, tuple(answers)) for (story, text), answers in gold.items()]
@@ -120,11 +118,11 @@ def pick_questions(told: "Sequence[Story]") -> list[Question]:
     return chosen
 
 
-def _write(told: "Sequence[Story]", folder: Path) -> dict[str, Path]:
+def _write(news: "Sequence[Story]", folder: Path) -> dict[str, Path]:
     """Write each story to a file named after the first words of its title; the files by the stories' ids."""
     folder.mkdir(exist_ok=True)
     files = {}
-    for number, story in enumerate(told, 1):
+    for number, story in enumerate(news, 1):
         title = re.sub(r"[^a-z0-9]+", " ", story.title.lower())
         name = textwrap.shorten(title, _LONGEST_NAME, placeholder="").replace(" ", "-")
         files[story.id] = folder / f"{number:02}-{name}.txt"
@@ -134,13 +132,7 @@ def _write(told: "Sequence[Story]", folder: Path) -> dict[str, Path]:
 
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
-    """A folder for the demo, deleted at the end unless it is to be kept.
-
-    Raises:
-        ConfigError: the folder to keep cannot be made or is in use.
-    """
-    from mbc_engine.errors import ConfigError
-
+    """A folder for the demo, deleted at the end unless it is to be kept."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="mbc-demo-") as folder:
             yield Path(folder)
@@ -155,68 +147,74 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-_LABELS: Final = len("confidence")
+def _row(answer: "Answer", question: Question, file: Path, spent: float) -> Row:
+    text, sources = answer.text, answer.sources
+    return {
+        "question": question.text,
+        "answer": text,
+        "confidence": answer.confidence and answer.confidence.probability,
+        "expected": list(question.answers),
+        "right": text is not None and compare(text, question.answers, golds="any").exact_match,
+        "file": str(file),
+        "right_source": bool(sources) and sources[0].path == str(file.resolve()),
+        "sources": [source_json(source) for source in sources],
+        "seconds": round(spent, 3),
+    }
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question with its answer, what was expected, and how long it took.
-
-    Attributes:
-        reply: the answer, if there was one.
-        expected: every right answer, one or more.
-        file: the story that it stands in.
-        seconds: from question to sources.
-    """
-
-    reply: "Answer"
-    expected: tuple[str, ...]
-    file: Path
-    seconds: float
-
-    @property
-    def is_right(self) -> bool:
-        """Whether there is an answer, and it matches one that was expected exactly, after normalisation."""
-        answer = self.reply.text
-        return answer is not None and compare(answer, self.expected, golds="any").exact_match
-
-    @property
-    def is_right_source(self) -> bool:
-        """Whether the first source is the story that was asked about."""
-        return bool(self.reply.sources) and self.reply.sources[0].path == str(self.file.resolve())
+def _report(rows: list[Row], loading: float, done: IngestFinished) -> dict[str, Any]:
+    """What `mbc demo --json` prints; times in seconds, sizes in bytes. An answer is null where none was given."""
+    sizes = {"codes": done.code_bytes, "texts": done.text_bytes, "codebook": done.codebook_bytes}
+    return {
+        "answers": rows,
+        "counts": _counts(rows),
+        "timings": {"model": round(loading, 4), "ingest": done.seconds},
+        "bank": {
+            "documents": done.bank_documents,
+            "chunks": done.bank_chunks,
+            "sizes": {**sizes, "file": done.file_bytes},
+        },
+    }
 
 
-def show_start(folder: Path, done: IngestFinished) -> None:
-    """What was ingested."""
+def _counts(rows: list[Row]) -> dict[str, int]:
+    right, not_answered = sum(row["right"] for row in rows), sum(row["answer"] is None for row in rows)
+    return {
+        "right": right,
+        "wrong": len(rows) - right - not_answered,
+        "not_answered": not_answered,
+        "right_sources": sum(row["right_source"] for row in rows),
+        "same_without_files": sum(row["answer"] == row["without_files"] for row in rows),
+    }
+
+
+def _show_ingest(folder: Path, done: IngestFinished) -> None:
     out.print(f"{done.bank_documents} made-up news stories in {near(folder)}")
     text = f" and {size(done.text_bytes)} of compressed text" if done.text_bytes else ""
     out.print(f"Ingested in {seconds(done.seconds)}: {size(done.code_bytes)} of codes{text}.")
     _show_line(Text("The model has never seen these stories; none of their names appear in its training data."))
 
 
-def show_asked(asked: Asked) -> None:
-    """One question."""
-    reply = asked.reply
-    if reply.text is None:
-        answer, verdict = NOT_IN_MEMORY, ("not answered", "yellow")
-    else:
-        answer, verdict = reply.text, ("right", "green") if asked.is_right else ("wrong", "red")
+def _show_answer(answer: "Answer", row: Row) -> None:
+    verdict = ("right", "green") if row["right"] else ("wrong", "red")
+    if answer.text is None:
+        verdict = ("not answered", "yellow")
     out.print()
-    _show_line(Text(f"? {plain(reply.question)}", "bold"))
-    _show_fact("answer", Text.assemble(f"{plain(answer)}  ", verdict))
-    _show_fact("expected", Text(plain(" or ".join(asked.expected))))
-    if reply.text is not None and reply.confidence is not None:
-        _show_fact("confidence", confidence_words(reply.confidence))
-    if reply.sources:
-        source = reply.sources[0]
-        verdict = ("the right file", "green") if asked.is_right_source else ("another file", "red")
+    _show_line(Text(f"? {plain(answer.question)}", "bold"))
+    _show_fact("answer", Text.assemble(f"{plain(NOT_IN_MEMORY if answer.text is None else answer.text)}  ", verdict))
+    _show_fact("expected", Text(plain(" or ".join(row["expected"]))))
+    if answer.text is not None and answer.confidence is not None:
+        _show_fact("confidence", confidence_words(answer.confidence))
+    if answer.sources:
+        source = answer.sources[0]
+        verdict = ("the right file", "green") if row["right_source"] else ("another file", "red")
         _show_fact("source", Text.assemble((plain(Path(source.path).name), "cyan"), "  ", verdict))
         if source.sentence:
-            print_indented(source.sentence, by=_LABELS + 4)
+            print_indented(source.sentence, by=_INDENT)
 
 
 def _show_fact(label: str, fact: Text) -> None:
-    _show_line(Text.assemble(f"  {label:<{_LABELS}}  ", fact))
+    _show_line(Text.assemble(f"  {label}".ljust(_INDENT), fact))
 
 
 def _show_line(line: Text) -> None:
@@ -224,71 +222,15 @@ def _show_line(line: Text) -> None:
     out.print(line, soft_wrap=not out.is_terminal)
 
 
-def show_end(
-    asked: Sequence[Asked], again: Sequence[str | None], loading: float, done: IngestFinished, keep: Path | None
-) -> None:
-    """How it went, what the bank answered without the files, how long it took, and what to try next."""
-    counts = _counts(asked, again)
-    total = len(asked)
-    out.print()
-    out.print(f"Answers: {counts['right']} right, {counts['wrong']} wrong, {counts['not_answered']} not answered.")
-    out.print(f"Sources: {counts['right_sources']} of {total} right.")
+def _show_end(rows: list[Row], loading: float, done: IngestFinished, keep: Path | None) -> None:
+    counts, total = _counts(rows), len(rows)
+    answering = f"{counted(total, 'answer')} {seconds(sum(row['seconds'] for row in rows))}"
     out.print(
+        f"\nAnswers: {counts['right']} right, {counts['wrong']} wrong, {counts['not_answered']} not answered.\n"
+        f"Sources: {counts['right_sources']} of {total} right.\n"
         f"With the files deleted, the same answers from the bank alone: {counts['same_without_files']} of {total}."
     )
-    answering = f"{counted(total, 'answer')} {seconds(sum(own.seconds for own in asked))}"
     notes.print(f"model {seconds(loading)} · ingest {seconds(done.seconds)} · {answering}", style="dim")
-    out.print()
-    out.print("Now with your own files:")
-    out.print("  mbc ingest ./your-notes")
-    out.print('  mbc ask "..."')
+    out.print('\nNow with your own files:\n  mbc ingest ./your-notes\n  mbc ask "..."')
     if keep is not None:
-        out.print("Or ask more about the stories:")
-        out.print(f'  mbc ask "..." --bank {near(keep / "demo.mbc")}')
-
-
-def demo_json(
-    asked: Sequence[Asked], again: Sequence[str | None], loading: float, done: IngestFinished
-) -> dict[str, Any]:
-    """The same as JSON; times in seconds, sizes in bytes. An answer is null where none was given."""
-    return {
-        "answers": [
-            {
-                "question": item.reply.question,
-                "answer": item.reply.text,
-                "confidence": item.reply.confidence and item.reply.confidence.probability,
-                "expected": list(item.expected),
-                "right": item.is_right,
-                "file": str(item.file),
-                "right_source": item.is_right_source,
-                "sources": [source_json(source) for source in item.reply.sources],
-                "seconds": item.seconds,
-                "without_files": answer,
-            }
-            for item, answer in zip(asked, again, strict=True)
-        ],
-        "counts": _counts(asked, again),
-        "timings": {"model": round(loading, 4), "ingest": done.seconds},
-        "bank": {
-            "documents": done.bank_documents,
-            "chunks": done.bank_chunks,
-            "sizes": {
-                "codes": done.code_bytes,
-                "texts": done.text_bytes,
-                "codebook": done.codebook_bytes,
-                "file": done.file_bytes,
-            },
-        },
-    }
-
-
-def _counts(asked: Sequence[Asked], again: Sequence[str | None]) -> dict[str, int]:
-    right = sum(own.is_right for own in asked)
-    withheld = sum(own.reply.text is None for own in asked)
-    return {
-        "right": right,
-        "wrong": len(asked) - right - withheld,
-        "not_answered": withheld,
-        "right_sources": sum(own.is_right_source for own in asked),
-        "same_without_files": sum(own.reply.text == answer for own, answer in zip(asked, again, strict=True)),
-    }
+        out.print(f'Or ask more about the stories:\n  mbc ask "..." --bank {near(keep / "demo.mbc")}')
