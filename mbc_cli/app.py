@@ -30,7 +30,6 @@ from mbc_cli.program import Command, Group, Program, note_shared
 from mbc_engine import __version__
 
 MEMORY, MODELS, SETTINGS = "Memory", "Models", "This machine"
-INSPECT, CHANGE, MOVE = "Inspect", "Change", "Move"
 
 _HELP = """A compressed long-term memory for language models: short codes instead of text, sources included.
 
@@ -87,52 +86,29 @@ def _options(
     """The callbacks do all."""
 
 
-def _add(group: typer.Typer, name: str, command: Callable[..., None], panel: str | None = None) -> None:
-    group.command(name, cls=Command, rich_help_panel=panel)(command)
+def _add(group: typer.Typer, panel: str | None, **commands: Callable[..., None]) -> None:
+    for name, command in commands.items():
+        group.command(name, cls=Command, rich_help_panel=panel)(command)
 
 
-_add(app, "demo", demo.demo, MEMORY)
-_add(app, "ingest", ingest.ingest, MEMORY)
-_add(app, "ask", ask.ask, MEMORY)
-_add(app, "tui", tui.tui, MEMORY)
-_add(app, "serve", serve.serve, MEMORY)
-_add(app, "mcp", mcp.mcp, MEMORY)
+_add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, tui=tui.tui, serve=serve.serve, mcp=mcp.mcp)
 app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
-_add(banks, "info", show.info, INSPECT)
-_add(banks, "list", show.list_documents, INSPECT)
-_add(banks, "show", show.show, INSPECT)
-_add(banks, "verify", verify.verify, INSPECT)
-_add(banks, "remove", remove.remove, CHANGE)
-_add(banks, "merge", merge.merge, CHANGE)
-_add(banks, "compact", merge.compact, CHANGE)
-_add(banks, "export", exchange.export, MOVE)
-_add(banks, "import", exchange.import_, MOVE)
-_add(banks, "reencode", reencode.reencode, MOVE)
-_add(app, "train", train.train, MODELS)
+_add(banks, "Inspect", info=show.info, list=show.list_documents, show=show.show, verify=verify.verify)
+_add(banks, "Change", remove=remove.remove, merge=merge.merge, compact=merge.compact)
+_add(banks, "Move", export=exchange.export, **{"import": exchange.import_}, reencode=reencode.reencode)
+_add(app, MODELS, train=train.train)
 app.add_typer(trainings, name="runs", rich_help_panel=MODELS)
-_add(trainings, "list", runs.list_runs)
-_add(trainings, "show", runs.show)
-_add(trainings, "pause", runs.pause)
-_add(trainings, "resume", runs.resume)
-_add(trainings, "stop", runs.stop)
+_add(trainings, None, list=runs.list_runs, show=runs.show, pause=runs.pause, resume=runs.resume, stop=runs.stop)
 app.add_typer(shared_models, name="models", rich_help_panel=MODELS)
-_add(shared_models, "list", models.list_models)
-_add(shared_models, "show", models.show)
-_add(shared_models, "pull", share.pull)
-_add(shared_models, "push", share.push)
+_add(shared_models, None, list=models.list_models, show=models.show, pull=share.pull, push=share.push)
 app.add_typer(evaluations, name="eval", rich_help_panel=MODELS)
 evaluations.callback()(evaluate.evaluate)
-_add(evaluations, "show", look.show)
-_add(evaluations, "compare", look.compare)
-_add(app, "calibrate", calibrate.calibrate, MODELS)
-_add(app, "doctor", doctor.doctor, SETTINGS)
+_add(evaluations, None, show=look.show, compare=look.compare)
+_add(app, MODELS, calibrate=calibrate.calibrate)
+_add(app, SETTINGS, doctor=doctor.doctor)
 app.add_typer(settings, name="config", rich_help_panel=SETTINGS)
-_add(settings, "list", config.list_settings)
-_add(settings, "get", config.get)
-_add(settings, "set", config.set_)
-_add(settings, "unset", config.unset)
-_add(settings, "edit", config.edit)
-_add(settings, "path", config.show_path)
+_add(settings, None, list=config.list_settings, get=config.get, set=config.set_, unset=config.unset)
+_add(settings, None, edit=config.edit, path=config.show_path)
 
 
 def main() -> None:

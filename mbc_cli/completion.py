@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from mbc_cli.paths import default_bank, runs_folder
 from mbc_cli.text import plain, size
-from mbc_engine.config import READ_MODES
+from mbc_engine.config import READ_MODES, preset_names
 from mbc_engine.errors import MBCError
 
 Found = list[tuple[str, str]]
@@ -44,16 +44,8 @@ def models(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def models_and_presets(ctx: typer.Context, incomplete: str) -> Found:
-    """What `models` and `presets` offer; a model before a preset of the same name."""
-    found = dict([*((name, "a preset") for name, _ in presets(incomplete)), *models(ctx, incomplete)])
-    return sorted(found.items())
-
-
-def presets(incomplete: str) -> Found:
-    """The built-in presets."""
-    from mbc_engine.config import preset_names
-
-    return _beginning(dict.fromkeys(preset_names(), ""), incomplete)
+    """Models and presets; of a model and a preset of one name, the model."""
+    return sorted((dict.fromkeys(dict(presets(incomplete)), "a preset") | dict(models(ctx, incomplete))).items())
 
 
 def runs(ctx: typer.Context, incomplete: str) -> Found:
@@ -64,13 +56,18 @@ def runs(ctx: typer.Context, incomplete: str) -> Found:
     return _beginning(found, incomplete)
 
 
+def presets(incomplete: str) -> Found:
+    """The built-in presets."""
+    return _beginning(dict.fromkeys(preset_names(), ""), incomplete)
+
+
 def reads(incomplete: str) -> Found:
     """The ways to read a bank."""
     return _beginning({name: kind.words for name, kind in READ_MODES.items()}, incomplete)
 
 
 def suites(incomplete: str) -> Found:
-    """The built-in grids of evaluations."""
+    """The built-in suites of evaluations."""
     from mbc_engine.experiments.suites import suite_names
 
     return _beginning(dict.fromkeys(suite_names(), ""), incomplete)
@@ -91,7 +88,7 @@ def protocols(incomplete: str) -> Found:
 
 
 def golds(incomplete: str) -> Found:
-    """Which gold answers an answer is held against."""
+    """Which gold answers an answer is compared with."""
     from mbc_engine.metrics import Golds
 
     return _beginning(dict.fromkeys(get_args(Golds), ""), incomplete)
@@ -106,33 +103,35 @@ def evaluations(incomplete: str) -> Found:
 
 def config_keys(ctx: typer.Context, incomplete: str) -> Found:
     """Keys of the config file: those for all commands, and, once a command was begun, its own."""
-    from mbc_cli.config import keys, one_of
+    from mbc_cli.config import keys
 
-    root = ctx.find_root().command
-    assert isinstance(root, TyperGroup)
     found = {}
-    for name, options in keys(root).items():
+    for name, options in keys(_root(ctx)).items():
         table, dot, _ = name.rpartition(".")
         if dot and "." not in incomplete:
             found[f"{table}."] = ""
         else:
-            found[name] = one_of(options).help or ""
+            found[name] = options[0][1].help or ""
     return _beginning(found, incomplete)
 
 
 def config_values(ctx: typer.Context, incomplete: str) -> Found:
     """What the option of the key that stands before takes."""
-    from mbc_cli.config import find_key, one_of
+    from mbc_cli.config import find_key
 
-    root = ctx.find_root().command
-    assert isinstance(root, TyperGroup)
     try:
-        option = one_of(find_key(root, ctx.params.get("key") or ""))
+        _, option = find_key(_root(ctx), ctx.params.get("key") or "")[0]
     except MBCError:
         return []
     if option.is_flag:
         return _beginning({"true": "", "false": ""}, incomplete)
     return [(item.value, item.help or "") for item in option.shell_complete(ctx, incomplete)]
+
+
+def _root(ctx: typer.Context) -> TyperGroup:
+    root = ctx.find_root().command
+    assert isinstance(root, TyperGroup)
+    return root
 
 
 def _beginning(found: dict[str, str], incomplete: str) -> Found:

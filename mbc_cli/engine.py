@@ -8,12 +8,13 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mbc_cli.paths import activity_log
-from mbc_cli.render.terminal import verbosity
+from mbc_cli.render.terminal import detail, verbosity, working
+from mbc_cli.text import seconds
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
@@ -31,26 +32,20 @@ _DEVICE: Final = re.compile(r"(cpu|cuda|mps|xpu|hpu|mtia|npu|xla)(:\d+)?")
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
-    """Show on a terminal that `what` is being loaded; keep the libraries below from talking, unless --verbose."""
-    from mbc_cli.render.terminal import working
-
+    """Show on a terminal that `what` is being loaded; silence the libraries below, unless --verbose."""
     # torch's threads wait for each other after every layer. Where other programs use the cores too, a thread that waits
     # busily keeps the one it waits for from running: on two cores an answer took 1.6 s instead of 0.25 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # torch 2.7 starts processes that compile as soon as it could need them, and at Ctrl-C they print tracebacks.
     os.environ.setdefault("TORCH_WARM_POOL", "0")
-    if not verbosity().verbose:
-        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    with working(f"Loading {what}"), _no_collection(), nullcontext() if verbosity().verbose else _hushed():
-        yield
-
-
-@contextmanager
-def _hushed() -> Iterator[None]:
-    """Keep the libraries from talking, the ones with a logger of their own from here on."""
-    with warnings.catch_warnings():
+    if verbosity().verbose:
+        with working(f"Loading {what}"), _no_collection():
+            yield
+        return
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    with working(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with suppress(ImportError, OSError):  # a broken library is told of by what needs it
+        with suppress(ImportError, OSError):  # a broken library is reported by what needs it
             from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
             disable_progress_bar()
@@ -79,7 +74,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def require_model(name: str, device: str | None = None) -> None:
-    """Make sure, before the heavy libraries are loaded, that there is such a model and could be such a device.
+    """Make sure, before the heavy libraries are loaded, that there is such a model and such a kind of device.
 
     Raises:
         ModelError: there is no model of this name.
@@ -109,9 +104,6 @@ def load_model(name: str, device: str | None = None) -> "Model":
         ModelError: it is not there or cannot be used.
         ConfigError: the device is not there.
     """
-    from mbc_cli.render.terminal import detail
-    from mbc_cli.text import seconds
-
     require_model(name, device)
     began = time.perf_counter()
     with loading(f"model {name}"):
@@ -137,7 +129,7 @@ def open_memory(
 
 
 def prepare_torch(device: str | None, threads: int | None = None) -> str:
-    """Set how many threads torch uses, and find where models run: on a GPU if torch sees one and nobody says otherwise.
+    """Set how many threads torch uses, and find where models run: on a GPU by default, if torch sees one.
 
     Raises:
         ConfigError: the device is not there.
@@ -194,13 +186,11 @@ def read_data(sources: Sequence[str]) -> list[QAExample]:
     Raises:
         DataError: one of them cannot be read.
     """
-    from mbc_cli.render.terminal import detail, working
-
     if not verbosity().verbose:  # keeps the libraries of the hub quiet, unless they are imported already
-        os.environ.setdefault("DATASETS_VERBOSITY", "error")
-        os.environ.setdefault("HF_HUB_VERBOSITY", "error")
-        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        for library in ("DATASETS", "HF_HUB"):
+            os.environ.setdefault(f"{library}_VERBOSITY", "error")
+        for library in ("HF_DATASETS", "HF_HUB"):
+            os.environ.setdefault(f"{library}_DISABLE_PROGRESS_BARS", "1")
     examples: list[QAExample] = []
     for source in sources:
         with working(f"Reading {source}"):

@@ -1,4 +1,4 @@
-"""Ctrl-C in long work: asked to finish what it is at by the first and ended by the second, or ended at once."""
+"""Ctrl-C in long work: the first asks it to finish its step and the second ends it, or the first ends it at once."""
 
 import signal
 import threading
@@ -9,41 +9,40 @@ from typing import Final
 
 from mbc_engine.training.launch import is_launched
 
-# The exit code of what was ended, as a shell tells it of a program that SIGINT ended.
+# The exit code that a shell gives to a program that SIGINT ended.
 INTERRUPTED: Final = 130
 
 
 @contextmanager
-def ending_with(told: str) -> Iterator[None]:
-    """Inside, SIGINT ends the command at once; `told` says what is left then, and how to go on."""
+def ending_with(text: str) -> Iterator[None]:
+    """Inside, SIGINT ends the command at once; `text` says what is left then, and how to go on."""
     try:
         yield
     except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(*error.args or (told,)) from error
+        raise KeyboardInterrupt(*error.args or (text,)) from error
 
 
 @contextmanager
-def stop_on_interrupt(tell: Callable[[], None]) -> Iterator[threading.Event]:
-    """Inside, the first SIGINT sets the event that is given and calls `tell`; a second raises KeyboardInterrupt.
+def stop_on_interrupt(on_stop: Callable[[], None]) -> Iterator[threading.Event]:
+    """Inside, the first SIGINT sets the event that is given and calls `on_stop`; a second raises KeyboardInterrupt.
 
-    Args:
-        tell: says that the work is about to stop. It runs in another thread: a signal handler must not print, it may
-            have interrupted a print.
+    `on_stop` runs in another thread: a signal handler must not print, as it may have interrupted a print.
     """
     stop, awake = threading.Event(), threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            if is_launched():
-                return  # a launcher hands on what the terminal has sent already, and ends what takes too long
+        if not stop.is_set():
+            stop.set()
+            awake.set()
+        elif (
+            not is_launched()
+        ):  # a launcher passes on what the terminal has sent already, and kills what takes too long
             raise KeyboardInterrupt
-        stop.set()
-        awake.set()
 
     def watch() -> None:
         awake.wait()
         if stop.is_set():
-            tell()
+            on_stop()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

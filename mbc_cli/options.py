@@ -1,12 +1,10 @@
-"""Options that several commands share.
-
-Which documents a question is about, as it is typed: days, a half-life, patterns.
-"""
+"""Options that several commands share, and the selection of documents that some of them mean together."""
 
 import os
 import re
 from calendar import monthrange
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Final
@@ -91,18 +89,18 @@ RunsOption = Annotated[
 ]
 
 
-def _told_reads() -> str:
-    told = (f"{name}{'' if kind.least is None else ':N'} ({kind.words})" for name, kind in READ_MODES.items())
-    return f"How a model of the paper's method reads: {', '.join(told)}. Without N, the model's own number."
+_READS: Final = ", ".join(
+    f"{name}{'' if own.least is None else ':N'} ({own.words})" for name, own in READ_MODES.items()
+)
 
 
 def _checked_read(typed: str | None) -> str | None:
-    """Make sure, before any model is loaded, that there is such a read; whether it fits the model, the model says."""
-    if typed is not None:
-        try:
+    """Make sure, before any model is loaded, that there is such a read mode."""
+    try:
+        if typed is not None:
             parse_read_mode(typed)
-        except ConfigError as error:
-            raise typer.BadParameter(f"{error.message} {error.hint}") from error
+    except ConfigError as error:
+        raise typer.BadParameter(f"{error.message} {error.hint}") from error
     return typed
 
 
@@ -114,7 +112,7 @@ ReadOption = Annotated[
         show_default="the model's own",
         autocompletion=reads,
         callback=_checked_read,
-        help=_told_reads(),
+        help=f"How a model of the paper's method reads: {_READS}. Without N, the model's own number.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.", rich_help_panel=EVERYWHERE)]
@@ -124,10 +122,10 @@ WorkersOption = Annotated[
 ]
 
 
-_DATE: Final = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d\d?)(?:-(?P<day>\d\d?))?)?", re.ASCII)
+_DATE: Final = re.compile(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?", re.ASCII)
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?) *([dwmy]?)", re.ASCII)
 _DAYS: Final = {"": 1, "d": 1, "w": 7, "m": 30, "y": 365}
-_PLACE: Final = re.compile(r"~|\.{0,2}(/|$)")
+_PATH: Final = re.compile(r"~|\.{0,2}(/|$)")
 _WILD: Final = re.compile(r"[*?\[\\]")
 _SPECIAL: Final = re.compile(r"[*?\[\]\\!# ]")
 
@@ -152,16 +150,13 @@ def selection(
 def _day(option: str, typed: str, *, is_last: bool) -> date:
     """A day, or the first or last of a month or year."""
     found = _DATE.fullmatch(typed.strip())
-    try:
-        if found is None:
-            raise ValueError(typed)
-        year = int(found["year"])
-        month = int(found["month"] or (12 if is_last else 1))
-        return date(year, month, int(found["day"] or (monthrange(year, month)[1] if is_last else 1)))
-    except ValueError as error:
-        raise ConfigError(
-            f"{option} {typed!r} is not a date.", hint="Write dates as 2024-05-31; 2024-05 is a month, 2024 a year."
-        ) from error
+    with suppress(ValueError):
+        if found:
+            year, month = int(found[1]), int(found[2] or (12 if is_last else 1))
+            return date(year, month, int(found[3] or (monthrange(year, month)[1] if is_last else 1)))
+    raise ConfigError(
+        f"{option} {typed!r} is not a date.", hint="Write dates as 2024-05-31; 2024-05 is a month, 2024 a year."
+    )
 
 
 def _days(typed: str) -> float:
@@ -175,31 +170,23 @@ def _days(typed: str) -> float:
 
 
 def _placed(pattern: str) -> str:
-    """A pattern that begins with a place as one from the root: a bank knows files by their real paths.
+    """A pattern that begins with a path as one from the root: a bank knows files by their real paths.
 
-    What there is of that name, or else the folders before the first wildcard, is named as it is: signs that are special
-    to patterns only by chance, as in a file called "[old].txt", are escaped.
+    An existing path, or else the folders before the first wildcard, is taken literally: characters that are special in
+    patterns, as in a file called "[old].txt", are escaped.
     """
-    is_place = _PLACE.match(pattern) is not None
-    literal = _literal(pattern, is_place)
-    place = os.path.realpath(_home(literal or "/")).rstrip("/") if is_place else literal
+    is_path = _PATH.match(pattern) is not None
+    literal = _literal(pattern, is_path)
+    place = os.path.realpath(os.path.expanduser(literal or "/")).rstrip("/") if is_path else literal  # noqa: PTH111
     return _SPECIAL.sub(r"\\\g<0>", place) + pattern[len(literal) :]
 
 
-def _literal(pattern: str, is_place: bool) -> str:
+def _literal(pattern: str, is_path: bool) -> str:
     """The beginning of a pattern that is no pattern, without the slash after it."""
     for name in (pattern, pattern.rpartition("#")[0]):
-        if name and os.path.lexists(_home(name)):
+        if name and os.path.lexists(os.path.expanduser(name)):  # noqa: PTH111
             return name.rstrip("/")
-    if not is_place:
-        return ""
     wild = _WILD.search(pattern)
+    if not is_path:
+        return ""
     return pattern[: wild.start()].rpartition("/")[0] if wild else pattern.rstrip("/")
-
-
-def _home(place: str) -> Path:
-    """A place whose `~` is replaced, if it is anybody's."""
-    try:
-        return Path(place).expanduser()
-    except RuntimeError:
-        return Path(place)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -13,7 +12,6 @@ from mbc_cli.config import Words, commands_below, long_name
 from mbc_cli.options import EVERYWHERE
 
 BEGIN, END = "<!-- written by python -m mbc_cli.reference -->", "<!-- end of what it writes -->"
-_MARKUP: Final = re.compile(r"\[/?b\]")
 _Command = tuple[Words, TyperCommand | TyperGroup]
 
 
@@ -56,16 +54,16 @@ def _shared(commands: list[_Command]) -> list[TyperOption]:
 
 def _section(command: _Command, shared: list[TyperOption]) -> Iterator[str]:
     words, itself = command
-    told, _, examples = _plain(itself.help).partition("Examples:\n")
+    text, _, examples = _plain(itself.help).partition("Examples:\n")
     known = {(option.name, option.help) for option in shared}
     own = [option for option in _options(itself) if (option.name, option.help) not in known]
-    others = [_long(option) for option in _options(itself) if (option.name, option.help) in known]
-    arguments: list[TyperArgument | TyperOption] = [own for own in itself.params if isinstance(own, TyperArgument)]
-    yield from ("", f"## `{' '.join((*words, *map(_name, arguments)))}`", "", " ".join(told.replace("\b", "").split()))
+    others = [f"`--{long_name(option)}`" for option in _options(itself) if option not in own]
+    arguments = [param for param in itself.params if isinstance(param, TyperArgument)]
+    yield from ("", f"## `{' '.join((*words, *map(_name, arguments)))}`", "", " ".join(text.replace("\b", "").split()))
     if own or arguments:
         yield from ("", *_table([*arguments, *own]))
     if others:
-        yield from ("", f"Also: {', '.join(f'`{name}`' for name in others)}.")
+        yield from ("", f"Also: {', '.join(others)}.")
     if examples:
         yield from ("", "```bash", *(line.strip() for line in examples.strip().splitlines()), "```")
 
@@ -74,27 +72,19 @@ def _table(params: Sequence[TyperArgument | TyperOption]) -> Iterator[str]:
     yield "| | |"
     yield "|---|---|"
     for param in params:
-        yield f"| `{_name(param)}` | {_told(param).replace('|', chr(92) + '|')} |"
+        yield f"| `{_name(param)}` | {_help(param).replace('|', chr(92) + '|')} |"
 
 
 def _name(param: TyperArgument | TyperOption) -> str:
     if isinstance(param, TyperArgument):
-        return _usage(param)
-    value = "" if param.is_flag else f" {param.metavar or _kind(param)}"
-    return (_long(param) + value).replace("|", "\\|")
+        name = (param.metavar or param.name.upper()) + (" ..." if param.nargs == -1 else "")
+        return name if param.required else f"[{name}]"
+    kind = {"int": "N", "float": "P"}.get(param.type_descriptor.annotation.__name__, "VALUE")
+    value = "" if param.is_flag else f" {param.metavar or kind}"
+    return f"--{long_name(param)}{value}".replace("|", "\\|")
 
 
-def _kind(param: TyperOption) -> str:
-    return {"int": "N", "float": "P"}.get(param.type_descriptor.annotation.__name__, "VALUE")
-
-
-def _usage(argument: TyperArgument) -> str:
-    name = argument.metavar or argument.name.upper()
-    many = f"{name} ..." if argument.nargs == -1 else name
-    return many if argument.required else f"[{many}]"
-
-
-def _told(param: TyperArgument | TyperOption) -> str:
+def _help(param: TyperArgument | TyperOption) -> str:
     """Help, default and environment."""
     parts = [_plain(param.help)]
     if isinstance(param.show_default, str):
@@ -106,12 +96,8 @@ def _told(param: TyperArgument | TyperOption) -> str:
     return " ".join(parts)
 
 
-def _long(option: TyperOption) -> str:
-    return f"--{long_name(option)}"
-
-
 def _plain(text: str | None) -> str:
-    return _MARKUP.sub("", text or "")
+    return re.sub(r"\[/?b\]", "", text or "")
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ def plain(text: object) -> str:
 
     Tabs and line ends become spaces; other control characters their pictures (␛ for ESC) or `<U+202E>`.
     """
-    return _UNSAFE.sub(_shown, str(text))
+    return _UNSAFE.sub(lambda found: _picture(found[0]), str(text))
 
 
-def _shown(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if found[0] in "\t\n\r":
+def _picture(character: str) -> str:
+    code = ord(character)
+    if character in "\t\n\r":
         return " "
     if code < 0x20:
         return chr(0x2400 + code)

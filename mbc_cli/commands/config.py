@@ -1,16 +1,20 @@
 """`mbc config`: default options, in the user's config file."""
 
 import json as json_
+import os
+import shlex
+import subprocess
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from mbc_cli.completion import config_keys, config_values
-from mbc_cli.config import checked, config_path, defaults, edit_file, entries, find_key, not_set, read_config, set_value
+from mbc_cli.config import checked, config_path, defaults, entries, find_key, not_set, read_config, set_value, write
 from mbc_cli.options import JsonOption
 from mbc_cli.render.terminal import notes, out, print_json, print_rows
 from mbc_cli.text import near, plain
+from mbc_engine.errors import ConfigError
 
 KeyArgument = Annotated[
     str,
@@ -104,8 +108,16 @@ def edit(ctx: typer.Context, *, json: JsonOption = False) -> None:
     Examples:
       mbc config edit
     """
-    path = config_path()
-    edit_file(path)
+    path, editor = config_path(), os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    if not path.exists():
+        write(
+            path,
+            '# For every command with this option:\n# bank = "~/work.mbc"\n\n# For one command:\n# ask.sources = 5\n',
+        )
+    try:
+        subprocess.run([*shlex.split(editor), str(path)], check=True)  # noqa: S603  # the user's own editor
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        raise ConfigError(f"The editor {editor} failed.", hint=f"Set EDITOR, or open {path}.") from error
     defaults(_root(ctx), read_config(path), path)
     (list_settings if json else show_path)(json=json)
 

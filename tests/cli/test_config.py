@@ -195,7 +195,7 @@ def test_a_path_means_the_same_from_everywhere(mbc, config, home):
         (("ask.beams", "0"), "Invalid value for '--beams'"),
         (("ask.sources", "1", "2"), "takes one value, not 2"),
         (("read", "backwards"), "There is no read 'backwards'"),
-        (("model", "\x1b[31m"), "controls terminals: ␛[31m"),
+        (("model", "\x1b[31m"), "control characters"),
     ],
 )
 def test_what_no_option_takes_is_refused(mbc, config, arguments, said):
@@ -208,13 +208,13 @@ def test_what_no_option_takes_is_refused(mbc, config, arguments, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a = [", "is not TOML"),
+        ("a = [", "cannot be read"),
         ("bogus = 1", "No command has an option for the key bogus."),
-        ("questions = 1", "questions means different things"),
+        ("questions = 1", "the key questions"),
         ("[ask]\nbogus = 1", "the key ask.bogus"),
         ("[ask]\nsources = [1, 2]", "ask.sources takes one value"),
         ("[ask.sources]\na = 1", "ask.sources takes one value"),
-        ('model = "\\u001b[31m"', "␛[31m"),
+        ('model = "\\u001b[31m"', "control characters"),
     ],
 )
 def test_a_broken_config_is_one_clear_line_and_a_way_out(mbc, config, made, text, said):
