@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record, fingerprint
-from mbc_engine.events import CodesReset, TrainStarted, TrainStep, Validated
+from mbc_engine.events import TrainStarted, TrainStep, Validated
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK
 
@@ -58,6 +58,7 @@ def step(number: int, loss: float) -> TrainStep:
         document_variance=0.5,
         learning_rate=3e-5,
         examples_per_second=150.0 + number % 11,
+        reset_codes=3 * (number % 500 == 0),
     )
 
 
@@ -68,8 +69,6 @@ def write_run(run: Path, events: int, last_loss: float) -> None:
     log.append(TrainStarted(0, events * 2, 5000, 1000, 3_000_000))
     for number in range(1, events):
         log.append(step(number, 9.0 - 8.0 * number / events + number % 17 / 20))
-        if number % 500 == 0:
-            log.append(CodesReset(number, 3))
         if number % 10_000 == 0:
             log.append(Validated(number, number // 10_000, 500, 400, 30.0, 40.0, 80.0, True))
     log.append(step(events, last_loss))

@@ -23,7 +23,7 @@ from shapes import SHAPES, SQUAD, examples, random_model
 from mbc_engine.config import TrainingSettings
 from mbc_engine.paper.builder import trainable_parameters
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.training.data import LiveStates, TrainingSet
+from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.objective import Objective
 from mbc_engine.training.processes import processes_on
 
@@ -53,8 +53,8 @@ class Trainee:
             OURS: Objective(
                 model,
                 data,
-                LiveStates(documents, data.documents),
-                LiveStates(questions, data.questions),
+                TextStates(documents, data.documents),
+                TextStates(questions, data.questions),
                 settings,
                 processes,
             ),

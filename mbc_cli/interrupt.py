@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-from mbc_engine.training.launch import is_launched
+from mbc_engine.machine import is_launched
 
 # The exit code that a shell gives to a program that SIGINT ended.
 INTERRUPTED: Final = 130

@@ -148,7 +148,7 @@ def run_at_work(name: str, runs: Path) -> FollowedRun:
     own, state = shlex.quote(name_of(run.folder)), run.state
     if state is RunState.FINISHED:
         raise ConfigError(f"The training {name} has finished.", hint=f"`mbc runs show {own}` shows how it went.")
-    raise ConfigError(f"The training {name} was {state}.", hint=f"Go on with: mbc train --resume --run {own}")
+    raise ConfigError(f"The training {name} was {state}.", hint=f"Continue with: mbc train --resume --run {own}")
 
 
 def ask(run: FollowedRun, request: Request | None) -> None:

@@ -1,11 +1,8 @@
-"""What long work reports: small frozen records that a terminal draws, a dashboard draws and a run folder keeps.
-
-A generator of the engine yields them; `work/event_log.py` keeps them, so that another process can follow the work.
-"""
+"""What long work reports: small frozen records, yielded by generators of the engine and kept in logs (`mbc_engine.runs`)."""
 
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 _T = TypeVar("_T")
 
@@ -25,6 +22,15 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Progressed(Event):
+    """`done` of `total` items of some work are done; `total` is None if that is unknown."""
+
+    work: Literal["read texts", "verify blocks", "copy documents", "take in documents", "answer questions"]
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True)
 class TrainStarted(Event):
     """Training begins, or goes on from `step` after an interruption."""
 
@@ -36,18 +42,11 @@ class TrainStarted(Event):
 
 
 @dataclass(frozen=True)
-class StatesCached(Event):
-    """The frozen encoder's token states of `done` of `total` texts stand in the cache."""
-
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
 class TrainStep(Event):
     """One optimiser step. Losses are means over the step; `route_accuracy` is a fraction, None without a router.
 
-    `perplexity` and `dead_codes` are 0 in a model that makes no codes.
+    `perplexity`, `dead_codes` and `reset_codes`, which took vectors of the batch (paper, section 3.3), are 0 in a model
+    that makes no codes.
     """
 
     step: int
@@ -63,14 +62,7 @@ class TrainStep(Event):
     document_variance: float
     learning_rate: float
     examples_per_second: float
-
-
-@dataclass(frozen=True)
-class CodesReset(Event):
-    """Dead codes took vectors of the batch (paper, section 3.3)."""
-
-    step: int
-    count: int
+    reset_codes: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,25 +96,10 @@ class CheckpointSaved(Event):
 
 
 @dataclass(frozen=True)
-class TrainPaused(Event):
-    """Training waits, on request, after `step` of `total_steps`; a snapshot was taken."""
+class TrainStateChanged(Event):
+    """On request, training was paused after `step`, goes on, or was stopped, to be resumed later."""
 
-    step: int
-    total_steps: int
-
-
-@dataclass(frozen=True)
-class TrainResumed(Event):
-    """Training goes on after a pause."""
-
-    step: int
-    total_steps: int
-
-
-@dataclass(frozen=True)
-class TrainStopped(Event):
-    """Training ended early, on request, after `step` of `total_steps`; it can be resumed."""
-
+    state: Literal["paused", "training", "stopped"]
     step: int
     total_steps: int
 
@@ -146,7 +123,7 @@ class IngestStarted(Event):
 
 @dataclass(frozen=True)
 class FileSkipped(Event):
-    """A file, or a row of one, that was not ingested, and why; the reason is worded to follow the name."""
+    """A file, or a row of one, that was not ingested, and why, worded to follow its name."""
 
     source: str
     reason: str
@@ -154,10 +131,11 @@ class FileSkipped(Event):
 
 @dataclass(frozen=True)
 class DocumentsIngested(Event):
-    """Work went on. All numbers are of this ingest so far.
+    """Progress of this ingest so far.
 
-    `documents` are memorised and committed, `unchanged` ones were passed over; `chunks` are encoded, those of documents
-    that are not whole yet among them; `size` bytes of the files, as they are on the disk, have been dealt with. `source` is the name of the document or file last dealt with, "" for a bank that keeps no names.
+    `documents` are memorised and committed, `unchanged` ones were skipped; `chunks` are encoded, those of unfinished
+    documents among them; `size` bytes of the files on disk have been dealt with. `source` is the document or file last
+    dealt with, "" for a bank that keeps no names.
     """
 
     documents: int
@@ -172,10 +150,8 @@ class DocumentsIngested(Event):
 class IngestFinished(Event):
     """The ingest is over. Counts are of this ingest, `bank_...` and sizes in bytes of the whole bank.
 
-    `is_complete` says that everything was gone through; it was stopped before otherwise.
-
-    `removed` origins are in the bank no more: parts that a changed file has lost and, in pruning, files that are gone.
-    `encoding` is the part of `seconds` that the model was at work.
+    `is_complete` is False if it was stopped before. `removed` origins are in the bank no more: parts that a changed
+    file has lost and, in pruning, files that are gone. `encoding` is the part of `seconds` that the model was at work.
     """
 
     documents: int
@@ -204,14 +180,6 @@ class DamageFound(Event):
 
 
 @dataclass(frozen=True)
-class BlocksVerified(Event):
-    """`done` of `total` blocks of a bank were checked."""
-
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
 class BankVerified(Event):
     """A check of a whole bank is complete."""
 
@@ -221,35 +189,8 @@ class BankVerified(Event):
 
 
 @dataclass(frozen=True)
-class DocumentsCopied(Event):
-    """`done` of `total` documents, None if unknown, went from one bank or export to another."""
-
-    done: int
-    total: int | None
-
-
-@dataclass(frozen=True)
-class QuestionsAnswered(Event):
-    """An evaluation answered `done` of `total` questions."""
-
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
-class DocumentsAdapted(Event):
-    """A method under evaluation took in `done` of `total` documents of the stream."""
-
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
 class StageStarted(Event):
-    """An experiment begins a stage, number `number` of `total`.
-
-    `cell` is a base LM on a dataset; `stage` what is done there: `prepare NAME`, or `METHOD PROTOCOL`.
-    """
+    """An experiment begins stage `number` of `total`: `prepare NAME` or `METHOD PROTOCOL`, in a cell (LM on dataset)."""
 
     cell: str
     stage: str
@@ -346,11 +287,8 @@ def result_of(work: Generator[Event, None, _T], show: Callable[[Event], object] 
     """Do work that returns something, such as `evaluate`, to its end.
 
     Args:
-        work: the work.
+        work: the generator.
         show: gets each event.
-
-    Returns:
-        What the work returns.
     """
     while True:
         try:

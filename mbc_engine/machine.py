@@ -1,9 +1,4 @@
-"""The machine that this process runs on: its processor, the cores that may be used, and the memory.
-
-Optional parts of mbc: whether the packages that one brings are installed, before any of them is imported.
-
-Work done again and again, and not so often that it takes more than its share of the time.
-"""
+"""What this process runs on: processor, cores, memory, optional packages, and how it was launched. No torch."""
 
 import importlib.util
 import os
@@ -36,22 +31,23 @@ def memory() -> int | None:
         return None
 
 
+def is_launched() -> bool:
+    """Whether a launcher such as `accelerate launch` or `torchrun` started this process, alone or with others."""
+    return "LOCAL_RANK" in os.environ
+
+
+def is_main_process() -> bool:
+    """Whether this process is the only one, or the first of those launched together."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def installing(extra: str) -> str:
     """What brings an extra, typed in the folder of mbc: on the registries its name is another project's."""
     return f"pip install -c constraints.txt -e '.[{extra}]'"
 
 
 def require_extra(extra: str, *packages: str, asked_by: str) -> None:
-    """Make sure that the packages of an extra are there.
-
-    Args:
-        extra: its name.
-        packages: what it brings.
-        asked_by: what was typed that needs them.
-
-    Raises:
-        ConfigError: one of them is not installed.
-    """
+    """Raise ConfigError if a package of an extra, which `asked_by` needs as it was typed, is not installed."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise ConfigError(
@@ -61,18 +57,12 @@ def require_extra(extra: str, *packages: str, asked_by: str) -> None:
 
 
 class SlowDown:
-    """Says when something is due again that should take but a small part of the time, however long it takes.
-
-    Args:
-        share: the largest part of the time.
-        least: seconds from one beginning to the next at least.
-    """
+    """Says when work is due again that should take at most a `share` of the time, and begin `least` seconds apart."""
 
     def __init__(self, share: float, least: float) -> None:
         self._share, self._least, self._next = share, least, -float("inf")
 
     def is_due(self, now: float) -> bool:
-        """Whether enough time has passed."""
         return now >= self._next
 
     def seconds_left(self, now: float) -> float:
@@ -80,5 +70,5 @@ class SlowDown:
         return max(0.0, self._next - now)
 
     def took(self, began: float, ended: float) -> None:
-        """It was done, from then to then."""
+        """Note that the work was done."""
         self._next = began + max(self._least, (ended - began) / self._share)

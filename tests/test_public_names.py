@@ -76,11 +76,11 @@ def test_the_library_says_that_it_is_typed() -> None:
 
 def test_work_is_done_to_its_end_and_its_result_given() -> None:
     def work():
-        yield events.QuestionsAnswered(1, 2)
-        yield events.QuestionsAnswered(2, 2)
+        yield events.Progressed("answer questions", 1, 2)
+        yield events.Progressed("answer questions", 2, 2)
         return "forty-two"
 
     shown: list[events.Event] = []
     assert events.result_of(work(), shown.append) == "forty-two"
-    assert shown == [events.QuestionsAnswered(1, 2), events.QuestionsAnswered(2, 2)]
+    assert shown == [events.Progressed("answer questions", 1, 2), events.Progressed("answer questions", 2, 2)]
     assert events.result_of(work()) == "forty-two"

@@ -14,7 +14,7 @@ from mbc_cli.options import DeviceOption, JsonOption, ModelOption
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import print_facts
 from mbc_cli.text import near
-from mbc_engine.events import Calibrated, Event, QuestionsAnswered
+from mbc_engine.events import Calibrated, Event, Progressed
 
 
 def calibrate(
@@ -105,7 +105,7 @@ class CalibrationView(ProgressView):
         """Draw an event."""
 
     @show.register
-    def _(self, event: QuestionsAnswered) -> None:
+    def _(self, event: Progressed) -> None:
         self.bar("Asking", event.total, completed=event.done)
 
     @show.register

@@ -1,17 +1,12 @@
-"""The options of `mbc train` that no other command has.
+"""`mbc train`: train a model from questions about documents, or continue a training.
 
 In help texts `[b]train[/b]` keeps Rich from reading a tram out of `newswire:train:5000`.
-
-`mbc train`: a model from questions about documents.
-
-What `mbc train` is to do: a new training as it was typed, or one that goes on as it was begun.
-
-Doing a training: drawn by the first of the processes that train together, if there are several.
 """
 
-from dataclasses import dataclass, replace
+import json as json_format
+import shlex
+from dataclasses import replace
 from functools import partial
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -22,15 +17,28 @@ from mbc_cli.engine import loading, prepare_torch, read_data, require_device
 from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
 from mbc_cli.options import DeviceOption, JsonOption, RunsOption, ThreadsOption
 from mbc_cli.paths import states_cache
-from mbc_cli.render.terminal import notes
-from mbc_cli.render.training import JsonTrainView, TrainView
+from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.terminal import notes, out
 from mbc_cli.runs import RunCommand, config_of, find_run, name_of, new_run
+from mbc_cli.text import counted, plain, seconds
 from mbc_engine.config import Config, load_preset
 from mbc_engine.datasets.by_name import absolute, own_validation
-from mbc_engine.datasets.questions import HeldOut, hold_out
+from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import ConfigError
+from mbc_engine.events import (
+    Event,
+    Progressed,
+    QuantisationStarted,
+    TrainFinished,
+    TrainStarted,
+    TrainStateChanged,
+    TrainStep,
+    Validated,
+)
+from mbc_engine.machine import is_launched, is_main_process
 from mbc_engine.model_folder import find_model
-from mbc_engine.training.launch import is_launched, is_main_process
+
+_HELD_OUT = 0.05  # of the documents, where none to validate on are named
 
 PresetOption = Annotated[
     str | None, typer.Option(metavar="NAME|FILE", autocompletion=presets, help="A built-in preset, or a TOML file.")
@@ -117,44 +125,27 @@ def train(
         show_presets(as_json=json)
         return
     from mbc_cli.program import is_typed
-    from mbc_cli.runs import RunCommand
 
     if resume:
         kept = ("preset", "data", "validation", "base", "settings", "start", "compiles")
-        is_changed = any(is_typed(ctx, name) for name in kept)
-        job = resumed_job(run, runs, device if is_typed(ctx, "device") else None, track, is_changed=is_changed)
+        if any(run and is_typed(ctx, name) for name in kept):
+            raise ConfigError(
+                "A resumed run keeps its preset, settings and data.", hint=f"Only: mbc train --resume --run {run}"
+            )
+        folder, config, command = _resumed(run, runs, device if is_typed(ctx, "device") else None, track)
     else:
         typed = RunCommand(data or [], validation, start, device, track or [])
-        job = new_job(run, runs, preset, changes_of(settings or [], base, compiles=compiles), typed)
-    work(job, threads, as_json=json)
+        changes = _changes(settings or [], base, compiles=compiles)
+        folder, config, command = _begun(run, runs, preset, changes, typed)
+    _train(folder, config, command, threads, resume=resume, as_json=json)
 
 
-@dataclass(frozen=True)
-class Job:
-    """Everything a training needs."""
-
-    run: Path
-    config: Config
-    command: RunCommand
-    resume: bool
-
-
-def new_job(run: str | None, runs: Path, preset: str | None, changes: list[str], typed: RunCommand) -> Job:
-    """A training that begins.
-
-    Args:
-        run: its name or folder; None for one that is not there yet.
-        runs: the folder of runs given by name.
-        preset: a preset's name or file.
-        changes: of the preset's settings.
-        typed: all else, with names as they were typed.
-
-    Raises:
-        ConfigError: something is missing, or cannot be used.
-        DataError: a dataset is not there.
-    """
+def _begun(
+    run: str | None, runs: Path, preset: str | None, changes: list[str], typed: RunCommand
+) -> tuple[Path, Config, RunCommand]:
+    """The folder, settings and command of a new training; `run` None takes a folder that is not there yet."""
     if preset is None or not typed.data:
-        missing = [told for told, given in (("--preset", preset), ("--data", typed.data)) if not given]
+        missing = [option for option, given in (("--preset", preset), ("--data", typed.data)) if not given]
         raise ConfigError(
             f"A new training needs {' and '.join(missing)}.",
             hint="For example: mbc train --preset mini --data newswire:train:5000; "
@@ -164,92 +155,68 @@ def new_job(run: str | None, runs: Path, preset: str | None, changes: list[str],
         raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
     config = load_preset(preset, changes)
     folder = find_run(run, runs) if run else new_run(preset, runs)
-    sources, start = [absolute(spec) for spec in typed.data], typed.start
+    data, start = [absolute(spec) for spec in typed.data], typed.start
     command = replace(
         typed,
-        data=sources,
-        validation=absolute(typed.validation) if typed.validation else own_validation(sources),
+        data=data,
+        validation=absolute(typed.validation) if typed.validation else own_validation(data),
         start=str(Path(start).absolute()) if start and Path(start).exists() else start,
     )
-    return Job(folder, config, command, resume=False)
+    return folder, config, command
 
 
-def changes_of(settings: list[str], base: str | None, *, compiles: bool) -> list[str]:
+def _changes(settings: list[str], base: str | None, *, compiles: bool) -> list[str]:
     """Changes of a preset's settings as they were typed, with those for which there are options of their own."""
     changes = list(settings)
     if base is not None:
         place = str(Path(base).absolute()) if Path(base).is_dir() else base  # the same from every working folder
-        changes.append(f"model.base={dumps(place, ensure_ascii=False)}")  # a string in JSON is one in TOML
+        # A string in JSON is one in TOML.
+        changes.append(f"model.base={json_format.dumps(place, ensure_ascii=False)}")
     if compiles:
         changes.append("training.compile=true")
     return changes
 
 
-def resumed_job(run: str | None, runs: Path, device: str | None, track: list[str] | None, *, is_changed: bool) -> Job:
-    """A training that goes on.
-
-    Args:
-        run: its name or folder.
-        runs: the folder of runs given by name.
-        device, track: instead of those that it was begun with; None for these.
-        is_changed: whether anything was typed that cannot be changed any more.
-
-    Raises:
-        ConfigError: there is no such run, or it was asked to change.
-    """
+def _resumed(
+    run: str | None, runs: Path, device: str | None, track: list[str] | None
+) -> tuple[Path, Config, RunCommand]:
+    """The same of a training that is continued, perhaps on another device or with other trackers."""
     if not run:
         raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
-    if is_changed:
-        raise ConfigError(
-            "A resumed run keeps its preset, settings and data.", hint=f"Only: mbc train --resume --run {run}"
-        )
     folder = find_run(run, runs)
     command = RunCommand.load(folder)
-    if device:
-        command = replace(command, device=device)
-    if track:
-        command = replace(command, track=track)
-    return Job(folder, config_of(folder), command, resume=True)
+    command = replace(command, device=device or command.device, track=track or command.track)
+    return folder, config_of(folder), command
 
 
-_HELD_OUT = 0.05  # of the documents, where none to validate on are named
-
-
-def work(job: "Job", threads: int | None, *, as_json: bool) -> None:
-    """Train, and show how it goes; Ctrl-C stops it after the step in progress.
-
-    Args:
-        job: what is to be done.
-        threads: of torch; None for the default.
-        as_json: each event as a line of JSON.
-
-    Raises:
-        MBCError: it cannot be done.
-        typer.Exit: it was stopped.
-    """
+def _train(run: Path, config: Config, command: RunCommand, threads: int | None, *, resume: bool, as_json: bool) -> None:
+    """Train, and show how it goes in the first of the processes; Ctrl-C stops it after the step in progress."""
     is_main = is_main_process()
     notes.quiet = notes.quiet or not is_main
-    require_device(job.command.device)
-    start = find_model(job.command.start) if job.command.start else None
-    examples = _examples(job.command)
+    require_device(command.device)
+    start = find_model(command.start) if command.start else None
+    examples, validation = read_data(command.data), None
+    if command.validation is not None:
+        validation = read_data([command.validation])
+    else:
+        held_out = hold_out(examples, _HELD_OUT)
+        examples, validation = held_out.training, held_out.validation
     with loading("torch"):
         from mbc_engine.training.run_files import require_start
-        from mbc_engine.training.tracking import require_trackers
-        from mbc_engine.training.trainer import train
+        from mbc_engine.training.trainer import require_trackers, train
 
-        require_trackers(job.command.track)
+        require_trackers(command.track)
         if start is not None:
             require_start(start)
-        device = prepare_torch(job.command.device, threads)
-    command = replace(job.command, device=device)
+        device = prepare_torch(command.device, threads)
     train_here = partial(
         train,
-        job.config,
-        examples.training,
-        examples.validation,
-        job.run,
+        config,
+        examples,
+        validation,
+        run,
         cache=states_cache(),
-        resume=job.resume,
+        resume=resume,
         start=start,
         device=device,
         trackers=command.track,
@@ -259,20 +226,96 @@ def work(job: "Job", threads: int | None, *, as_json: bool) -> None:
             for _ in train_here(stop=stop):
                 pass
         return
-    command.save(job.run)
-    view = (JsonTrainView if as_json else TrainView)(job.run, name_of(job.run))
-    with ending_with(view.way_on), view, stop_on_interrupt(view.stopping) as stop:
+    replace(command, device=device).save(run)
+    view = TrainView(run, name_of(run), as_json=as_json)
+    with ending_with(view.way_to_continue), view, stop_on_interrupt(view.stopping) as stop:
         for event in train_here(stop=stop):
             view.show(event)
-    if not view.is_finished:
-        view.stopped()
+    if view.end is None:
+        view.tell(f"Stopped. {view.way_to_continue}")
         raise typer.Exit(INTERRUPTED)
-    view.finished()
+    if not as_json:
+        _show_end(view.end)
 
 
-def _examples(command: "RunCommand") -> HeldOut:
-    """The questions to train and to validate on."""
-    examples = read_data(command.data)
-    if command.validation is None:
-        return hold_out(examples, _HELD_OUT)
-    return HeldOut(examples, read_data([command.validation]))
+def _show_end(end: TrainFinished) -> None:
+    """The model's folder on stdout; how long it took and what to do with it on stderr."""
+    notes.print(f"Trained {end.step:,} steps in {seconds(end.seconds)}. The model:")
+    out.print(plain(end.model))
+    model = shlex.quote(plain(end.model))
+    notes.print(f"Use it with: mbc ingest FOLDER --model {model} --bank my.mbc")
+    notes.print(f'             mbc ask "..." --model {model} --bank my.mbc')
+
+
+class TrainView(ProgressView):
+    """Follows a training by its events; as JSON, each is printed as a line on stdout and nothing is drawn.
+
+    Args:
+        run: the run's folder.
+        name: what --run takes to continue it.
+        as_json: whether to print JSON.
+    """
+
+    def __init__(self, run: Path, name: str, *, as_json: bool = False) -> None:
+        super().__init__()
+        self._run, self._name, self._as_json = run, name, as_json
+        self._total = 0
+        self.end: TrainFinished | None = None
+
+    def show(self, event: Event) -> None:
+        """Draw or print an event."""
+        if isinstance(event, TrainFinished):
+            self.end = event
+        if self._as_json:
+            print(json_format.dumps(event.to_json()), flush=True)
+        else:
+            self._draw(event)
+
+    def _draw(self, event: Event) -> None:
+        match event:
+            case Progressed():
+                self.bar("Reading texts", event.total, completed=event.done)
+                if not self.is_live and event.done == event.total:
+                    self.line(f"Read {counted(event.done, 'text')} once for all epochs.")
+            case TrainStarted():
+                self._total = event.total_steps
+                self.bar("Training", event.total_steps, completed=event.step)
+                self.line(
+                    f"{plain(self._run)}: {counted(event.examples, 'question')} about "
+                    f"{counted(event.documents, 'document')}, {event.trainable_parameters / 1e6:.3g} M trainable "
+                    f"parameters, {f'continuing after step {event.step:,} of ' if event.step else ''}"
+                    f"{event.total_steps:,} steps"
+                )
+            case TrainStep():
+                route = "" if event.route_accuracy is None else f" · source {event.route_accuracy:.0%}"
+                note = f"loss {event.loss:.3f}{route} · {event.examples_per_second:.0f} questions/s"
+                self.bar("Training", self._total, completed=event.step, note=note)
+            case QuantisationStarted():
+                self.line(f"step {event.step:,}: documents are codes from here on")
+            case Validated():
+                self._draw_validation(event)
+            case TrainStateChanged(state="paused"):
+                self.bar("Training", self._total, completed=event.step, note="paused")
+                name = shlex.quote(plain(self._name))
+                self.line(f"step {event.step:,}: paused. Continue with: mbc runs resume {name}")
+            case TrainStateChanged(state="training"):
+                self.line(f"step {event.step:,}: continuing")
+
+    def _draw_validation(self, event: Validated) -> None:
+        source = "" if event.first_source is None else f" · source first {event.first_source:.1f} %"
+        self.line(
+            f"step {event.step:,}, epoch {event.epoch + 1}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %"
+            f"{source} ({counted(event.questions, 'question')}, {counted(event.documents, 'document')})"
+            + (" · best so far" if event.is_best else ""),
+            "bold" if event.is_best else "",
+        )
+
+    def stopping(self) -> None:
+        """Answer a first Ctrl-C."""
+        again = "" if is_launched() else "; Ctrl-C again ends at once and goes back to the last snapshot"
+        self.tell(f"Stopping after this step{again}.")
+
+    @property
+    def way_to_continue(self) -> str:
+        """How to continue after a stop or an end at once."""
+        return f"Continue with: mbc train --resume --run {shlex.quote(plain(self._name))}"

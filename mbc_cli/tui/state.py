@@ -18,7 +18,7 @@ from mbc_engine.errors import MBCError
 from mbc_engine.events import Validated
 from mbc_engine.runs.event_log import Followed
 from mbc_engine.runs.ingests import IngestHistory, IngestState
-from mbc_engine.runs.training_runs import RunHistory, RunState, StepProgress
+from mbc_engine.runs.training_runs import RunHistory, RunState
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RunSeen:
 
     folder: Path
     state: RunState
-    progress: StepProgress
+    step: int
     best: Validated | None
 
 

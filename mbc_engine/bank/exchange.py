@@ -26,7 +26,7 @@ from mbc_engine.bank.records import ModelSignature, Origin, Record, StoredDocume
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
 from mbc_engine.errors import BankError, DataError, ModelMismatch
-from mbc_engine.events import DocumentsCopied, Event
+from mbc_engine.events import Event, Progressed
 from mbc_engine.text import Chunk
 
 _BATCH = 10_000
@@ -59,9 +59,9 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
             if len(waiting) == _BATCH:
                 copy(waiting, bank)
                 done, waiting = done + len(waiting), []
-                yield DocumentsCopied(done, total)
+                yield Progressed("copy documents", done, total)
         copy(waiting, bank)
-    yield DocumentsCopied(total, total)
+    yield Progressed("copy documents", total, total)
 
 
 def copy(items: Iterable[StoredItem], bank: MemoryBank) -> None:
@@ -163,7 +163,7 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head
                 if record["documents"] != documents or b64decode(record["counts"]) != counts.astype("<i8").tobytes():
                     raise ValueError("the counts do not fit the documents")
                 copy(waiting, bank)
-                yield DocumentsCopied(documents, documents)
+                yield Progressed("copy documents", documents, documents)
                 return
             document = _document(record, bank.header.digest_bytes, head.keeps_origins)
             values = np.frombuffer(b64decode(record["codes"], validate=True), "<u2")
@@ -173,7 +173,7 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head
         if len(waiting) == _BATCH:
             copy(waiting, bank)
             waiting = []
-            yield DocumentsCopied(documents + 1, None)
+            yield Progressed("copy documents", documents + 1, None)
     raise DataError("The export ends too early.", hint="Export the bank again.")
 
 

@@ -13,7 +13,7 @@ from mbc_engine.bank.database import NONSENSE, opened, read_header, read_state, 
 from mbc_engine.bank.records import BankHeader
 from mbc_engine.bank.text_codec import decode_row
 from mbc_engine.errors import BankError
-from mbc_engine.events import BankVerified, BlocksVerified, DamageFound, Event
+from mbc_engine.events import BankVerified, DamageFound, Event, Progressed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class _Check:
             except (*NONSENSE, sqlite3.Error) as error:
                 damages += 1
                 yield DamageFound(f"block {block}", str(error))
-            yield BlocksVerified(number, len(blocks))
+            yield Progressed("verify blocks", number, len(blocks))
         for finding in self._whole():
             damages += 1
             yield finding

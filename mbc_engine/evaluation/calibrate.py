@@ -14,7 +14,7 @@ from mbc_engine.atomic_write import atomic_write
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError, ModelError
-from mbc_engine.events import Calibrated, Event, QuestionsAnswered
+from mbc_engine.events import Calibrated, Event, Progressed
 from mbc_engine.model_folder import CONFIG
 from mbc_engine.paper.confidence import ORIGINS, fit, judge
 from mbc_engine.paper.mbc import MBC
@@ -65,7 +65,7 @@ def calibrate(
                 batch = indices[start : start + _BATCH]
                 gains[batch] = _gains(model, reader, memory, [deal.asked[index].question for index in batch])
                 done += len(batch)
-                yield QuestionsAnswered(done, 2 * count)
+                yield Progressed("answer questions", done, 2 * count)
     is_fitted = deal.is_fitted
     settings = fit(informed[is_fitted].tolist(), uninformed[is_fitted].tolist())
     yield _calibrated(settings, informed[~is_fitted], uninformed[~is_fitted], count, bank_documents)

@@ -30,7 +30,7 @@ from mbc_engine.evaluation.results import (
     predict,
     score,
 )
-from mbc_engine.events import DocumentsAdapted, Event, QuestionsAnswered
+from mbc_engine.events import Event, Progressed
 from mbc_engine.methods.method import Method, MethodReply
 from mbc_engine.metrics import Golds
 
@@ -150,7 +150,7 @@ class Session:
             seconds += _now() - began
             self.end += len(batch)
             self._adapted += len(batch)
-            yield DocumentsAdapted(self._adapted, self._documents)
+            yield Progressed("take in documents", self._adapted, self._documents)
         return seconds
 
     def ask(self, examples: Sequence[QAExample]) -> Generator[Event, None, Asked]:
@@ -168,7 +168,7 @@ class Session:
                 found[number] = self._predict(examples[number], reply)
                 names_sources |= reply.sources is not None
             self._answered += len(batch)
-            yield QuestionsAnswered(self._answered, self._questions)
+            yield Progressed("answer questions", self._answered, self._questions)
         return Asked([found[number] for number in range(len(examples))], names_sources, seconds)
 
     def kept(self) -> Kept:

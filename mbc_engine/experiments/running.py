@@ -21,16 +21,15 @@ from mbc_engine.evaluation.folder import CellFolder, ExperimentFolder, MethodFol
 from mbc_engine.evaluation.protocols import online, retention, scaling
 from mbc_engine.evaluation.results import CodeUsage, Curve, RateSweep
 from mbc_engine.events import (
-    DocumentsAdapted,
     Event,
     ExperimentFinished,
-    QuestionsAnswered,
+    Progressed,
     RateTried,
     StageFinished,
     StageSkipped,
     StageStarted,
+    TrainStateChanged,
     TrainStep,
-    TrainStopped,
     TuningStep,
 )
 from mbc_engine.experiments.cells import Cell, ExperimentSettings, cells, mac_of
@@ -161,9 +160,8 @@ def _curve(log: Path) -> Curve:
 
 # What a training run logs in its own folder is not logged a second time.
 _LOGGED = (
-    DocumentsAdapted,
     ExperimentFinished,
-    QuestionsAnswered,
+    Progressed,
     RateTried,
     StageFinished,
     StageSkipped,
@@ -211,7 +209,7 @@ def run(
         try:
             work = _Experiment(settings, kept, cache, device, skips, obstacles or {}, stop or threading.Event())
             for event in work.events():
-                if isinstance(event, _LOGGED):
+                if isinstance(event, _LOGGED) and getattr(event, "work", "") != "read texts":
                     log.append(event)
                 yield event
         finally:
@@ -315,7 +313,9 @@ class _Experiment:
     def _prepared(self, name: str, materials: Materials, folder: CellFolder) -> Generator[Event, None, None]:
         for event in prepare(name, materials, stop=self._stop):
             yield event
-            if isinstance(event, TrainStopped):  # asked for in the training's own folder
+            if (
+                isinstance(event, TrainStateChanged) and event.state == "stopped"
+            ):  # asked for in the training's own folder
                 self._stop.set()
         if not self._stop.is_set():
             folder.keep_prepared(name)

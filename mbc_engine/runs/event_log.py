@@ -1,8 +1,7 @@
 """Events kept as JSON Lines, and read back while they are still being written, by another process if need be.
 
-A line is one object: the event's name under `event`, the seconds since the epoch under `time`, and its fields.
-
-Locks that tell other processes that someone is at work; the system lifts them when the process ends, however.
+A line is one object: the event's name under `event`, the seconds since the epoch under `time`, and its fields. Locks
+tell other processes that someone is at work; the system lifts them when the process ends, however.
 """
 
 import json
@@ -13,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, get_args, get_type_hints
+from typing import BinaryIO, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from filelock import FileLock, Timeout
 from pydantic_core import from_json
@@ -25,11 +24,8 @@ from mbc_engine.events import Event
 _END_OF_TIME: Final = 1e11
 
 
-class Stamped(NamedTuple):
-    """An event and when it was logged, in seconds since the epoch."""
-
-    time: float
-    event: Event
+# When an event was logged, in seconds since the epoch, and the event.
+Stamped: TypeAlias = tuple[float, Event]
 
 
 class EventLog:
@@ -70,19 +66,16 @@ def read_events(path: Path) -> Iterator[Event]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield parse_line(line).event
+                yield parse_line(line)[1]
             except ValueError as error:
                 raise DataError(f"{path}, line {number} is not an event: {error}") from error
 
 
 @dataclass(frozen=True)
 class Followed:
-    """What a look into a log gave.
+    """What was appended to a log since the last look, or all of it if `is_anew`: the log was cut back or replaced.
 
-    Attributes:
-        events: what was appended since the last look, or everything from the beginning if `is_anew`.
-        is_anew: whether the log is not the one read so far, grown: what was made of earlier events no longer holds.
-        has_more: whether there are further lines already.
+    `has_more` says that there are further lines already.
     """
 
     events: list[Stamped]
@@ -94,14 +87,11 @@ _NOTHING = Followed([])
 
 
 class EventFollower:
-    """Reads what is appended to a log. Where it is not there, or not yet, it is empty.
-
-    Lines that are no event are passed over: what is damaged, and what a newer version has written.
+    """Reads what is appended to a log, which need not be there yet; lines that are no event are skipped.
 
     Args:
         path: the log.
-        skims: a kind of event of which, of several in a row, the last alone is read. Passing over the rest is twenty
-            times as fast as reading them.
+        skims: a kind of event of which, of several in a row, the last alone is read, twenty times as fast.
     """
 
     def __init__(self, path: Path, skims: type[Event] | None = None) -> None:
@@ -111,11 +101,7 @@ class EventFollower:
         self._position, self._last = 0, b""  # where reading ended, and the line before it
 
     def poll(self, most: int | None = None) -> Followed:
-        """What has happened since the last poll. While nothing has, that costs one look at the file's size and time.
-
-        Args:
-            most: read at most so many lines.
-        """
+        """What has happened since the last poll, `most` lines at most; if nothing, that costs one `stat`."""
         try:
             if self._idle == _looks(self._path.stat()):
                 return _NOTHING
@@ -134,7 +120,7 @@ class EventFollower:
         return Followed(events, is_anew, has_more)
 
     def _seek(self, file: BinaryIO) -> bool:
-        """Go to where reading ended, or to the start of a log that is another one; returns whether it is."""
+        """Go to where reading ended, or to the start of a log that is another; returns whether it is."""
         # A resumed training cuts its log back, and it may have grown past this place again since.
         file.seek(self._position - len(self._last))
         is_anew = file.read(len(self._last)) != self._last
@@ -143,7 +129,6 @@ class EventFollower:
         return is_anew
 
     def _read(self, file: BinaryIO, most: int | None) -> tuple[list[Stamped], int]:
-        """The events of the next complete lines, and how many lines these are."""
         events: list[Stamped] = []
         lines, skimmed = 0, b""
         for line in islice(file, most):
@@ -165,7 +150,6 @@ class EventFollower:
 
 
 def _event_of(line: bytes) -> list[Stamped]:
-    """The event on a line, if there is one."""
     try:
         return [parse_line(line)]
     except ValueError:
@@ -196,7 +180,7 @@ def parse_line(line: bytes) -> Stamped:
     event = object.__new__(Event.kinds[kind])
     # What __init__ does, but at once: that of a frozen class sets field by field, which took a third of the reading.
     event.__dict__.update(record)
-    return Stamped(stamp, event)
+    return stamp, event
 
 
 @lru_cache(maxsize=256)
@@ -210,6 +194,8 @@ def _fits(kind: str, names: tuple[str, ...], types: tuple[type, ...]) -> bool:
 
 def _takes(hint: object, type_: type) -> bool:
     """Whether a field takes a value of a type; one that takes numbers takes whole ones."""
+    if get_origin(hint) is Literal:
+        return type_ is str
     taken = get_args(hint) or (hint,)
     return type_ in taken or (type_ is int and float in taken)
 

@@ -1,12 +1,11 @@
-"""The log of ingests into one bank: the last one whole, of those before it how the bank was in the end.
+"""Ingests into one bank: the log of their events, and their history as it tells it.
 
-Ingests into one bank as their events tell them: how the bank grew, and how far the present ingest is.
+The log keeps the last ingest whole; of those before it, how the bank was in the end.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,11 @@ from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinis
 from mbc_engine.runs.event_log import EventLog, Stamped, is_held, parse_line, work_lock
 
 _ENDS: Final = 10_000
+_SKIPPED: Final = 1000
+_SOURCES: Final = 200
+# Reports, two a second at most, that say how fast an ingest is now.
+_RECENT: Final = 20
+_PACE: Final = 600
 
 
 def recorded(events: Iterable[Event], path: Path) -> Iterator[Event]:
@@ -26,78 +30,55 @@ def recorded(events: Iterable[Event], path: Path) -> Iterator[Event]:
     The first ingest can be followed as it goes; a further one, of a watch, is kept once it has changed something. An
     ingest that begins while another process records one, or whose log cannot be written, leaves nothing.
     """
-    record, is_first = _Record(path, at_once=True), True
-    try:
+    log: EventLog | None = None
+    waiting: list[Event] = []
+    ingests, is_kept = 0, True
+    with ExitStack() as opened:  # the log and its lock, as long as an ingest goes on
         for event in events:
             if isinstance(event, IngestStarted):
-                record.end()  # one that was broken off
-                record, is_first = _Record(path, at_once=is_first), False
-            record.keep(event)
+                opened.close()  # after one that was broken off
+                log, waiting = None, []
+                ingests, is_kept = ingests + 1, False
+            waiting.append(event)
+            if not is_kept and (ingests == 1 or _changes_the_bank(event)):
+                log, is_kept = _open(path, opened), True
+            if is_kept:
+                try:
+                    for kept in waiting if log else []:
+                        log.append(kept)
+                except OSError:
+                    opened.close()
+                    log = None
+                waiting = []
             yield event
             if isinstance(event, IngestFinished):
-                record.end()
-    finally:
-        record.end()
+                opened.close()
+                log = None
 
 
 def is_recorded(path: Path) -> bool:
     """Whether an ingest is at work that keeps its events in this log."""
-    return is_held(_lock_of(path))
+    return is_held(path.with_suffix(".lock"))
 
 
-class _Record:
-    """What is kept of one ingest. The log is its own as long as it goes on, not while a watch waits for the next.
-
-    Args:
-        path: the log.
-        at_once: from its first event on; otherwise, once it has changed the bank.
-    """
-
-    def __init__(self, path: Path, *, at_once: bool) -> None:
-        self._path, self._at_once = path, at_once
-        self._has_begun = False
-        self._waiting: list[Event] = []
-        self._log: EventLog | None = None
-        self._opened = ExitStack()
-
-    def keep(self, event: Event) -> None:
-        """Write an event, or let it wait."""
-        self._waiting.append(event)
-        if not self._has_begun and (self._at_once or _tells_of_change(event)):
-            self._begin()
-        if self._has_begun:
-            self._write()
-
-    def end(self) -> None:
-        """Leave the log to others."""
-        with suppress(OSError):
-            self._opened.close()
-        self._log = None
-
-    def _begin(self) -> None:
-        """Take the log, if that can be had."""
-        self._has_begun = True
-        with suppress(OSError, Timeout), ExitStack() as opened:
-            make_private_folder(self._path.parent)
-            opened.enter_context(work_lock(_lock_of(self._path)))
-            self._path.touch(PRIVATE_FILE)  # it names what was skipped
-            _reduce(self._path)
-            self._log = EventLog(self._path)
-            opened.callback(self._log.close)
-            self._opened = opened.pop_all()
-
-    def _write(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if self._log is None:
-            return
-        try:
-            for event in waiting:
-                self._log.append(event)
-        except OSError:
-            self.end()
+def _open(path: Path, opened: ExitStack) -> EventLog | None:
+    """Take the log, reduced to the ends of earlier ingests, if that can be had; `opened` gives it back."""
+    with suppress(OSError, Timeout), ExitStack() as opening:
+        make_private_folder(path.parent)
+        opening.enter_context(work_lock(path.with_suffix(".lock")))
+        path.touch(PRIVATE_FILE)  # it names what was skipped
+        with path.open("rb") as file:
+            ends = deque((line for line in file if _is_end(line)), maxlen=_ENDS)
+        with atomic_write(path) as file:
+            file.writelines(ends)
+        log = EventLog(path)
+        opening.callback(log.close)
+        opened.push(opening.pop_all())
+        return log
+    return None
 
 
-def _tells_of_change(event: Event) -> bool:
+def _changes_the_bank(event: Event) -> bool:
     match event:
         case DocumentsIngested():
             return event.documents > 0 or event.chunks > 0
@@ -106,37 +87,16 @@ def _tells_of_change(event: Event) -> bool:
     return False
 
 
-def _reduce(path: Path) -> None:
-    """Keep of a log how its ingests ended."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        ends = deque((line for line in file if _is_end(line)), maxlen=_ENDS)
-    with atomic_write(path) as file:
-        file.writelines(ends)
-
-
 def _is_end(line: bytes) -> bool:
     try:
         # Most lines are not, which is seen without taking them apart.
-        return b'"IngestFinished"' in line and isinstance(parse_line(line).event, IngestFinished)
+        return b'"IngestFinished"' in line and isinstance(parse_line(line)[1], IngestFinished)
     except ValueError:
         return False
 
 
-def _lock_of(path: Path) -> Path:
-    return path.with_suffix(".lock")
-
-
-_SKIPPED: Final = 1000
-_SOURCES: Final = 200
-# Reports, two a second at most, that say how fast an ingest is now.
-_RECENT: Final = 20
-_PACE: Final = 600
-
-
 class IngestState(StrEnum):
-    """What an ingest is at. That it was interrupted its events cannot tell, see `is_recorded` in `activity_log.py`."""
+    """What an ingest is at. Its events cannot tell that it was interrupted, see `is_recorded`."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -144,26 +104,14 @@ class IngestState(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-@dataclass(frozen=True)
-class Growth:
-    """A bank at the end of an ingest; sizes in bytes."""
-
-    time: float
-    documents: int
-    chunks: int
-    code_bytes: int
-    file_bytes: int
-
-
 class IngestHistory:
     """Folds the events of ingests into one bank, in their order.
 
     Attributes:
         state: what the present or last ingest is at; None before the first.
-        growth: the bank after each ingest.
+        growth: the end of each ingest and when it was, in seconds since the epoch.
         started: what the present ingest has to do, and since when (`began`).
         reported: how far it is.
-        finished: how it ended.
         skipped: the last files or rows that it skipped; `skips` counts all of them.
         sources: names of the documents last dealt with, the newest last.
         pace: `rate` as it was after reports, by the seconds since the ingest began; of the last few minutes.
@@ -172,7 +120,7 @@ class IngestHistory:
 
     def __init__(self) -> None:
         self.state: IngestState | None = None
-        self.growth: list[Growth] = []
+        self.growth: list[tuple[float, IngestFinished]] = []
         self.started: IngestStarted | None = None
         self.began: float | None = None
         self.reported: DocumentsIngested | None = None
@@ -209,9 +157,7 @@ class IngestHistory:
                 case IngestFinished():
                     self.state = IngestState.FINISHED if event.is_complete else IngestState.STOPPED
                     self.finished = event
-                    self.growth.append(
-                        Growth(time, event.bank_documents, event.bank_chunks, event.code_bytes, event.file_bytes)
-                    )
+                    self.growth.append((time, event))
 
     @property
     def size_done(self) -> int:

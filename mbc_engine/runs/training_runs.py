@@ -1,17 +1,13 @@
-"""A training run's folder: the names of its files, and what the training and whoever watches it tell each other there.
+"""A training run's folder, its history as the events tell it, and a run followed from another process.
 
-The one at work holds `lock` and writes `usage.safetensors`; the other writes `request`, which the training looks at
-between two steps.
-
-A training as its events tell it: curves by step, validations, how fast it is and how long it will take.
-
-A training run followed from outside: what its log tells, and whether anyone is at work on it.
+The training at work holds `lock` and writes `usage.safetensors`; whoever watches writes `request`, which the training
+looks at between two steps.
 """
 
 from array import array
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from itertools import pairwise
 from math import nan
@@ -25,19 +21,16 @@ from numpy.typing import NDArray
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.events import (
     CheckpointSaved,
-    CodesReset,
     Event,
+    Progressed,
     QuantisationStarted,
-    StatesCached,
     TrainFinished,
-    TrainPaused,
-    TrainResumed,
     TrainStarted,
+    TrainStateChanged,
     TrainStep,
-    TrainStopped,
     Validated,
 )
-from mbc_engine.runs.event_log import EventFollower, Followed, Stamped
+from mbc_engine.runs.event_log import EventFollower, Followed, Stamped, is_held
 
 CONFIG = "config.toml"
 EVENTS = "events.jsonl"
@@ -48,6 +41,10 @@ TRACKED = "tracked"
 _REQUEST = "request"
 _USAGE = "usage.safetensors"
 _USAGE_AXES = 3
+# What of a step makes a curve.
+CURVES: Final = tuple(field.name for field in fields(TrainStep) if field.name != "step")
+# Steps that say how fast a training is now.
+_RECENT: Final = 50
 
 
 class Request(StrEnum):
@@ -58,17 +55,12 @@ class Request(StrEnum):
 
 
 def make_request(run: Path, request: Request | None) -> None:
-    """Ask the training at work for something in place of what was asked before; None is to go on."""
+    """Ask the training at work for something in place of what was asked before; None ends a pause."""
     if request is None:
-        clear_request(run)
+        (run / _REQUEST).unlink(missing_ok=True)
         return
     with atomic_write(run / _REQUEST) as file:
         file.write(f"{request}\n".encode())
-
-
-def clear_request(run: Path) -> None:
-    """Ask for nothing any more: a pause ends."""
-    (run / _REQUEST).unlink(missing_ok=True)
 
 
 def request_in(run: Path) -> Request | None:
@@ -81,12 +73,10 @@ def request_in(run: Path) -> Request | None:
 
 def is_at_work(run: Path) -> bool:
     """Whether a training is at work in the folder, in whatever process."""
-    from mbc_engine.runs.event_log import is_held
-
     return is_held(run / LOCK)
 
 
-def write_usage(run: Path, usage: "NDArray[np.float32]", step: int) -> None:
+def write_usage(run: Path, usage: NDArray[np.float32], step: int) -> None:
     """Show the codes' usage [levels, positions, num_codes] after `step` steps to whoever watches."""
     from safetensors.numpy import save
 
@@ -94,7 +84,7 @@ def write_usage(run: Path, usage: "NDArray[np.float32]", step: int) -> None:
         file.write(save({"usage": usage}, {"step": str(step)}))
 
 
-def read_usage(run: Path) -> "NDArray[np.float32] | None":
+def read_usage(run: Path) -> NDArray[np.float32] | None:
     """The codes' usage [levels, positions, num_codes] of late; None while there is none."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -116,14 +106,8 @@ def runs_in(folder: Path) -> list[Path]:
     return sorted(changed, key=lambda run: (-changed[run], run.name))
 
 
-# What of a step makes a curve.
-CURVES: Final = tuple(field.name for field in fields(TrainStep) if field.name != "step")
-# Steps that say how fast a training is now.
-_RECENT: Final = 50
-
-
 class RunState(StrEnum):
-    """What a training is at. That it was interrupted its events cannot tell, see `RunHistory.state_beside`."""
+    """What a training is at. Its events cannot tell that it was interrupted, see `RunHistory.state_beside`."""
 
     PREPARING = "preparing"
     TRAINING = "training"
@@ -134,31 +118,11 @@ class RunState(StrEnum):
 
 
 _OVER: Final = (RunState.STOPPED, RunState.FINISHED)
-# What an event puts a training into.
 _STATES: Final[Mapping[type[Event], RunState]] = {
     TrainStarted: RunState.TRAINING,
     TrainStep: RunState.TRAINING,
-    TrainPaused: RunState.PAUSED,
-    TrainResumed: RunState.TRAINING,
-    TrainStopped: RunState.STOPPED,
     TrainFinished: RunState.FINISHED,
 }
-
-
-@dataclass(frozen=True)
-class Series:
-    """A curve: `values` over `steps`, both [points] float64; NaN where a value is missing."""
-
-    steps: NDArray[np.float64]
-    values: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class StepProgress:
-    """How many of all steps are done; 0 of 0 as long as nothing is known."""
-
-    step: int
-    total: int
 
 
 class RunHistory:
@@ -166,26 +130,24 @@ class RunHistory:
 
     Attributes:
         state: what the training was at with the last event.
-        started: how it began, or went on the last time.
-        cached: how far the texts are read, before it begins.
+        started: how it began, or was resumed last.
+        cached: how many texts are read, before it begins.
         latest: the last step.
-        validations: all of them.
         best: the validation whose model is kept, the run's model.
-        resets: every reset of dead codes; `codes_reset` is their sum.
+        resets: the steps in which dead codes were reset; `codes_reset` counts the codes.
         quantised: when documents became codes, in a training that starts without.
         checkpoints: the steps of all snapshots.
-        finished: the end.
         last_time: when the last event was, in seconds since the epoch.
     """
 
     def __init__(self) -> None:
         self.state = RunState.PREPARING
         self.started: TrainStarted | None = None
-        self.cached: StatesCached | None = None
+        self.cached: Progressed | None = None
         self.latest: TrainStep | None = None
         self.validations: list[Validated] = []
         self.best: Validated | None = None
-        self.resets: list[CodesReset] = []
+        self.resets: list[int] = []
         self.codes_reset = 0
         self.quantised: QuantisationStarted | None = None
         self.checkpoints: list[int] = []
@@ -208,19 +170,20 @@ class RunHistory:
                 for name, curve in curves:
                     value = values[name]
                     curve.append(nan if value is None else value)
+                if event.reset_codes:
+                    self.resets.append(event.step)
+                    self.codes_reset += event.reset_codes
             else:
                 self._note(event)
 
     def _note(self, event: Event) -> None:
-        """Take in an event that is no step."""
         match event:
-            case CodesReset():
-                self.resets.append(event)
-                self.codes_reset += event.count
-            case StatesCached():
+            case Progressed():
                 self.cached = event
             case TrainStarted():
                 self.started = event
+            case TrainStateChanged():
+                self.state = RunState(event.state)
             case QuantisationStarted():
                 self.quantised = event
             case Validated():
@@ -236,11 +199,14 @@ class RunHistory:
         return self.state if is_at_work or self.state in _OVER else RunState.INTERRUPTED
 
     @property
-    def progress(self) -> StepProgress:
-        """How far it is."""
-        if self.started is None:
-            return StepProgress(0, 0)
-        return StepProgress(self.latest.step if self.latest else self.started.step, self.started.total_steps)
+    def step(self) -> int:
+        """How many steps are done."""
+        return self.latest.step if self.latest else self.started.step if self.started else 0
+
+    @property
+    def total_steps(self) -> int:
+        """How many steps there will be; 0 as long as that is unknown."""
+        return self.started.total_steps if self.started else 0
 
     @property
     def throughput(self) -> float | None:
@@ -250,35 +216,28 @@ class RunHistory:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the steps that are left will take, at the pace of the last ones; None as long as that is unknown.
-
-        Validations are not counted.
-        """
-        left = self.progress.total - self.progress.step
+        """How long the steps that are left will take, at the pace of the last ones, validations aside; None if unknown."""
         if self.state is RunState.FINISHED:
             return 0.0
         # The median: between some steps lies a validation, a snapshot, a pause or a whole night.
         paces = [later - earlier for earlier, later in pairwise(self._times[-_RECENT - 1 :])]
-        return left * median(paces) if paces else None
+        return (self.total_steps - self.step) * median(paces) if paces else None
 
-    def series(self, field: str, points: int) -> Series:
-        """The curve of a field of `TrainStep`, of at most so many points.
+    def series(self, field: str, points: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The curve of one of `CURVES`: steps and values, both [at most `points`]; a missing value is NaN.
 
-        Args:
-            field: one of `CURVES`; a missing route accuracy is NaN.
-            points: if there are more steps, neighbours are put together, and each point is the mean of its steps that
-                have a value.
+        If there are more steps, neighbours are put together, and each point is the mean of those that have a value.
         """
         steps, values = np.array(self._steps), np.array(self._curves[field])
         if len(steps) <= points:
-            return Series(steps, values)
+            return steps, values
         starts = np.arange(points) * len(steps) // points
         sizes = np.diff(starts, append=len(steps))
         has_value = ~np.isnan(values)
         counts = np.add.reduceat(has_value, starts, dtype=np.int64)
         sums = np.add.reduceat(np.where(has_value, values, 0.0), starts)
         means = np.divide(sums, counts, out=np.full(points, nan), where=counts > 0)
-        return Series(np.add.reduceat(steps, starts) / sizes, means)
+        return np.add.reduceat(steps, starts) / sizes, means
 
 
 class FollowedRun:
@@ -286,7 +245,7 @@ class FollowedRun:
 
     Args:
         folder: the run's folder.
-        has_curves: whether the history gets every step; otherwise it tells how far the training is and how good.
+        has_curves: whether the history gets every step; else it knows how far the training is and how good.
     """
 
     def __init__(self, folder: Path, *, has_curves: bool = True) -> None:

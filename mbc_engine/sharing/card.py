@@ -107,7 +107,7 @@ def _training(settings: TrainingSettings, history: RunHistory | None, command: s
     if best:
         measured += f", on {best.questions:,} held-out questions, {best.documents:,} documents in the bank"
     facts += [
-        ("State", f"{history.state}, {progress.step:,} of {progress.total:,} steps"),
+        ("State", f"{history.state}, {step:,} of {total_steps:,} steps"),
         ("Data", f"{started.examples:,} questions about {started.documents:,} documents"),
         ("Trainable parameters", f"{started.trainable_parameters:,}"),
         ("Date", f"{datetime.fromtimestamp(history.last_time or 0, UTC):%Y-%m-%d}"),

@@ -1,13 +1,9 @@
-"""A training set: distinct documents, the questions about them, and the order of each epoch.
-
-Token states of a training set's texts: computed in each step, or once and kept on disk for a frozen encoder.
-"""
+"""A training set: distinct documents, the questions about them, the order of each epoch, and the texts' token states."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
 
 import numpy as np
 import torch
@@ -16,7 +12,7 @@ from torch import Tensor
 
 from mbc_engine.atomic_write import make_private_folder
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.events import StatesCached
+from mbc_engine.events import Progressed
 from mbc_engine.lm.pretrained import state_digest
 from mbc_engine.metrics import shortest
 from mbc_engine.paper.amortizer import TextEncoder
@@ -68,44 +64,29 @@ class TrainingSet:
         return Batch(examples, list(place), own)
 
 
-class TextStates(Protocol):
-    """States of texts by their number."""
+class TextStates:
+    """Token states of texts by their number: computed each time, so that gradients reach the encoder, or cached.
 
-    def states(self, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Token states [B, S, E] and mask [B, S] of the chosen texts."""
-        ...
-
-
-class LiveStates:
-    """Runs the encoder each time, so that gradients reach it."""
-
-    def __init__(self, encoder: TextEncoder, texts: Sequence[str]) -> None:
-        self._encoder, self._texts = encoder, texts
-
-    def states(self, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
-        ids, mask = self._encoder.tokenize([self._texts[index] for index in chosen])
-        return self._encoder.amortizer.contextualise(ids, mask), mask
-
-
-class CachedStates:
-    """A frozen encoder's states in one file of half-precision rows, one row a token.
-
-    The file is named by what it holds; `fill` writes what is missing and goes on where an interrupted one ended.
+    The cache is for a frozen encoder: one file of half-precision rows, one row a token, named by what it holds. `fill`
+    writes what is missing and goes on where an interrupted one ended.
 
     Args:
-        encoder: the frozen encoder.
-        texts: the texts, in the order of their numbers.
-        folder: where the file lies.
+        encoder: what reads the texts.
+        texts: in the order of their numbers.
+        cache: the folder of the file; None computes the states each time.
     """
 
     BATCH = 64
 
-    def __init__(self, encoder: TextEncoder, texts: Sequence[str], folder: Path) -> None:
-        self._encoder, self._texts = encoder, texts
+    def __init__(self, encoder: TextEncoder, texts: Sequence[str], cache: Path | None = None) -> None:
+        self._encoder, self._texts, self._is_cached = encoder, texts, cache is not None
+        self._table: np.ndarray | None = None
+        if cache is None:
+            return
         key = hashlib.sha256(state_digest(encoder.amortizer.pretrained.state_dict(), str(encoder.window)).encode())
         for text in texts:
             key.update(hashlib.sha256(text.encode()).digest())
-        self._path = folder / f"{key.hexdigest()[:32]}.f16"
+        self._path = cache / f"{key.hexdigest()[:32]}.f16"
         self._width: int = encoder.amortizer.pretrained.config.hidden_size
         special = encoder.tokenizer.num_special_tokens_to_add()
         counts = [min(count + special, encoder.window) for count in encoder.chunker.token_counts(list(texts))]
@@ -116,27 +97,32 @@ class CachedStates:
         self._rows = int(starts[-1])
         self._start = np.empty(len(texts), dtype=np.int64)
         self._start[self._order] = starts[:-1]
-        self._table: np.ndarray | None = None
 
-    def fill(self) -> Iterator[StatesCached]:
-        """Compute the missing states."""
+    def fill(self) -> Iterator[Progressed]:
+        """Compute the missing states of a cache."""
+        if not self._is_cached:
+            return
         make_private_folder(self._path.parent)
         row_bytes = 2 * self._width
         # A second training on the same texts waits for the first to have computed them.
         with FileLock(self._path.with_suffix(".lock")), self._path.open("ab") as file:
-            done = int(np.searchsorted(self._start[self._order], file.tell() // row_bytes, side="right")) - 1
-            if file.tell() == self._rows * row_bytes:
-                done = len(self._texts)
-            done = max(done, 0)
-            if done < len(self._texts):
+            done = len(self._texts)
+            if file.tell() < self._rows * row_bytes:
+                whole = np.searchsorted(self._start[self._order], file.tell() // row_bytes, side="right")
+                done = max(int(whole) - 1, 0)
                 file.truncate(int(self._start[self._order[done]]) * row_bytes)
             for begin in range(done, len(self._order), self.BATCH):
                 batch = self._order[begin : begin + self.BATCH]
-                self._write(file, batch)
-                yield StatesCached(begin + len(batch), len(self._texts))
+                with torch.no_grad():
+                    states, mask = self._computed(batch)
+                file.write(states[mask.bool()].half().cpu().numpy().tobytes())
+                yield Progressed("read texts", begin + len(batch), len(self._texts))
         self._table = np.memmap(self._path, dtype=np.float16, mode="r", shape=(self._rows, self._width))
 
     def states(self, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Token states [B, S, E] and mask [B, S] of the chosen texts."""
+        if not self._is_cached:
+            return self._computed(chosen)
         assert self._table is not None, "fill() comes first"
         device = next(self._encoder.amortizer.parameters()).device
         width = int(self._counts[list(chosen)].max())
@@ -148,13 +134,6 @@ class CachedStates:
             mask[row, :count] = 1
         return states.to(device).float(), mask.to(device)
 
-    @torch.no_grad()
-    def _write(self, file: BinaryIO, batch: list[int]) -> None:
-        ids, mask = self._encoder.tokenize([self._texts[index] for index in batch])
-        states = self._encoder.amortizer.contextualise(ids, mask)
-        file.write(states[mask.bool()].half().cpu().numpy().tobytes())
-
-
-def text_states(encoder: TextEncoder, texts: Sequence[str], cache: Path) -> TextStates:
-    """Cached in a folder for a frozen encoder, computed in each step for one that trains."""
-    return CachedStates(encoder, texts, cache) if encoder.is_frozen else LiveStates(encoder, texts)
+    def _computed(self, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
+        ids, mask = self._encoder.tokenize([self._texts[index] for index in chosen])
+        return self._encoder.amortizer.contextualise(ids, mask), mask

@@ -1,13 +1,9 @@
-"""The end-to-end objective (paper, section 3.5, algorithm 1) and the optional routing and reconstruction losses.
+"""The end-to-end objective (paper, section 3.5, algorithm 1), optional routing and reconstruction losses, and a step."""
 
-Gradient clipping by the norm of all gradients together, some of which processes may hold in parts.
-
-One optimiser step on a batch: forward passes over its parts, resets of dead codes, Adam (paper, algorithm 1).
-"""
-
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,11 +22,10 @@ from mbc_engine.training.processes import Processes, Share
 
 @dataclass(frozen=True)
 class Losses:
-    """The losses of a batch and what was seen on the way.
-
-    Of several processes each has its share of the losses; they add up to those of the batch.
+    """The losses of a batch. Of several processes each has its share of them; they add up to those of the batch.
 
     Attributes:
+        questions: how many of the batch.
         total: what is minimised, a scalar with gradient.
         question, vq, routing, reconstruction: its parts before weighting, without gradient.
         route_accuracy: fraction of questions whose own document scores highest, a share too; None without a router.
@@ -39,6 +34,7 @@ class Losses:
         residuals: what each level coded, [levels, U, T, D]; None likewise.
     """
 
+    questions: int
     total: Tensor
     question: float
     vq: float
@@ -51,15 +47,7 @@ class Losses:
 
 
 class Objective(nn.Module):
-    """The objective over a training set.
-
-    Args:
-        model: what is trained.
-        data: documents and questions.
-        documents, questions: their token states.
-        settings: weights and windows.
-        processes: those that share the work on a batch.
-    """
+    """The objective over a training set; `documents` and `questions` are its token states."""
 
     def __init__(
         self,
@@ -75,11 +63,9 @@ class Objective(nn.Module):
         self.documents, self.questions = documents, questions
 
     def forward(self, batch: Batch, chance: torch.Generator) -> Losses:
-        """Losses of a batch: the bank is the batch's own documents.
+        """Losses of a batch, whichever part of it falls to this process: the bank is the batch's own documents.
 
-        Args:
-            batch: all of it, whichever part of it falls to this process.
-            chance: for draws that all processes have to make alike.
+        `chance` is for draws that all processes have to make alike.
         """
         model, weights, processes = self.model, self.settings.losses, self.processes
         vectors = self._document_vectors(batch.documents, chance)
@@ -113,6 +99,7 @@ class Objective(nn.Module):
         )
         hits = (scores.argmax(-1) == own[places]).float().mean().item() if scores is not None else None
         return Losses(
+            questions=len(batch.examples),
             total=total,
             question=question_loss.item(),
             vq=vq_loss.item(),
@@ -185,7 +172,7 @@ class Objective(nn.Module):
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> None:
-    """Scale gradients down to a norm of `most` together."""
+    """Scale gradients, some of which processes may hold in parts, down to a norm of `most` together."""
     parts: list[nn.Parameter] = []
     whole: list[nn.Parameter] = []
     for parameter in parameters:
@@ -199,19 +186,6 @@ def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> None:
 def _norm(parameters: list[nn.Parameter]) -> Tensor:
     norm = get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
     return norm.full_tensor() if isinstance(norm, DTensor) else norm
-
-
-@dataclass(frozen=True)
-class Stepped:
-    """What a step came to.
-
-    Attributes:
-        parts: the losses of each forward pass, and how many questions it asked.
-        resets: how many codes were reset.
-    """
-
-    parts: list[tuple[Losses, int]]
-    resets: int
 
 
 def adam(model: MBC, rate: float) -> torch.optim.Optimizer:
@@ -231,23 +205,28 @@ def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
 
 def optimiser_step(
     objective: Objective, optimizer: torch.optim.Optimizer, batch: Batch, chance: torch.Generator, *, rate: float
-) -> Stepped:
-    """Learn from a batch.
+) -> tuple[list[Losses], int]:
+    """Learn from a batch, in `accumulate` forward passes over parts of it, each with its own bank.
 
     Args:
-        objective: what is minimised, over `accumulate` parts of the batch, each with its own bank.
+        objective: what is minimised.
         optimizer: of its model.
         batch: all of it, whichever part of it falls to this process.
         chance: for draws that all processes have to make alike.
         rate: the learning rate.
+
+    Returns:
+        The losses of each pass, and how many dead codes were reset.
     """
     model, settings, processes = objective.model, objective.settings, objective.processes
     for group in optimizer.param_groups:
         group["lr"] = rate
     model.train()
-    stepped, resets, passes = [], 0, _parts(batch.examples, settings.accumulate)
-    for number, part in enumerate(passes, 1):
-        with nullcontext() if number == len(passes) else processes.without_exchange():
+    passes: list[Losses] = []
+    resets, size = 0, -(-len(batch.examples) // settings.accumulate)
+    for start in range(0, len(batch.examples), size):
+        part, is_last = batch.examples[start : start + size], start + size >= len(batch.examples)
+        with nullcontext() if is_last else processes.without_exchange():
             with torch.autocast(processes.device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
                 losses = processes.inside(objective, objective.data.batch(part), chance)
             if losses.codes is not None and losses.residuals is not None:
@@ -256,13 +235,29 @@ def optimiser_step(
                 resets += codebook.reset_dead(losses.residuals, chance) if settings.reset_codes else 0
             # Gradients become the mean over the processes, whose losses add up.
             processes.accelerator.backward(losses.total * (processes.count * len(part) / len(batch.examples)))
-        stepped.append((losses, len(part)))
+        passes.append(losses)
     clip_gradients(model.parameters(), settings.clip)
     optimizer.step()
     optimizer.zero_grad()
-    return Stepped(stepped, resets)
+    return passes, resets
 
 
-def _parts(examples: list[int], count: int) -> list[list[int]]:
-    size = -(-len(examples) // count)
-    return [examples[start : start + size] for start in range(0, len(examples), size)]
+def mean_losses(passes: Sequence[Losses], processes: Processes) -> dict[str, Any]:
+    """The losses of a step's passes and of all processes, by their names in `TrainStep`."""
+    questions = sum(losses.questions for losses in passes)
+
+    def mean(figure: Callable[[Losses], float]) -> float:
+        return sum(figure(losses) * losses.questions for losses in passes) / questions
+
+    shares = {
+        "loss": mean(lambda losses: losses.total.item()),
+        "question_loss": mean(lambda losses: losses.question),
+        "vq_loss": mean(lambda losses: losses.vq),
+        "route_loss": mean(lambda losses: losses.routing),
+        "reconstruction_loss": mean(lambda losses: losses.reconstruction),
+        "route_accuracy": mean(lambda losses: losses.route_accuracy or 0.0),
+    }
+    figures: dict[str, Any] = dict(zip(shares, processes.summed([*shares.values()]), strict=True))
+    if passes[0].route_accuracy is None:
+        figures["route_accuracy"] = None
+    return {**figures, "document_variance": mean(lambda losses: losses.document_variance)}

@@ -3,16 +3,12 @@
 Each encodes its share of a batch's documents and answers its share of the questions; everything that depends on the
 whole batch (the bank, centring, the usage of codes and their resets) sees all of it in every process, in one order. So
 the losses of all processes add up to those of one process with the whole batch.
-
-What comes after a step: the next one, a snapshot, a pause or the end, the same in all processes.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -27,12 +23,11 @@ from accelerate.utils import (
 from torch import Tensor, distributed, nn
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.runs.training_runs import Request, request_in
-from mbc_engine.training.launch import is_launched
+from mbc_engine.machine import is_launched
 
 # One process may compute the states of a large dataset, or write a checkpoint, while the others wait.
 _PATIENCE: Final = timedelta(days=1)
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -60,16 +55,7 @@ class Share:
 
 
 class Processes:
-    """What they need from each other.
-
-    Args:
-        accelerator: knows which process this is.
-        device: this process's own.
-
-    Attributes:
-        count: how many processes there are.
-        rank: this one's number, from 0.
-    """
+    """What the processes need from each other. There are `count` of them, this one has number `rank`, from 0."""
 
     def __init__(self, accelerator: Accelerator, device: torch.device) -> None:
         self.accelerator, self.device = accelerator, device
@@ -106,12 +92,12 @@ class Processes:
         own: torch.optim.Optimizer = prepared
         return own
 
-    def inside(self, work: Callable[..., Made], *arguments: Any) -> Made:
+    def inside(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Do work where parameters are whole, and their gradients will be those of all processes."""
-        made: Made = self._inside(work, *arguments)
+        result: Result = self._inside(work, *arguments)
         if self.shards and not torch.is_grad_enabled():
             self._inside.reshard()  # what is to be learned from comes back in parts by itself, after the way back
-        return made
+        return result
 
     def without_exchange(self) -> AbstractContextManager[None]:
         """Inside, gradients add up in each process; they are exchanged the next time after it."""
@@ -165,7 +151,7 @@ class _Inside(nn.Module):
         super().__init__()
         self.module = training
 
-    def forward(self, work: Callable[..., Made], *arguments: Any) -> Made:
+    def forward(self, work: Callable[..., Result], *arguments: Any) -> Result:
         return work(*arguments)
 
 
@@ -224,43 +210,3 @@ class _Gather(torch.autograd.Function):
         total = gradients[0].contiguous()
         distributed.all_reduce(total)
         return total[ctx.rows], None, None
-
-
-class Coming(IntEnum):
-    """What comes after a step; of what several processes wish for the highest."""
-
-    STEP = 0
-    SNAPSHOT = 1
-    PAUSE = 2
-    STOP = 3
-
-
-_ASKED: Final = {Request.PAUSE: Coming.PAUSE, Request.STOP: Coming.STOP}
-
-
-class Steering:
-    """Hears what is asked of a training, by its caller or in its folder.
-
-    Args:
-        processes: those that have to do the same.
-        run: the run's folder.
-        stop: the caller's.
-    """
-
-    def __init__(self, processes: Processes, run: Path, stop: threading.Event) -> None:
-        self._processes, self._run, self._stop = processes, run, stop
-
-    def asked(self) -> Coming | None:
-        """What is asked of this process.
-
-        The main process alone looks into the folder: the others might find there what was asked of an earlier training,
-        before the main process has removed it.
-        """
-        if self._stop.is_set():
-            return Coming.STOP
-        request = request_in(self._run) if self._processes.is_main else None
-        return None if request is None else _ASKED[request]
-
-    def coming(self, *, is_due: bool = False) -> Coming:
-        """What all processes do now: what is asked for, a snapshot if it `is_due` in one of them, or the next step."""
-        return Coming(self._processes.highest(self.asked() or (Coming.SNAPSHOT if is_due else Coming.STEP)))

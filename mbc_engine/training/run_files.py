@@ -1,12 +1,7 @@
-"""A run's folder while a training is at work in it: nobody else's, its model there whole or not at all.
-
-A training's state in one file, replaced atomically: enough to go on exactly where it was.
-
-What a training must have, made sure of before anything is loaded.
-"""
+"""A run's files while a training is at work: its lock, its model, and the snapshot it resumes from to the bit."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +12,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mbc_engine.config import Config, parse_config
-from mbc_engine.datasets.layout import QAExample
-from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.errors import ConfigError
 from mbc_engine.lm.pretrained import laid_out_like, whole_state, write_tensors
 from mbc_engine.paper.checkpoint import load_trained_state, save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.runs.event_log import work_lock
-from mbc_engine.runs.training_runs import CONFIG, EVENTS, LOCK, MODEL, SNAPSHOT, clear_request
+from mbc_engine.runs.training_runs import CONFIG, EVENTS, LOCK, MODEL, SNAPSHOT, make_request
 
 
 @contextmanager
@@ -38,10 +32,10 @@ def at_work(run: Path) -> Iterator[None]:
         lock = work_lock(run / LOCK)  # which the system lifts when the process ends, however
         lock.acquire()
         try:
-            clear_request(run)  # what was asked of an earlier training is over
+            make_request(run, None)  # what was asked of an earlier training is over
             yield
         finally:
-            clear_request(run)
+            make_request(run, None)
             lock.release()
     except Timeout as error:
         raise ConfigError(
@@ -79,7 +73,7 @@ def recover_model(run: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingState:
     """Where a training stands.
 
     Attributes:
@@ -98,28 +92,24 @@ class Progress:
 
 
 def save_snapshot(
-    path: Path, model: MBC, optimizer: torch.optim.Optimizer, progress: Progress, *, writes: bool = True
+    path: Path, model: MBC, optimizer: torch.optim.Optimizer, state: TrainingState, *, writes: bool = True
 ) -> None:
-    """Write everything that changes in training; the file is complete or not there.
+    """Write everything that changes in training, whole or not at all.
 
-    Args:
-        path: where.
-        model, optimizer: those of this process; several that hold them in parts all call this.
-        progress: where training stands.
-        writes: False only gives the parts of this process to the one that writes.
+    Several processes that hold the model in parts all call this; `writes` is False for all but one.
     """
     tensors = {f"model.{name}": value for name, value in trained_state(model).items()}
     tensors |= {f"lora.{name}": value for name, value in _lora(model).items()}
     names = _names(model, optimizer)
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{names[index]}.{key}": value for key, value in state.items()}
+    for index, own in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{names[index]}.{key}": value for key, value in own.items()}
     whole = whole_state(tensors, keeps=writes)
     if not writes:
         return
-    write_tensors(path, whole, {name: repr(value) for name, value in vars(progress).items()})
+    write_tensors(path, whole, {name: repr(value) for name, value in vars(state).items()})
 
 
-def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> Progress:
+def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> TrainingState:
     """Restore model and optimiser, and say where training stood.
 
     Raises:
@@ -127,31 +117,29 @@ def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> P
     """
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        noted = file.metadata()
+        notes = file.metadata()
     load_trained_state(model, _section(tensors, "model."), path)
     with torch.no_grad():
         for name, value in _section(tensors, "lora.").items():
             own = _lora(model)[name]
             own.copy_(laid_out_like(value, own))
-    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    parameters = dict(model.named_parameters())
     numbers = {name: number for number, name in enumerate(_names(model, optimizer))}
-    earlier = list(parameters)  # snapshots once told a parameter by its place in the model
-    state: dict[int, dict[str, Tensor]] = {}
-    for told, value in _section(tensors, "optimizer.").items():
-        name, key = told.rsplit(".", 1)
-        name = earlier[int(name)] if name.isdigit() else name
+    moments: dict[int, dict[str, Tensor]] = {}
+    for key, value in _section(tensors, "optimizer.").items():
+        name, field = key.rsplit(".", 1)
         is_alike = value.shape == parameters[name].shape  # a count of steps is not
-        state.setdefault(numbers[name], {})[key] = laid_out_like(value, parameters[name]) if is_alike else value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    progress = Progress(
-        step=int(noted["step"]),
-        best_f1=float(noted["best_f1"]),
-        is_quantising=noted["is_quantising"] == "True",
-        events=int(noted["events"]),
-        seconds=float(noted["seconds"]),
+        moments.setdefault(numbers[name], {})[field] = laid_out_like(value, parameters[name]) if is_alike else value
+    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+    state = TrainingState(
+        step=int(notes["step"]),
+        best_f1=float(notes["best_f1"]),
+        is_quantising=notes["is_quantising"] == "True",
+        events=int(notes["events"]),
+        seconds=float(notes["seconds"]),
     )
-    model.is_quantising = progress.is_quantising
-    return progress
+    model.is_quantising = state.is_quantising
+    return state
 
 
 def _names(model: MBC, optimizer: torch.optim.Optimizer) -> list[str]:
@@ -169,42 +157,11 @@ def _section(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def require_no_run(folder: Path) -> None:
-    """Make sure that a folder is free for a new run.
-
-    Raises:
-        ConfigError: it holds one.
-    """
+    """Raise ConfigError if a folder holds a run."""
     if (folder / EVENTS).exists() or (folder / SNAPSHOT).exists():
-        raise ConfigError(f"{folder} holds a run already.", hint="Go on with --resume, or choose another --run.")
-
-
-def require_examples(examples: Sequence[QAExample]) -> None:
-    """Make sure that there is something to train on.
-
-    Raises:
-        DataError: there is not.
-    """
-    if not examples:
-        raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
+        raise ConfigError(f"{folder} holds a run already.", hint="Continue it with --resume, or choose another --run.")
 
 
 def require_start(start: Path) -> None:
-    """Make sure that a training can start from the model in a folder.
-
-    Raises:
-        ConfigError: it is none of the paper's method.
-    """
+    """Raise ConfigError if a training cannot start from the model in a folder, which is none of the paper's method."""
     parse_config((start / CONFIG).read_text(), str(start / CONFIG))
-
-
-def require_live_encoders(config: Config) -> None:
-    """Make sure that nothing is computed beside the steps that all processes take together, as FSDP wants it.
-
-    Raises:
-        ConfigError: states of a frozen encoder would be, or their principal components.
-    """
-    if config.model.documents.frozen or config.model.questions.frozen or config.training.pca_start:
-        raise ConfigError(
-            "Frozen encoders and training.pca_start do not go with FSDP.",
-            hint="Launch without FSDP, or train the encoders.",
-        )

@@ -3,55 +3,59 @@
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from enum import IntEnum
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
+from accelerate import Accelerator
+from accelerate.tracking import get_available_trackers
 
 from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.events import (
     CheckpointSaved,
-    CodesReset,
     Event,
+    Progressed,
     QuantisationStarted,
-    StatesCached,
     TrainFinished,
-    TrainPaused,
-    TrainResumed,
     TrainStarted,
-    TrainStopped,
+    TrainStateChanged,
+    TrainStep,
     Validated,
 )
 from mbc_engine.lm.efficiency import checkpoint_layers
+from mbc_engine.machine import SlowDown
 from mbc_engine.paper.builder import build, load_pretrained, trainable_parameters
 from mbc_engine.paper.checkpoint import load_into
 from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.scoring import within_window
 from mbc_engine.runs.event_log import EventLog
-from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED
-from mbc_engine.training.data import Batch, CachedStates, TrainingSet, text_states
-from mbc_engine.training.objective import Objective, adam, learning_rate, optimiser_step
-from mbc_engine.training.processes import Coming, Made, Processes, Steering, processes_on
+from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED, Request, request_in, write_usage
+from mbc_engine.training.data import Batch, TextStates, TrainingSet
+from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
+from mbc_engine.training.processes import Processes, Result, processes_on
 from mbc_engine.training.run_files import (
-    Progress,
+    TrainingState,
     at_work,
     keep_model,
     load_snapshot,
     recover_model,
-    require_examples,
-    require_live_encoders,
     require_no_run,
     require_start,
     save_snapshot,
 )
-from mbc_engine.training.tracking import UsageReport, report, require_trackers, track, tracked
 from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca, validate
 
 # How long the end of a pause may go unnoticed.
 _PAUSE_SECONDS: Final = 0.2
+# Codes' usage is shown once a second at most. Writing waits for the disk, and may take no more of the time than this.
+_USAGE_SECONDS: Final = 1.0
+_USAGE_SHARE: Final = 0.01
 
 
 def train(
@@ -69,9 +73,9 @@ def train(
 ) -> Iterator[Event]:
     """Train a model and keep the best validated one in `run/model`.
 
-    Between two steps it heeds what is asked for in the run's folder (`run_folder.make_request`): to pause, to stop.
-    In processes that `accelerate launch` started together, all of them call this alike; the first one writes and
-    tells, the others yield nothing.
+    Between two steps it heeds what is asked for in the run's folder (`make_request`): to pause, to stop. In processes
+    that `accelerate launch` started together, all of them call this alike; the first one writes and yields events, the
+    others yield nothing.
 
     Args:
         config: a preset.
@@ -83,12 +87,12 @@ def train(
         resume: go on from the run's last snapshot.
         start: a model folder whose weights training starts from.
         device: a torch device; of several processes on GPUs each takes its own.
-        trackers: names of trackers that get the figures too, such as tensorboard; see `tracking.py`.
+        trackers: names of trackers known to accelerate that get the figures too, such as tensorboard.
         stop: set it to end training after the step in progress, with a snapshot.
 
     Raises:
-        ConfigError: the run exists and `resume` is False, the settings do not fit together or cannot be
-            started from (`require_start`), or the files of the run cannot be written.
+        ConfigError: the run exists and `resume` is False, the settings do not fit together or cannot be started from,
+            a tracker is not installed, or the files of the run cannot be written.
         DataError: there are no examples.
         ModelError: a pretrained part is missing.
     """
@@ -107,11 +111,58 @@ def train(
         return
     with at_work(run):
         (run / CONFIG).write_text(config.to_toml())
-        with tracked(accelerator, config, run), closing(EventLog(run / EVENTS)) as log:
+        with _tracked(accelerator, config, run), closing(EventLog(run / EVENTS)) as log:
             for event in training.events(log):
                 log.append(event)
-                track(accelerator, event)
+                _track(accelerator, event)
                 yield event
+
+
+def require_trackers(names: Sequence[str]) -> None:
+    """Raise ConfigError if a tracker is not installed, or not known at all."""
+    available = sorted(str(name) for name in get_available_trackers())
+    for name in names:
+        if name not in available:
+            raise ConfigError(
+                f"There is no tracker {name!r} here.",
+                hint=f"Installed: {', '.join(available) or 'none'}; `pip install tensorboardX` adds tensorboard, "
+                "`pip install wandb` adds wandb.",
+            )
+
+
+@contextmanager
+def _tracked(accelerator: Accelerator, config: Config, run: Path) -> Iterator[None]:
+    """Inside, a run is tracked under its folder's name, with its settings."""
+    accelerator.init_trackers(run.name, config=_dotted(config.model_dump()), init_kwargs={"wandb": {"dir": str(run)}})
+    try:
+        yield
+    finally:
+        accelerator.end_training()
+
+
+def _track(accelerator: Accelerator, event: Event) -> None:
+    if isinstance(event, TrainStep | Validated):
+        group = "train" if isinstance(event, TrainStep) else "validation"
+        figures = {name: value for name, value in vars(event).items() if isinstance(value, int | float)}
+        named = {f"{group}/{name}": value for name, value in figures.items() if name not in ("step", "epoch")}
+        accelerator.log(named, step=event.step)
+
+
+def _dotted(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    dotted: dict[str, Any] = {}
+    for name, value in settings.items():
+        dotted |= _dotted(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return dotted
+
+
+class _NextAction(IntEnum):
+    """What comes after a step; of what several processes wish for, all do the highest."""
+
+    STEP = 0
+    SNAPSHOT = 1
+    PAUSE = 2
+    STOP = 3
 
 
 class _Training:
@@ -129,10 +180,8 @@ class _Training:
         stop: threading.Event | None,
     ) -> None:
         self.config, self.settings, self.run = config, config.training, run
-        self.processes, self.steering = processes, Steering(processes, run, stop or threading.Event())
-        require_examples(examples)
-        if processes.shards:
-            require_live_encoders(config)
+        self.processes, self.stop = processes, stop or threading.Event()
+        _require_trainable(config, examples, processes)
         self.validation = evenly_spaced(validation, self.settings.validation_questions)
         self.began = time.monotonic()
         torch.manual_seed(self.settings.seed)
@@ -150,17 +199,22 @@ class _Training:
         self.data = TrainingSet(within_window(examples, self.model.documents.chunker))
         if self.model.is_warming_up:
             require_enough(self.model.require_codebook(), len(self.data.documents))
-        self.documents = text_states(self.model.documents, self.data.documents, cache)
-        self.questions = text_states(self.model.questions, self.data.questions, cache)
+        self.documents, self.questions = (
+            TextStates(side, texts, cache if side.is_frozen else None)
+            for side, texts in (
+                (self.model.documents, self.data.documents),
+                (self.model.questions, self.data.questions),
+            )
+        )
         self.objective = Objective(self.model, self.data, self.documents, self.questions, self.settings, processes)
         self.optimizer = processes.prepare(
             self.objective, adam(self.model, self.settings.learning_rate), self.model.codebook
         )
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
-        self.progress = Progress(0, -1.0, self.model.is_quantising, 0, 0.0)
-        self.usage = UsageReport(run)
-        self.fresh_start = start is None
+        self.state = TrainingState(0, -1.0, self.model.is_quantising, 0, 0.0)
+        self.usage_rest = SlowDown(_USAGE_SHARE, _USAGE_SECONDS)
+        self.is_fresh = start is None
 
     def events(self, log: EventLog | None) -> Iterator[Event]:
         """Everything that happens, until the last epoch or a stop; `log` is the main process's, which alone writes."""
@@ -168,38 +222,31 @@ class _Training:
         if is_resumed:
             if log is not None:
                 recover_model(self.run)
-            self.progress = load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
+            self.state = load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
         if log is not None:
-            log.rewind(self.progress.events)
-            yield from self._filled_states()
-        if self.steering.coming() is Coming.STOP:
-            yield self._stopped()
+            log.rewind(self.state.events)
+            yield from self._read_texts()
+        if self._next_action() is _NextAction.STOP:
+            yield self._changed("stopped")
             return
         if log is None:
-            for _ in self._states():
-                pass  # on another machine they may still have to be computed
-        if self.settings.pca_start and self.fresh_start and not is_resumed:
+            yield from chain(self.documents.fill(), self.questions.fill())  # another machine may still have to
+        if self.settings.pca_start and self.is_fresh and not is_resumed:
             self._start_from_pca()
         sizes = len(self.data), len(self.data.documents), trainable_parameters(self.model)
-        yield TrainStarted(self.progress.step, self.total_steps, *sizes)
+        yield TrainStarted(self.state.step, self.total_steps, *sizes)
         self.saved = time.monotonic()
-        for epoch in range(self.progress.step // self.steps_per_epoch, self.settings.epochs):
+        for epoch in range(self.state.step // self.steps_per_epoch, self.settings.epochs):
             if (yield from self._epoch(epoch, log)):
                 return
         self._show_usage(at_once=True)
-        yield TrainFinished(self.progress.step, round(self._seconds(), 1), str(self.run / MODEL))
+        yield TrainFinished(self.state.step, round(self._seconds(), 1), str(self.run / MODEL))
 
-    def _states(self) -> Iterator[StatesCached]:
-        """Compute the states of frozen encoders that are not on the disk."""
-        for texts in (self.documents, self.questions):
-            if isinstance(texts, CachedStates):
-                yield from texts.fill()
-
-    def _filled_states(self) -> Iterator[Event]:
-        """The same, as long as nothing else is asked for."""
-        for event in self._states():
+    def _read_texts(self) -> Iterator[Progressed]:
+        """Compute the states of frozen encoders that are not on the disk, until a stop is asked for."""
+        for event in chain(self.documents.fill(), self.questions.fill()):
             yield event
-            if self.steering.asked() is Coming.STOP:
+            if self._requested() is _NextAction.STOP:
                 return
 
     def _start_from_pca(self) -> None:
@@ -211,71 +258,97 @@ class _Training:
 
     def _epoch(self, epoch: int, log: EventLog | None) -> Generator[Event, None, bool]:
         """What is left of an epoch; True ends the training."""
-        skip = self.progress.step - epoch * self.steps_per_epoch
+        skip = self.state.step - epoch * self.steps_per_epoch
         for batch in self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip):
             yield from self._step(epoch, batch)
             self._show_usage()
-            if self.progress.step == (epoch + 1) * self.steps_per_epoch:
+            if self.state.step == (epoch + 1) * self.steps_per_epoch:
                 break  # An epoch's last snapshot comes after its validation, which a resumed run would skip.
-            if (yield from self._rests(log)):
+            if (yield from self._between_steps(log)):
                 return True
         yield from self._validate(epoch)
-        return (yield from self._rests(log, is_due=True))
+        return (yield from self._between_steps(log, is_due=True))
 
-    def _rests(self, log: EventLog | None, *, is_due: bool = False) -> Generator[Event, None, bool]:
+    def _between_steps(self, log: EventLog | None, *, is_due: bool = False) -> Generator[Event, None, bool]:
         """A snapshot, if one is due or something is asked for, and what is asked for; True ends the training."""
         is_due = is_due or time.monotonic() - self.saved > self.settings.checkpoint_seconds
-        coming = self.steering.coming(is_due=is_due)
-        if coming is Coming.STEP:
+        action = self._next_action(is_due=is_due)
+        if action is _NextAction.STEP:
             return False
-        yield self._snapshot(log)
-        if self.progress.step == self.total_steps:
+        yield self._checkpoint(log)
+        if self.state.step == self.total_steps:
             return False
-        if coming is Coming.PAUSE:
-            coming = yield from self._pause()
-        if coming is Coming.STOP:
-            yield self._stopped()
+        if action is _NextAction.PAUSE:
+            yield self._changed("paused")
+            # Not stop.wait(): a signal handler may set the event, and would wait for the lock that wait() holds.
+            while (action := self._next_action()) is _NextAction.PAUSE:
+                time.sleep(_PAUSE_SECONDS)
+            self.began = time.monotonic()
+            if action is not _NextAction.STOP:
+                yield TrainStateChanged("training", self.state.step, self.total_steps)
+        if action is _NextAction.STOP:
+            yield self._changed("stopped")
             return True
         self.saved = time.monotonic()
         return False
 
-    def _pause(self) -> Generator[Event, None, Coming]:
-        """Wait as long as that is asked for; a snapshot has just been taken. Returns what comes then."""
-        self._show_usage(at_once=True)
-        yield TrainPaused(self.progress.step, self.total_steps)
-        # Not stop.wait(): a signal handler may set the event, and would wait for the lock that wait() holds.
-        while (coming := self.steering.coming()) is Coming.PAUSE:
-            time.sleep(_PAUSE_SECONDS)
-        self.began = time.monotonic()
-        if coming is not Coming.STOP:
-            yield TrainResumed(self.progress.step, self.total_steps)
-        return coming
+    def _requested(self) -> _NextAction | None:
+        """What is asked of this process, by its caller or in the run's folder.
 
-    def _stopped(self) -> TrainStopped:
+        The main process alone looks into the folder: the others might find there what was asked of an earlier training,
+        before the main process has removed it.
+        """
+        if self.stop.is_set():
+            return _NextAction.STOP
+        request = request_in(self.run) if self.processes.is_main else None
+        return {None: None, Request.PAUSE: _NextAction.PAUSE, Request.STOP: _NextAction.STOP}[request]
+
+    def _next_action(self, *, is_due: bool = False) -> _NextAction:
+        """What all processes do now: what is asked for, a snapshot if it `is_due` in one of them, or the next step."""
+        own = self._requested() or (_NextAction.SNAPSHOT if is_due else _NextAction.STEP)
+        return _NextAction(self.processes.highest(own))
+
+    def _changed(self, state: Literal["paused", "stopped"]) -> TrainStateChanged:
         self._show_usage(at_once=True)
-        return TrainStopped(self.progress.step, self.total_steps)
+        return TrainStateChanged(state, self.state.step, self.total_steps)
 
     def _show_usage(self, *, at_once: bool = False) -> None:
-        if self.processes.is_main:
-            self.usage.show(self.model, self.progress.step, at_once=at_once)
+        """Write the codes' usage if that is due; there is none before documents are codes."""
+        began, codebook = time.monotonic(), self.model.codebook
+        if not self.processes.is_main or codebook is None or not self.model.is_quantising:
+            return
+        if at_once or self.usage_rest.is_due(began):
+            write_usage(self.run, codebook.usage.cpu().numpy(), self.state.step)
+            self.usage_rest.took(began, time.monotonic())
 
     def _step(self, epoch: int, batch: Batch) -> Iterator[Event]:
         """The beginning of quantisation, if it is due, and a step."""
-        model, step, processes = self.model, self.progress.step, self.processes
+        model, step, processes = self.model, self.state.step, self.processes
         self._seed()
         if model.is_warming_up and step >= int(self.total_steps * self.settings.quantise_from):
             self._centre()
-            fitted_to = self._calmly(fit_codebook, model, self.documents, len(self.data.documents))
+            fitted_to = self._without_gradient(fit_codebook, model, self.documents, len(self.data.documents))
             processes.agree_on(model.require_codebook())
             yield QuantisationStarted(step, fitted_to)
         began = time.monotonic()
         rate = learning_rate(step, self.total_steps, self.settings)
-        stepped = optimiser_step(self.objective, self.optimizer, batch, self._seed(processes.rank), rate=rate)
-        self.progress = replace(self.progress, step=step + 1)
-        speed = len(batch.examples) / (time.monotonic() - began)
-        if stepped.resets:
-            yield CodesReset(step, stepped.resets)
-        yield report(stepped.parts, processes, step=step + 1, epoch=epoch, model=model, rate=rate, speed=speed)
+        passes, resets = optimiser_step(self.objective, self.optimizer, batch, self._seed(processes.rank), rate=rate)
+        seconds = time.monotonic() - began
+        self.state = replace(self.state, step=step + 1)
+        codebook = model.codebook
+        figures = {
+            **mean_losses(passes, processes),
+            "perplexity": codebook.perplexity() if codebook is not None else 0.0,
+            "learning_rate": rate,
+        }
+        yield TrainStep(
+            step=step + 1,
+            epoch=epoch,
+            dead_codes=codebook.dead_codes() if codebook is not None else 0,
+            reset_codes=resets,
+            examples_per_second=float(f"{len(batch.examples) / seconds:.4g}"),
+            **{name: None if value is None else float(f"{value:.6g}") for name, value in figures.items()},
+        )
 
     def _validate(self, epoch: int) -> Iterator[Event]:
         """EM and F1 on the validation questions; the best model so far becomes `run/model`, none in a warm start."""
@@ -285,16 +358,15 @@ class _Training:
                 keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
             return
         scores = validate(self.model, self.validation, self.processes)
-        is_best = not self.model.is_warming_up and scores.f1 > self.progress.best_f1
+        is_best = not self.model.is_warming_up and scores.f1 > self.state.best_f1
         if is_best:
-            self.progress = replace(self.progress, best_f1=scores.f1)
+            self.state = replace(self.state, best_f1=scores.f1)
             keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
-        documents = len({example.text for example in self.validation})
         yield Validated(
-            self.progress.step,
+            self.state.step,
             epoch,
             scores.questions,
-            documents,
+            len({example.text for example in self.validation}),
             round(scores.exact_match, 3),
             round(scores.f1, 3),
             round(scores.first_source, 3),
@@ -307,7 +379,7 @@ class _Training:
         Returns:
             Chance that is the same in all processes; torch's own is each rank's.
         """
-        seed = self.settings.seed * 1_000_003 + self.progress.step
+        seed = self.settings.seed * 1_000_003 + self.state.step
         torch.manual_seed(seed + (rank << 40))
         return torch.Generator().manual_seed(seed)
 
@@ -318,26 +390,40 @@ class _Training:
             (self.model.documents, self.documents, len(self.data.documents)),
             (self.model.questions, self.questions, len(self.data.questions)),
         ):
-            self._calmly(fit_centring, side.amortizer, states, count)
+            self._without_gradient(fit_centring, side.amortizer, states, count)
             if side.amortizer.centring is not None:
                 self.processes.agree_on(side.amortizer.centring)
 
     @torch.no_grad()
-    def _calmly(self, work: Callable[..., Made], *arguments: Any) -> Made:
-        """Do work on the model that nothing is learned from."""
+    def _without_gradient(self, work: Callable[..., Result], *arguments: Any) -> Result:
         return self.processes.inside(work, *arguments)
 
-    def _snapshot(self, log: EventLog | None) -> CheckpointSaved:
-        self.progress = replace(
-            self.progress,
+    def _checkpoint(self, log: EventLog | None) -> CheckpointSaved:
+        self.state = replace(
+            self.state,
             is_quantising=self.model.is_quantising,
             events=0 if log is None else log.position(),
             seconds=self._seconds(),
         )
         self.began = time.monotonic()
         snapshot = self.run / SNAPSHOT
-        save_snapshot(snapshot, self.model, self.optimizer, self.progress, writes=log is not None)
-        return CheckpointSaved(self.progress.step, str(snapshot))
+        save_snapshot(snapshot, self.model, self.optimizer, self.state, writes=log is not None)
+        return CheckpointSaved(self.state.step, str(snapshot))
 
     def _seconds(self) -> float:
-        return self.progress.seconds + time.monotonic() - self.began
+        return self.state.seconds + time.monotonic() - self.began
+
+
+def _require_trainable(config: Config, examples: Sequence[QAExample], processes: Processes) -> None:
+    """Raise DataError or ConfigError if there is nothing to train on, or the settings do not go with FSDP.
+
+    With FSDP nothing can be computed beside the steps that all processes take together.
+    """
+    if not examples:
+        raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
+    is_beside = config.model.documents.frozen or config.model.questions.frozen or config.training.pca_start
+    if processes.shards and is_beside:
+        raise ConfigError(
+            "Frozen encoders and training.pca_start do not go with FSDP.",
+            hint="Launch without FSDP, or train the encoders.",
+        )

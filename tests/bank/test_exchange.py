@@ -11,7 +11,7 @@ import pytest
 
 from mbc_engine.bank import MemoryBank, ModelSignature, exchange, export, import_lines
 from mbc_engine.errors import BankError, DataError, MBCError, ModelMismatch
-from mbc_engine.events import DocumentsCopied
+from mbc_engine.events import Progressed
 
 
 def text(data: bytes) -> str:
@@ -109,7 +109,7 @@ def test_an_import_goes_into_a_new_bank_or_to_what_is_there(made: Any, path: Pat
         other.add([made.item("/a", 1), made.item("/b", 2)])
         lines = list(export(other))
     for _ in range(2):
-        assert list(import_lines(lines, path)) == [DocumentsCopied(2, 2)]
+        assert list(import_lines(lines, path)) == [Progressed("copy documents", 2, 2)]
         with MemoryBank.open(path) as bank:
             assert list(export(bank)) == lines
     with MemoryBank.open(path) as bank:
@@ -123,7 +123,7 @@ def test_importing_in_batches_is_importing(made: Any, path: Path, monkeypatch: p
     with made.bank() as other:
         other.add([made.item(f"/{number}", number) for number in range(5)])
         lines = list(export(other))
-    assert [event.done for event in import_lines(lines, path) if isinstance(event, DocumentsCopied)] == [2, 4, 5]
+    assert [event.done for event in import_lines(lines, path) if isinstance(event, Progressed)] == [2, 4, 5]
     with MemoryBank.open(path) as bank:
         assert list(export(bank)) == lines
 

@@ -9,14 +9,14 @@ import pytest
 from mbc_engine.bank import BankTotals, MemoryBank, ModelSignature, Origin, merge
 from mbc_engine.bank import exchange as merging
 from mbc_engine.errors import BankError, ModelMismatch
-from mbc_engine.events import DocumentsCopied
+from mbc_engine.events import Progressed
 
 
 def test_contents_of_both_are_kept_once_with_all_origins(made: Any) -> None:
     with made.bank() as bank, made.bank() as other:
         bank.add([made.item("/a", 1), made.item("/b", 2), made.item("/same", 3)])
         other.add([made.item("/c", 1, date="2024"), made.item("/same", 4)])
-        assert list(merge(bank, other)) == [DocumentsCopied(2, 2)]
+        assert list(merge(bank, other)) == [Progressed("copy documents", 2, 2)]
         assert {document.digest: document.origins for document in bank.documents()} == {
             made.digest(1)[:32]: (Origin("/a", "", None), Origin("/c", "", "2024")),
             made.digest(2)[:32]: (Origin("/b", "", None),),
@@ -71,10 +71,10 @@ def test_an_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.Monke
         other.add([made.item(f"/{number}", number) for number in range(2, 8)])
         before = made.lines(bank)
         events = merge(bank, other)
-        assert next(events) == DocumentsCopied(batch, 6)
+        assert next(events) == Progressed("copy documents", batch, 6)
         events.close()
         assert made.lines(bank) == before
-        assert list(merge(bank, other))[-1] == DocumentsCopied(6, 6)
+        assert list(merge(bank, other))[-1] == Progressed("copy documents", 6, 6)
         assert np.array_equal(bank.counts(), made.counts(range(1, 8)))
 
 

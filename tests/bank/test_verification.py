@@ -10,7 +10,7 @@ import pytest
 
 from mbc_engine.bank import BankHeader, verify
 from mbc_engine.errors import BankError
-from mbc_engine.events import BankVerified, BlocksVerified, DamageFound
+from mbc_engine.events import BankVerified, DamageFound, Progressed
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def change(path: Path, *statements: str) -> None:
 
 def test_a_sound_bank_is_counted(path: Path) -> None:
     assert list(verify(path)) == [
-        BlocksVerified(1, 3),
-        BlocksVerified(2, 3),
-        BlocksVerified(3, 3),
+        Progressed("verify blocks", 1, 3),
+        Progressed("verify blocks", 2, 3),
+        Progressed("verify blocks", 3, 3),
         BankVerified(8, 15, 0),
     ]
 
@@ -99,7 +99,7 @@ def test_other_blocks_are_checked_all_the_same(made: Any, path: Path) -> None:
         "counts",
         "texts",
     ]
-    assert sum(isinstance(event, BlocksVerified) for event in events) == 3
+    assert sum(isinstance(event, Progressed) for event in events) == 3
 
 
 def with_right_checksums(path: Path, *statements: str) -> None:

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from mbc_engine.events import Calibrated, QuestionsAnswered
+from mbc_engine.events import Calibrated, Progressed
 
 FOUND = Calibrated(100, 50, 16, 2.0, -1.0, 0.75, 0.25, 0.875, 60.0, 30.0, 10.0, 4.0, 36.0, 60.0)
 
@@ -21,7 +21,7 @@ def found(monkeypatch):
     """Makes calibrations find `FOUND`, or what is given, at once."""
 
     def find(result=FOUND):
-        events = iter([QuestionsAnswered(1, 2), result])
+        events = iter([Progressed("answer questions", 1, 2), result])
         monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", lambda *_, **__: events)
 
     find()
@@ -82,7 +82,7 @@ def test_a_memory_that_does_not_help_is_called_that(mbc, own, questions, found):
 
 def test_ctrl_c_leaves_the_model_as_it_was(mbc, own, model, questions, monkeypatch):
     def interrupted(*_, **__):
-        yield QuestionsAnswered(1, 2)
+        yield Progressed("answer questions", 1, 2)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", interrupted)

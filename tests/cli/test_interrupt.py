@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from mbc_cli.commands.train import TrainView
 from mbc_cli.interrupt import ending_with, stop_on_interrupt
-from mbc_cli.render.training import TrainView
 
 # A command whose work says when its first step is done, and then does nothing more.
 _HALTED = """
@@ -90,7 +90,7 @@ def test_an_ingest_that_is_ended_at_once(interrupt, model, notes):
 def test_a_training_that_is_ended_at_once(interrupt, preset, questions):
     command = ("train", "--preset", preset, "--data", questions, "--run", "my run", "--quiet")
     said = interrupt("mbc_engine.training.trainer", "train", *command, twice=True)
-    assert said == "Interrupted. Go on with: mbc train --resume --run 'my run'\n"
+    assert said == "Interrupted. Continue with: mbc train --resume --run 'my run'\n"
 
 
 def test_a_merge(interrupt, made, home):

@@ -6,25 +6,22 @@ import time
 
 import pytest
 
-from mbc_cli.render.training import TrainView
+from mbc_cli.commands.train import TrainView
 from mbc_engine.events import (
     CheckpointSaved,
-    CodesReset,
+    Progressed,
     QuantisationStarted,
-    StatesCached,
     TrainFinished,
-    TrainPaused,
-    TrainResumed,
     TrainStarted,
+    TrainStateChanged,
     TrainStep,
-    TrainStopped,
     Validated,
 )
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, Request, make_request, request_in
 
 STARTED = TrainStarted(0, 4000, 100, 50, 999)
-STEP = TrainStep(1200, 3, 1.23456, 1.0, 0.25, 0.0, 0.25, 0.931, 17.54, 2, 0.9, 1e-05, 84.2)
+STEP = TrainStep(1200, 3, 1.23456, 1.0, 0.25, 0.0, 0.25, 0.931, 17.54, 2, 0.9, 1e-05, 84.2, reset_codes=7)
 BEST = Validated(1000, 2, 500, 400, 51.25, 62.04, 90.0, True)
 WORSE = Validated(1100, 2, 500, 400, 51.0, 61.0, 90.0, False)
 
@@ -60,9 +57,9 @@ def at_work():
 
 def test_runs_are_listed_the_last_changed_first(mbc, make_run, at_work):
     make_run("done", STARTED, STEP, BEST, TrainFinished(4000, 9.0, "m"))
-    make_run("stopped", STARTED, TrainStopped(3, 4000), changed=1_700_000_001)
+    make_run("stopped", STARTED, TrainStateChanged("stopped", 3, 4000), changed=1_700_000_001)
     make_run("killed", STARTED, STEP, changed=1_700_000_002)
-    at_work(make_run("paused", STARTED, STEP, WORSE, TrainPaused(1200, 4000), changed=1_700_000_003))
+    at_work(make_run("paused", STARTED, STEP, WORSE, TrainStateChanged("paused", 1200, 4000), changed=1_700_000_003))
     asked = make_run("asked", changed=1_700_000_004)
     at_work(asked)
     make_request(asked, Request.STOP)
@@ -101,7 +98,7 @@ def test_where_there_are_no_runs_the_way_to_one_is_told(mbc):
 
 
 def test_a_run_that_prepares_tells_how_many_texts_are_read(mbc, make_run, at_work):
-    folder = make_run("first", StatesCached(384, 3044))
+    folder = make_run("first", Progressed("read texts", 384, 3044))
     at_work(folder)
     make_request(folder, Request.PAUSE)
     shown = mbc("runs", "show", "first").stdout
@@ -111,7 +108,7 @@ def test_a_run_that_prepares_tells_how_many_texts_are_read(mbc, make_run, at_wor
 
 def test_a_request_that_has_come_about_or_is_left_behind_is_not_told(mbc, make_run, at_work):
     for name, hold in (("paused", True), ("killed", False)):
-        folder = make_run(name, STARTED, STEP, TrainPaused(1200, 4000))
+        folder = make_run(name, STARTED, STEP, TrainStateChanged("paused", 1200, 4000))
         make_request(folder, Request.PAUSE)
         if hold:
             at_work(folder)
@@ -120,13 +117,13 @@ def test_a_request_that_has_come_about_or_is_left_behind_is_not_told(mbc, make_r
 
 
 def test_a_run_is_shown(mbc, make_run):
-    events = (STARTED, CodesReset(1, 7), QuantisationStarted(600, 50), BEST, WORSE, CheckpointSaved(1100, "s"), STEP)
+    events = (STARTED, QuantisationStarted(600, 50), BEST, WORSE, CheckpointSaved(1100, "s"), STEP)
     folder = make_run("first", *events)
     shown = mbc("runs", "show", "first").stdout
     assert [line.split(maxsplit=1)[1] for line in shown.splitlines()[:-1]] == [
         "first",
         str(folder),
-        "interrupted; go on with: mbc train --resume --run first",
+        "interrupted; continue with: mbc train --resume --run first",
         "unknown",
         "1,200 of 4,000",
         "4",
@@ -152,12 +149,12 @@ def test_an_empty_log_can_be_shown(mbc, make_run):
 def test_what_is_asked_of_a_training_lies_in_its_folder(mbc, make_run, at_work):
     folder = make_run("first", STARTED)
     at_work(folder)
-    assert mbc("runs", "pause", "first").stdout.endswith("It goes on with: mbc runs resume first\n")
+    assert mbc("runs", "pause", "first").stdout.endswith("Continue with: mbc runs resume first\n")
     assert request_in(folder) is Request.PAUSE
     assert "training, to be paused" in mbc("runs", "list").stdout
-    assert mbc("runs", "resume", "first").stdout == "first goes on.\n"
+    assert mbc("runs", "resume", "first").stdout == "first continues.\n"
     assert request_in(folder) is None
-    assert mbc("runs", "stop", "first").stdout.endswith("It goes on with: mbc train --resume --run first\n")
+    assert mbc("runs", "stop", "first").stdout.endswith("Continue with: mbc train --resume --run first\n")
     assert json.loads(mbc("runs", "pause", folder, "--json").stdout) == {
         "run": "first",
         "path": str(folder),
@@ -169,7 +166,7 @@ def test_what_is_asked_of_a_training_lies_in_its_folder(mbc, make_run, at_work):
 @pytest.mark.parametrize(
     ("last", "said", "way"),
     [
-        (TrainStopped(3, 4000), "was stopped", "mbc train --resume --run first"),
+        (TrainStateChanged("stopped", 3, 4000), "was stopped", "mbc train --resume --run first"),
         (STEP, "was interrupted", "mbc train --resume --run first"),
         (TrainFinished(4000, 9.0, "m"), "has finished", "mbc runs show first"),
     ],
@@ -206,11 +203,11 @@ def test_looking_at_runs_imports_no_torch(make_run):
 
 def test_a_pause_is_told_where_the_training_was_started(capsys, home):
     view = TrainView(home / "run", "my run")
-    for event in (STARTED, STEP, TrainPaused(1200, 4000), TrainResumed(1200, 4000)):
+    for event in (STARTED, STEP, TrainStateChanged("paused", 1200, 4000), TrainStateChanged("training", 1200, 4000)):
         view.show(event)
     assert capsys.readouterr().err.splitlines()[-2:] == [
-        "step 1,200: paused; go on with: mbc runs resume 'my run'",
-        "step 1,200: going on",
+        "step 1,200: paused. Continue with: mbc runs resume 'my run'",
+        "step 1,200: continuing",
     ]
 
 
@@ -220,6 +217,7 @@ def test_a_name_is_never_obeyed_by_the_terminal(mbc, make_run):
         assert "\x1b" not in mbc("runs", *arguments).output
 
 
+@pytest.mark.slow
 def test_another_process_is_paused_resumed_and_stopped(mbc, preset, home):
     rows = [{"text": f"Ada{n} moved.", "question": f"Who moved {n}?", "answers": ["Ada"]} for n in range(20)]
     (home / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -229,18 +227,19 @@ def test_another_process_is_paused_resumed_and_stopped(mbc, preset, home):
 
         def wait_for(name):
             for line in process.stdout:
-                if json.loads(line)["event"] == name:
+                event = json.loads(line)
+                if name in (event["event"], event.get("state")):
                     return
             pytest.fail(f"no {name}: {process.stderr.read()}")
 
         wait_for("TrainStep")
         assert mbc("runs", "pause", "long").exit_code == 0
-        wait_for("TrainPaused")
+        wait_for("paused")
         assert json.loads(mbc("runs", "list", "--json").stdout)["state"] == "paused"
         assert mbc("runs", "resume", "long").exit_code == 0
-        wait_for("TrainResumed")
+        wait_for("training")
         assert "train --resume" in mbc("runs", "stop", "long").stdout
-        wait_for("TrainStopped")
+        wait_for("stopped")
         process.communicate(timeout=60)
     assert process.returncode == 130
     shown = json.loads(mbc("runs", "show", "long", "--json").stdout)

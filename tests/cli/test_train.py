@@ -140,6 +140,7 @@ def test_nothing_to_train_on_is_an_error(mbc, preset, home):
     assert mbc("train", "--preset", preset, "--data", "empty.jsonl").exit_code == 3
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed_from_its_name_alone(mbc, preset, data, home):
     command = [sys.executable, "-m", "mbc_cli", "train", "--preset", preset, "--data", data.name, "--run", "long"]
     command += ["--set", "training.epochs=400", "--threads", "1", "--json", "--quiet"]
@@ -150,8 +151,8 @@ def test_an_interrupted_run_is_resumed_from_its_name_alone(mbc, preset, data, ho
         os.kill(process.pid, signal.SIGINT)
         rest, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert json.loads(rest.splitlines()[-1])["event"] == "TrainStopped"
-    assert said.splitlines()[-1] == "Stopped. Go on with: mbc train --resume --run long"
+    assert json.loads(rest.splitlines()[-1])["state"] == "stopped"
+    assert said.splitlines()[-1] == "Stopped. Continue with: mbc train --resume --run long"
     run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "long"
     assert (run / "snapshot.safetensors").is_file()
 

@@ -16,7 +16,7 @@ from mbc_engine import Confidence, Memory, QAExample, calibrate, ingest, load_mo
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.calibrate import require_enough, require_writable, separation, settings_of, store
-from mbc_engine.events import Calibrated, QuestionsAnswered
+from mbc_engine.events import Calibrated, Progressed
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.paper.confidence import judge
 
@@ -127,8 +127,8 @@ def test_questions_about_blank_documents_are_left_out(monkeypatch: pytest.Monkey
 
 def test_progress_ends_at_two_answers_a_question(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
     *events, _ = calibrate(Oracle(monkeypatch), examples(50), bank_documents=25)  # type: ignore[arg-type]
-    assert [event.done for event in events if isinstance(event, QuestionsAnswered)] == [25, 50, 75, 100]
-    assert {event.total for event in events if isinstance(event, QuestionsAnswered)} == {100}
+    assert [event.done for event in events if isinstance(event, Progressed)] == [25, 50, 75, 100]
+    assert {event.total for event in events if isinstance(event, Progressed)} == {100}
 
 
 @pytest.mark.parametrize(

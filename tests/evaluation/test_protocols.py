@@ -15,7 +15,7 @@ from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.protocols import online, retention, scaling, stream
 from mbc_engine.evaluation.results import Cost, Figure, predict
-from mbc_engine.events import DocumentsAdapted, Event, QuestionsAnswered
+from mbc_engine.events import Event, Progressed
 from mbc_engine.methods.method import Footprint, MethodReply
 
 T = TypeVar("T")
@@ -178,8 +178,8 @@ class TestOnline:
         events, _ = finished(online(method, stream(examples(5)), batch_size=2))
         assert method.adapted == [1, 2, 2, 1]  # the first is warming up
         assert events == [
-            *(DocumentsAdapted(done, 5) for done in (2, 4, 5)),
-            *(QuestionsAnswered(done, 5) for done in (2, 4, 5)),
+            *(Progressed("take in documents", done, 5) for done in (2, 4, 5)),
+            *(Progressed("answer questions", done, 5) for done in (2, 4, 5)),
         ]
 
     def test_time_is_per_document_and_answer_without_warming_up(self, examples, timed):
@@ -230,8 +230,8 @@ class TestOnline:
         assert outcome.online.scores.exact_match.value == 100
         assert method.documents == [own.text for own in examples(4)[2:]]
         assert [own.id for own in outcome.predictions] == ["0", "1", "0b", "1b", "2", "3", "2b", "3b"]
-        assert events[-1] == QuestionsAnswered(8, 8)
-        assert events[-2] == DocumentsAdapted(4, 4)
+        assert events[-1] == Progressed("answer questions", 8, 8)
+        assert events[-2] == Progressed("take in documents", 4, 4)
 
     def test_costs_of_banks_are_of_one_of_them(self, examples, timed):
         data = [*examples(4), *asked_twice(examples(2))[2:]]  # four questions about the first bank, two of the second
@@ -312,8 +312,8 @@ class TestRetention:
         assert found.questions == 4
         assert [(own.documents, own.f1, own.retention) for own in found.steps] == [(n, 100, 100) for n in (2, 4, 6)]
         assert [(own.on_disk, own.paper_bytes) for own in found.steps] == [(20, 104), (40, 108), (60, 112)]
-        assert events[-1] == QuestionsAnswered(12, 12)
-        assert events[-2] == DocumentsAdapted(6, 6)
+        assert events[-1] == Progressed("answer questions", 12, 12)
+        assert events[-2] == Progressed("take in documents", 6, 6)
 
     def test_the_same_questions_are_asked_each_time(self, examples):
         method = Perfect()
@@ -363,8 +363,8 @@ class TestScaling:
         ]
         assert [own.scores.questions for own in found.steps] == [4, 4, 4]
         assert method.adapted == [1, 2, 2, 4]  # the first is warming up
-        assert events[-1] == QuestionsAnswered(12, 12)
-        assert events[-2] == DocumentsAdapted(8, 8)
+        assert events[-1] == Progressed("answer questions", 12, 12)
+        assert events[-2] == Progressed("take in documents", 8, 8)
 
     def test_a_forgetful_method_falls_behind(self, examples):
         _, found = finished(scaling(Forgetful(3), stream(examples(8)), [2, 4, 8]))

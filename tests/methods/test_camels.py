@@ -259,6 +259,7 @@ def test_a_long_document_is_learned_where_its_answer_stands(base: BaseLM, tmp_pa
     assert losses(text) == losses(own) != losses(other)
 
 
+@pytest.mark.slow
 def test_words_that_answer_weigh_more_and_one_step_under_them_teaches_more(town_base: BaseLM, tmp_path: Path) -> None:
     settings = MetaSettings(steps=40, inner_documents=1, inner_batches=4, learning_rate=0.002, inner_rate=0.1)
     list(meta_train(town_base, town_examples(60, seed=0), tmp_path, settings))

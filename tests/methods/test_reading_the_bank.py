@@ -101,6 +101,7 @@ def share(moves: list[QAExample]) -> Share:
     return share
 
 
+@pytest.mark.slow
 def test_codes_answer_what_their_controls_cannot(
     config: Config, trained: Callable[[Config], MBC], share: Share, moves: list[QAExample]
 ) -> None:
@@ -117,6 +118,7 @@ def test_codes_answer_what_their_controls_cannot(
         assert share(control) <= real - 0.25, name
 
 
+@pytest.mark.slow
 def test_vectors_answer_what_an_empty_bank_cannot(
     config: Config, trained: Callable[[Config], MBC], share: Share
 ) -> None:

@@ -18,10 +18,10 @@ from torch.utils._pytree import tree_flatten, tree_map
 from mbc_engine import MBC, Memory, calibrate, evaluate, ingest, open_bank, result_of
 from mbc_engine.methods.memory_methods import MemoryMethod
 from mbc_engine.paper.scoring import ask_all
-from mbc_engine.training.data import LiveStates, TrainingSet
+from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, clip_gradients
 from mbc_engine.training.processes import processes_on
-from mbc_engine.training.run_files import Progress, load_snapshot, save_snapshot
+from mbc_engine.training.run_files import TrainingState, load_snapshot, save_snapshot
 from mbc_engine.training.warm_start import fit_centring, fit_codebook
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -175,7 +175,7 @@ def test_a_training_step_is_the_same_there(tiny: Any, examples: Any, tmp_path: P
 
     def trained(model: MBC) -> Iterator[Any]:
         data = TrainingSet(examples(20))
-        states = LiveStates(model.documents, data.documents), LiveStates(model.questions, data.questions)
+        states = TextStates(model.documents, data.documents), TextStates(model.questions, data.questions)
         objective = Objective(model.train(), data, *states, config.training, processes_on("cpu"))
         optimizer = torch.optim.Adam([value for value in model.parameters() if value.requires_grad], lr=0.01)
         torch.manual_seed(0)
@@ -191,7 +191,7 @@ def test_a_training_step_is_the_same_there(tiny: Any, examples: Any, tmp_path: P
             optimizer.step()
             optimizer.zero_grad()
             yield told.total.item(), told.question, told.reconstruction, told.route_accuracy
-        save_snapshot(tmp_path / "snapshot", model, optimizer, Progress(2, 0.0, True, 0, 0.0))
+        save_snapshot(tmp_path / "snapshot", model, optimizer, TrainingState(2, 0.0, True, 0, 0.0))
         yield load_snapshot(tmp_path / "snapshot", model, optimizer)
 
     here, there = (tiny.model("gpt2", "bert", *changes) for _ in range(2))

@@ -4,7 +4,6 @@ import pytest
 from huggingface_hub import ModelCard
 
 from mbc_engine.events import TrainFinished, TrainStarted, TrainStep, Validated
-from mbc_engine.runs.event_log import Stamped
 from mbc_engine.runs.training_runs import RunHistory
 from mbc_engine.sharing import check
 from mbc_engine.sharing.card import MARK, model_card
@@ -28,7 +27,7 @@ def config(saved):
 
 def card(config, *events, licence=None, command=None):
     history = RunHistory()
-    history.add(Stamped(1_700_000_000.0, event) for event in events)
+    history.add((1_700_000_000.0, event) for event in events)
     return model_card(config, "ada/tiny", licence=licence, history=history if events else None, command=command)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from mbc_engine.paper.amortizer import document_variance
 from mbc_engine.paper.checkpoint import trained_state
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.training.data import LiveStates, TrainingSet
+from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.objective import Losses, Objective
 from mbc_engine.training.processes import processes_on
 
@@ -32,7 +32,7 @@ def make(tiny: Any, examples: Any) -> Make:
         with torch.no_grad():  # a code near each document's vectors, so that no two documents are alike
             vectors = model.documents(data.documents)
             model.codebook.books.copy_(vectors.transpose(0, 1) + 0.1 * vectors.std(0)[:, None] * torch.randn(8, 32))
-        states = LiveStates(model.documents, data.documents), LiveStates(model.questions, data.questions)
+        states = TextStates(model.documents, data.documents), TextStates(model.questions, data.questions)
         return Objective(model, data, *states, tiny.config(base, encoder, *overrides).training, processes_on("cpu"))
 
     return make

@@ -18,19 +18,16 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import (
     CheckpointSaved,
-    CodesReset,
     Event,
+    Progressed,
     QuantisationStarted,
-    StatesCached,
     TrainFinished,
-    TrainPaused,
-    TrainResumed,
     TrainStarted,
+    TrainStateChanged,
     TrainStep,
-    TrainStopped,
 )
 from mbc_engine.runs.event_log import read_events
-from mbc_engine.runs.training_runs import Request, clear_request, is_at_work, make_request, request_in
+from mbc_engine.runs.training_runs import Request, is_at_work, make_request, request_in
 from mbc_engine.training import trainer
 from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
 
@@ -49,7 +46,7 @@ EVERYTHING = [
 
 def steady(events: list[Event]) -> list[Event]:
     """What must be the same in every run: without paths, clocks, starts and snapshots."""
-    passing = (TrainStarted, CheckpointSaved, StatesCached, TrainPaused, TrainResumed, TrainStopped)
+    passing = (TrainStarted, CheckpointSaved, Progressed, TrainStateChanged)
     kept = [event for event in events if not isinstance(event, passing)]
     return [
         replace(event, examples_per_second=0.0)
@@ -94,6 +91,7 @@ for event in trainer.train(config, examples, examples[:3], folder / "killed", ca
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bits(
     tiny: Any, tmp_path: Path, start: Runner, examples: Callable[[int], list[QAExample]]
 ) -> None:
@@ -115,12 +113,11 @@ def test_a_killed_run_resumes_to_the_same_bits(
     assert of(TrainStarted, resumed)[0].step == 7
     assert steady(whole)[-len(steady(resumed)) :] == steady(resumed)
     same_outcome(tmp_path / "whole", tmp_path / "killed")
-    assert of(CodesReset, whole)
+    assert any(step.reset_codes for step in of(TrainStep, whole))
     assert [event.step for event in of(QuantisationStarted, whole)] == [3]
 
 
-@pytest.mark.parametrize("step", [1, 5, 7, 10], ids=["first", "an epoch's last", "in the middle", "the very last"])
-@pytest.mark.parametrize("encoder", ["bert", "t5"])
+@pytest.mark.parametrize(("step", "encoder"), [(1, "t5"), (5, "bert"), (7, "bert"), (10, "bert")])
 def test_a_stopped_run_resumes_to_the_same_bits(
     tiny: Any, tmp_path: Path, start: Runner, step: int, encoder: str
 ) -> None:
@@ -135,13 +132,13 @@ def test_a_stopped_run_resumes_to_the_same_bits(
 
     first = start(config, "stopped", stop=stop, until=at)
     if step < 10:
-        assert first[-1] == TrainStopped(step, 10)
+        assert first[-1] == TrainStateChanged("stopped", step, 10)
         assert isinstance(first[-2], CheckpointSaved)
     start(config, "stopped", resume=True)
     same_outcome(tmp_path / "whole", tmp_path / "stopped")
 
 
-@pytest.mark.parametrize("step", [1, 5, 7], ids=["first", "an epoch's last", "in the middle"])
+@pytest.mark.parametrize("step", [5, 7], ids=["an epoch's last", "in the middle"])
 def test_a_paused_run_goes_on_to_the_same_bits(
     tiny: Any, tmp_path: Path, start: Runner, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +149,7 @@ def test_a_paused_run_goes_on_to_the_same_bits(
     def nap(seconds: float) -> None:
         naps.append(seconds)
         if len(naps) == 3:
-            clear_request(run)
+            make_request(run, None)
 
     monkeypatch.setattr(trainer.time, "sleep", nap)
 
@@ -163,9 +160,9 @@ def test_a_paused_run_goes_on_to_the_same_bits(
 
     events = start(config, "paused", until=at)
     names = [type(event).__name__ for event in events]
-    place = names.index("TrainPaused")
-    assert names[place - 1 : place + 2] == ["CheckpointSaved", "TrainPaused", "TrainResumed"]
-    assert events[place : place + 2] == [TrainPaused(step, 10), TrainResumed(step, 10)]
+    place = names.index("TrainStateChanged")
+    assert names[place - 1 : place + 2] == ["CheckpointSaved", "TrainStateChanged", "TrainStateChanged"]
+    assert events[place : place + 2] == [TrainStateChanged("paused", step, 10), TrainStateChanged("training", step, 10)]
     assert len(naps) == 3
     same_outcome(tmp_path / "whole", run)
 
@@ -177,13 +174,13 @@ def test_a_pause_may_end_in_a_stop(tiny: Any, tmp_path: Path, start: Runner) -> 
     def at(event: Event) -> bool:
         if isinstance(event, TrainStep) and event.step == 2:
             make_request(run, Request.PAUSE)
-        if isinstance(event, TrainPaused):
+        if isinstance(event, TrainStateChanged):
             assert is_at_work(run)
             make_request(run, Request.STOP)
         return False
 
     events = start(config, "run", until=at)
-    assert events[-2:] == [TrainPaused(2, 10), TrainStopped(2, 10)]
+    assert events[-2:] == [TrainStateChanged("paused", 2, 10), TrainStateChanged("stopped", 2, 10)]
     assert (request_in(run), is_at_work(run)) == (None, False)
     start(config, "run", resume=True)
     same_outcome(tmp_path / "whole", run)
@@ -198,17 +195,17 @@ def test_a_run_stops_on_request(tiny: Any, tmp_path: Path, start: Runner, step: 
 
     events = start(tiny.config(), "run", until=at)
     assert isinstance(events[-2], CheckpointSaved)
-    assert events[-1] == TrainStopped(step, 10)
+    assert events[-1] == TrainStateChanged("stopped", step, 10)
 
 
 def test_a_run_stops_on_request_while_texts_are_read(tiny: Any, tmp_path: Path, start: Runner) -> None:
     def at(event: Event) -> bool:
-        if isinstance(event, StatesCached):
+        if isinstance(event, Progressed):
             make_request(tmp_path / "run", Request.STOP)
         return False
 
     events = start(tiny.config("gpt2", "bert", *FROZEN), "run", until=at)
-    assert events == [StatesCached(20, 20), TrainStopped(0, 10)]
+    assert events == [Progressed("read texts", 20, 20), TrainStateChanged("stopped", 0, 10)]
 
 
 def test_what_was_asked_of_an_earlier_process_is_over(tiny: Any, tmp_path: Path, start: Runner) -> None:

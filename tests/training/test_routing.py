@@ -40,6 +40,7 @@ def examples(examples: Any) -> list[QAExample]:
     return moves(sorted({words[0] for words in stories})[:30], sorted({words[-1] for words in stories}))
 
 
+@pytest.mark.slow
 def test_the_right_one_of_64_unseen_documents_comes_first_far_more_often_than_chance(
     tiny: Any, tmp_path: Path, examples: list[QAExample]
 ) -> None:

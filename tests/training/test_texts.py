@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from mbc_engine.events import StatesCached
-from mbc_engine.training.data import CachedStates, LiveStates
+from mbc_engine.events import Progressed
+from mbc_engine.training.data import TextStates
 
 TEXTS = [
     "Where did the old painter move to in the spring, and who left the town in the winter?",
@@ -25,14 +25,14 @@ def encoder(request: pytest.FixtureRequest, tiny: Any) -> Any:
     return tiny.model("gpt2", request.param, *frozen).documents
 
 
-def filled(encoder: Any, folder: Path) -> tuple[CachedStates, list[StatesCached]]:
-    cached = CachedStates(encoder, TEXTS, folder)
+def filled(encoder: Any, folder: Path) -> tuple[TextStates, list[Progressed]]:
+    cached = TextStates(encoder, TEXTS, folder)
     return cached, list(cached.fill())
 
 
 def test_cached_states_are_the_computed_ones_in_half_precision(encoder: Any, tmp_path: Path) -> None:
     cached, _ = filled(encoder, tmp_path)
-    live = LiveStates(encoder, TEXTS)
+    live = TextStates(encoder, TEXTS)
     for chosen in ([0], [1, 5, 4], [3, 2, 0, 1], [5] * 2):
         (states, mask), (expected, expected_mask) = cached.states(chosen), live.states(chosen)
         assert torch.equal(mask, expected_mask)
@@ -51,9 +51,9 @@ def test_cached_states_give_the_same_vectors(encoder: Any, tmp_path: Path) -> No
 def test_filling_reports_its_progress_and_is_done_once(
     encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CachedStates, "BATCH", 4)
+    monkeypatch.setattr(TextStates, "BATCH", 4)
     _, events = filled(encoder, tmp_path)
-    assert events == [StatesCached(4, 6), StatesCached(6, 6)]
+    assert events == [Progressed("read texts", 4, 6), Progressed("read texts", 6, 6)]
     (file,) = tmp_path.glob("*.f16")
     content = file.read_bytes()
     cached, again = filled(encoder, tmp_path)
@@ -66,7 +66,7 @@ def test_filling_reports_its_progress_and_is_done_once(
 def test_a_cut_off_cache_is_completed_to_the_same_file(
     encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(CachedStates, "BATCH", batch)
+    monkeypatch.setattr(TextStates, "BATCH", batch)
     filled(encoder, tmp_path)
     (file,) = tmp_path.glob("*.f16")
     content = file.read_bytes()
@@ -75,23 +75,23 @@ def test_a_cut_off_cache_is_completed_to_the_same_file(
         file.write_bytes(content[:left])
         cached, events = filled(encoder, tmp_path)
         assert len(file.read_bytes()) == len(content)
-        assert events[-1] == StatesCached(6, 6)
-        live = LiveStates(encoder, TEXTS)
+        assert events[-1] == Progressed("read texts", 6, 6)
+        live = TextStates(encoder, TEXTS)
         for index in range(6):
             states, expected = cached.states([index])[0], live.states([index])[0]
             torch.testing.assert_close(states, expected.detach(), rtol=2e-3, atol=2e-3)
 
 
 def test_other_texts_or_another_window_have_a_file_of_their_own(encoder: Any, tmp_path: Path) -> None:
-    list(CachedStates(encoder, TEXTS, tmp_path).fill())
-    list(CachedStates(encoder, TEXTS[:3], tmp_path).fill())
+    list(TextStates(encoder, TEXTS, tmp_path).fill())
+    list(TextStates(encoder, TEXTS[:3], tmp_path).fill())
     encoder.window = 9
-    list(CachedStates(encoder, TEXTS, tmp_path).fill())
+    list(TextStates(encoder, TEXTS, tmp_path).fill())
     assert len(list(tmp_path.glob("*.f16"))) == 3
 
 
 def test_live_states_carry_gradients_to_the_encoder(tiny: Any) -> None:
     encoder = tiny.model("gpt2", "bert").documents
-    states, _ = LiveStates(encoder, TEXTS).states([0, 3])
+    states, _ = TextStates(encoder, TEXTS).states([0, 3])
     states.square().sum().backward()
     assert any(parameter.grad is not None for parameter in encoder.amortizer.pretrained.parameters())

@@ -15,10 +15,9 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import (
     CheckpointSaved,
-    CodesReset,
     Event,
+    Progressed,
     QuantisationStarted,
-    StatesCached,
     TrainFinished,
     TrainStarted,
     TrainStep,
@@ -31,7 +30,7 @@ from mbc_engine.paper.scoring import ask_all, score
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.runs.training_runs import read_usage, write_usage
 from mbc_engine.training import run_files as keeping
-from mbc_engine.training import tracking as usage_report
+from mbc_engine.training import trainer
 from mbc_engine.training import warm_start as validation
 from mbc_engine.training.trainer import train
 from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
@@ -47,9 +46,14 @@ def test_the_usage_of_codes_is_shown_at_most_once_a_second(
         shown.append(step)
         write_usage(run, usage, step)
 
-    monkeypatch.setattr(usage_report, "write_usage", write)
+    monkeypatch.setattr(trainer, "write_usage", write)
     now = [0.0]
-    monkeypatch.setattr(usage_report, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def tick() -> float:
+        now[0] += 1e-6
+        return now[0]
+
+    monkeypatch.setattr(trainer, "time", SimpleNamespace(monotonic=tick))
 
     def at(event: Event) -> bool:
         if isinstance(event, TrainStep):
@@ -67,10 +71,10 @@ def test_the_usage_of_codes_is_shown_at_most_once_a_second(
 def test_what_happens_is_logged_in_order(tiny: Any, tmp_path: Path, start: Runner) -> None:
     events = start(tiny.config("gpt2", "bert", *FROZEN), "run")
     logged = list(read_events(tmp_path / "run" / "events.jsonl"))
-    assert [event for event in logged if not isinstance(event, StatesCached)] == [
-        event for event in events if not isinstance(event, StatesCached)
+    assert [event for event in logged if not isinstance(event, Progressed)] == [
+        event for event in events if not isinstance(event, Progressed)
     ]
-    names = [type(event).__name__ for event in events if not isinstance(event, (StatesCached, CodesReset))]
+    names = [type(event).__name__ for event in events if not isinstance(event, Progressed)]
     epoch = ["TrainStep"] * 5 + ["Validated", "CheckpointSaved"]
     assert names == ["TrainStarted", *epoch, *epoch, "TrainFinished"]
     started = of(TrainStarted, events)[0]
@@ -184,6 +188,7 @@ def teach(folder: Path, out: Path, examples: list[QAExample]) -> None:
     base.tokenizer.save_pretrained(out)
 
 
+@pytest.mark.slow
 def test_fifty_facts_are_learned_and_answered_from_their_codes(
     tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample]]
 ) -> None:

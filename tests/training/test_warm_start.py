@@ -9,7 +9,7 @@ from torch import Tensor
 from mbc_engine.errors import ConfigError
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.training import warm_start
-from mbc_engine.training.data import LiveStates, TrainingSet
+from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca
 
 FROZEN = ["model.documents.frozen=true", "model.questions.frozen=true", "model.routing=true"]
@@ -24,7 +24,7 @@ def data(examples: Any) -> TrainingSet:
 def started(tiny: Any, data: TrainingSet, *overrides: str) -> MBC:
     model = tiny.model("gpt2", "bert", *FROZEN, *overrides)
     torch.manual_seed(0)
-    start_from_pca(model, LiveStates(model.documents, data.documents), len(data.documents))
+    start_from_pca(model, TextStates(model.documents, data.documents), len(data.documents))
     return model
 
 
@@ -73,9 +73,9 @@ def test_centred_routing_starts_as_the_product_of_centred_sentence_vectors(
     with torch.no_grad():
         model.documents.amortizer.queries.zero_()
         model.questions.amortizer.queries.zero_()
-    start_from_pca(model, LiveStates(model.documents, data.documents), len(data.documents))
-    fit_centring(model.documents.amortizer, LiveStates(model.documents, data.documents), len(data.documents))
-    fit_centring(model.questions.amortizer, LiveStates(model.questions, data.questions), len(data.questions))
+    start_from_pca(model, TextStates(model.documents, data.documents), len(data.documents))
+    fit_centring(model.documents.amortizer, TextStates(model.documents, data.documents), len(data.documents))
+    fit_centring(model.questions.amortizer, TextStates(model.questions, data.questions), len(data.questions))
     documents, questions = means(model, data.documents), means(model, data.questions)
     documents, questions = documents - documents.mean(0), questions - questions.mean(0)
     expected = torch.zeros(50, 50)
@@ -102,7 +102,7 @@ def test_untouched_settings_route_nearly_in_the_order_of_sentence_vectors(tiny: 
 def test_a_t5_cannot_start_from_sentence_vectors(tiny: Any, data: TrainingSet) -> None:
     model = tiny.model("gpt2", "t5", *FROZEN)
     with pytest.raises(ConfigError, match="pca_start"):
-        start_from_pca(model, LiveStates(model.documents, data.documents), 50)
+        start_from_pca(model, TextStates(model.documents, data.documents), 50)
 
 
 @pytest.mark.parametrize("overrides", [[], ["model.centring=true", "model.codebook.per_position=true"]])
@@ -110,7 +110,7 @@ def test_a_fitted_codebook_codes_the_documents_well(tiny: Any, data: TrainingSet
     model = tiny.model("gpt2", "bert", *FROZEN, "model.codebook.codes=16", *overrides).train()
     model.is_quantising = False
     torch.manual_seed(0)
-    used = fit_codebook(model, LiveStates(model.documents, data.documents), 50)
+    used = fit_codebook(model, TextStates(model.documents, data.documents), 50)
     assert used == 50
     assert model.is_quantising
     assert model.training
@@ -133,7 +133,7 @@ def test_too_few_documents_for_the_codebook_are_an_error_of_the_user(tiny: Any, 
 
 def test_centring_is_fitted_to_all_texts_whatever_it_followed_before(tiny: Any, data: TrainingSet) -> None:
     model = tiny.model("gpt2", "bert", *FROZEN, "model.centring=true")
-    amortizer, states = model.documents.amortizer, LiveStates(model.documents, data.documents)
+    amortizer, states = model.documents.amortizer, TextStates(model.documents, data.documents)
     amortizer.centring.mean.fill_(100.0)
     fit_centring(amortizer, states, len(data.documents))
     model.eval()

@@ -13,19 +13,24 @@ from hypothesis import strategies as st
 from mbc_engine.errors import DataError
 from mbc_engine.events import (
     CheckpointSaved,
-    CodesReset,
     Event,
     FileSkipped,
+    QuantisationStarted,
     TrainFinished,
     TrainStarted,
+    TrainStateChanged,
     TrainStep,
-    TrainStopped,
 )
 from mbc_engine.runs import event_log
-from mbc_engine.runs.event_log import EventFollower, EventLog, Followed, Stamped, read_events
+from mbc_engine.runs.event_log import EventFollower, EventLog, Followed, read_events
 
 STEP = TrainStep(3, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
-SOME: list[Event] = [TrainStarted(0, 8, 4, 2, 99), STEP, CodesReset(3, 7), FileSkipped("ü/ж.pdf", 'a "quoted"\nreason')]
+SOME: list[Event] = [
+    TrainStarted(0, 8, 4, 2, 99),
+    STEP,
+    QuantisationStarted(3, 7),
+    FileSkipped("ü/ж.pdf", 'a "quoted"\nreason'),
+]
 
 
 def written(path: Path, events: list[Event]) -> Path:
@@ -48,7 +53,11 @@ def example_of(kind: type[Event]) -> Event:
     fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
     return kind(
         **{
-            name: values[getattr(hint, "__name__", "")] if hint in (int, float, str, bool) else None
+            name: values[hint.__name__]
+            if hint in (int, float, str, bool)
+            else typing.get_args(hint)[0]
+            if typing.get_origin(hint) is typing.Literal
+            else None
             for name, hint in fields.items()
         }
     )
@@ -56,7 +65,7 @@ def example_of(kind: type[Event]) -> Event:
 
 def test_a_follower_that_skims_reads_the_last_of_several_in_a_row(path: Path) -> None:
     steps = [dataclasses.replace(STEP, step=number) for number in range(6)]
-    reset = CodesReset(1, 7)
+    reset = QuantisationStarted(1, 7)
     written(path, [reset, *steps[:3], reset, steps[3], reset, reset, *steps[4:]])
     follower = EventFollower(path, skims=TrainStep)
     assert [event for _, event in follower.poll().events] == [reset, steps[2], reset, steps[3], reset, reset, steps[5]]
@@ -67,7 +76,7 @@ def test_a_follower_that_skims_reads_the_last_of_several_in_a_row(path: Path) ->
 @pytest.mark.parametrize("time", ["1e300", "-1", "NaN"])
 def test_a_line_with_a_time_that_is_none_is_no_event(time: str) -> None:
     with pytest.raises(ValueError):
-        event_log.parse_line(f'{{"time": {time}, "event": "CodesReset", "step": 3, "count": 7}}'.encode())
+        event_log.parse_line(f'{{"time": {time}, "event": "QuantisationStarted", "step": 3, "vectors": 7}}'.encode())
 
 
 def test_every_kind_of_event_comes_back_as_it_was(path: Path) -> None:
@@ -80,7 +89,7 @@ def test_a_line_is_an_object_with_name_and_time(path: Path) -> None:
     written(path, [SOME[2]])
     record = json.loads(path.read_text())
     time = record.pop("time")
-    assert record == {"event": "CodesReset", "step": 3, "count": 7}
+    assert record == {"event": "QuantisationStarted", "step": 3, "vectors": 7}
     assert time > 1.7e9
 
 
@@ -131,9 +140,9 @@ def test_a_reopened_log_rewinds_over_a_half_written_line(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-4])
     log = EventLog(path)
     log.rewind(position)
-    log.append(TrainStopped(1, 2))
+    log.append(TrainStateChanged("stopped", 1, 2))
     log.close()
-    assert list(read_events(path)) == [SOME[0], TrainStopped(1, 2)]
+    assert list(read_events(path)) == [SOME[0], TrainStateChanged("stopped", 1, 2)]
 
 
 def test_fields_of_a_newer_version_are_ignored(path: Path) -> None:
@@ -147,22 +156,22 @@ NO_EVENTS = (
     "[]",
     "1",
     '{"time": 1, "event": "Nonesuch"}',
-    '{"time": 1, "event": ["CodesReset"]}',
+    '{"time": 1, "event": ["QuantisationStarted"]}',
     '{"time": 1, "step": 1}',
-    '{"event": "CodesReset", "step": 1, "count": 2}',
-    '{"time": null, "event": "CodesReset", "step": 1, "count": 2}',
-    '{"time": 1, "event": "CodesReset", "step": 1}',
-    '{"time": 1, "event": "CodesReset", "step": 1, "count": "2"}',
-    '{"time": 1, "event": "CodesReset", "step": 1, "count": 2.5}',
-    '{"time": 1, "event": "CodesReset", "step": 1, "count": null}',
+    '{"event": "QuantisationStarted", "step": 1, "vectors": 2}',
+    '{"time": null, "event": "QuantisationStarted", "step": 1, "vectors": 2}',
+    '{"time": 1, "event": "QuantisationStarted", "step": 1}',
+    '{"time": 1, "event": "QuantisationStarted", "step": 1, "vectors": "2"}',
+    '{"time": 1, "event": "QuantisationStarted", "step": 1, "vectors": 2.5}',
+    '{"time": 1, "event": "QuantisationStarted", "step": 1, "vectors": null}',
 )
 
 
 @pytest.mark.parametrize("line", NO_EVENTS)
 def test_a_complete_line_that_is_no_event_is_an_error(path: Path, line: str) -> None:
-    path.write_text('{"time": 1, "event": "CodesReset", "step": 1, "count": 2}\n' + line + "\n")
+    path.write_text('{"time": 1, "event": "QuantisationStarted", "step": 1, "vectors": 2}\n' + line + "\n")
     events = read_events(path)
-    assert next(events) == CodesReset(1, 2)
+    assert next(events) == QuantisationStarted(1, 2)
     with pytest.raises(DataError, match="line 2 is not an event"):
         next(events)
 
@@ -185,7 +194,7 @@ def test_a_follower_gets_each_event_once_with_its_time(path: Path, monkeypatch: 
     assert follower.poll() == Followed([])
     monkeypatch.setattr(event_log.time, "time", lambda: 12.3456)
     log.append(SOME[0])
-    assert follower.poll() == Followed([Stamped(12.346, SOME[0])])
+    assert follower.poll() == Followed([(12.346, SOME[0])])
     assert follower.poll() == Followed([])
     log.append(SOME[1])
     log.append(SOME[2])
@@ -212,7 +221,7 @@ def test_a_log_that_was_cut_back_is_read_anew_however_much_it_has_grown_since(pa
     log.append(SOME[2])
     follower.poll()
     log.rewind(position)
-    again = [CodesReset(step, 10**200) for step in range(further)]
+    again = [QuantisationStarted(step, 10**200) for step in range(further)]
     for event in again:
         log.append(event)
     log.close()
@@ -274,7 +283,7 @@ def test_a_log_read_in_slices_gives_the_same_events(steps: list[str], most: int)
         for number, step in enumerate(steps):
             match step:
                 case "append":
-                    log.append(CodesReset(number, 10**number))
+                    log.append(QuantisationStarted(number, 10**number))
                     positions.append(log.position())
                 case "cut":
                     with path.open("ab") as file:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mbc_engine.events import CodesReset, TrainFinished, TrainPaused, TrainStarted, TrainStopped
+from mbc_engine.events import CheckpointSaved, TrainFinished, TrainStarted, TrainStateChanged
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import (
     EVENTS,
@@ -14,7 +14,6 @@ from mbc_engine.runs.training_runs import (
     FollowedRun,
     Request,
     RunState,
-    clear_request,
     is_at_work,
     make_request,
     read_usage,
@@ -30,8 +29,8 @@ def test_a_request_holds_until_it_is_replaced_or_cleared(tmp_path: Path) -> None
     assert request_in(tmp_path) is Request.PAUSE
     make_request(tmp_path, Request.STOP)
     assert request_in(tmp_path) is Request.STOP
-    clear_request(tmp_path)
-    clear_request(tmp_path)
+    make_request(tmp_path, None)
+    make_request(tmp_path, None)
     assert request_in(tmp_path) is None
     assert list(tmp_path.iterdir()) == []
 
@@ -106,11 +105,14 @@ def test_a_run_whose_training_has_gone_without_an_end_is_interrupted(tmp_path: P
         log.append(TrainStarted(0, 2, 1, 1, 1))
         assert len(run.update().events) == 1
         assert run.state is RunState.TRAINING
-        log.append(TrainPaused(1, 2))
+        log.append(TrainStateChanged("paused", 1, 2))
         run.update()
         assert run.state is RunState.PAUSED
     assert run.state is RunState.INTERRUPTED
-    for end, state in ((TrainStopped(1, 2), RunState.STOPPED), (TrainFinished(2, 1.0, "m"), RunState.FINISHED)):
+    for end, state in (
+        (TrainStateChanged("stopped", 1, 2), RunState.STOPPED),
+        (TrainFinished(2, 1.0, "m"), RunState.FINISHED),
+    ):
         log.append(end)
         run.update()
         assert run.state is state
@@ -119,12 +121,12 @@ def test_a_run_whose_training_has_gone_without_an_end_is_interrupted(tmp_path: P
 
 def test_a_run_whose_log_is_cut_back_has_another_history(tmp_path: Path) -> None:
     log, run = EventLog(tmp_path / EVENTS), FollowedRun(tmp_path)
-    log.append(CodesReset(0, 1))
+    log.append(CheckpointSaved(3, "s"))
     position = log.position()
-    log.append(CodesReset(1, 2))
+    log.append(CheckpointSaved(4, "s"))
     run.update()
     before = run.history
     log.rewind(position)
     run.update()
     log.close()
-    assert (before.codes_reset, run.history.codes_reset) == (3, 1)
+    assert (before.checkpoints, run.history.checkpoints) == ([3, 4], [3])

@@ -10,20 +10,16 @@ from hypothesis import strategies as st
 
 from mbc_engine.events import (
     CheckpointSaved,
-    CodesReset,
     Event,
+    Progressed,
     QuantisationStarted,
-    StatesCached,
     TrainFinished,
-    TrainPaused,
-    TrainResumed,
     TrainStarted,
+    TrainStateChanged,
     TrainStep,
-    TrainStopped,
     Validated,
 )
-from mbc_engine.runs.event_log import Stamped
-from mbc_engine.runs.training_runs import CURVES, RunHistory, RunState, StepProgress
+from mbc_engine.runs.training_runs import CURVES, RunHistory, RunState
 
 STARTED = TrainStarted(0, 40, 100, 50, 999)
 FIRST = TrainStep(1, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
@@ -36,56 +32,52 @@ def step(number: int, **fields: float | None) -> TrainStep:
 def history(*events: Event | tuple[float, Event]) -> RunHistory:
     """Of events at times, or a second apart."""
     made = RunHistory()
-    made.add(
-        Stamped(*event) if isinstance(event, tuple) else Stamped(second, event) for second, event in enumerate(events)
-    )
+    made.add(event if isinstance(event, tuple) else (float(second), event) for second, event in enumerate(events))
     return made
 
 
 def test_a_training_is_told() -> None:
     best, worse = Validated(2, 0, 3, 3, 50.0, 60.0, 70.0, True), Validated(3, 1, 3, 3, 50.0, 59.0, 70.0, False)
     told = history(
-        StatesCached(50, 50),
+        Progressed("read texts", 50, 50),
         STARTED,
-        CodesReset(0, 7),
         FIRST,
         QuantisationStarted(1, 50),
-        CodesReset(1, 2),
-        step(2),
+        step(2, reset_codes=7),
         best,
         CheckpointSaved(2, "s"),
-        step(3, examples_per_second=25.5),
+        step(3, examples_per_second=25.5, reset_codes=2),
         worse,
         CheckpointSaved(3, "s"),
     )
     assert (told.started, told.cached, told.latest) == (
         STARTED,
-        StatesCached(50, 50),
-        step(3, examples_per_second=25.5),
+        Progressed("read texts", 50, 50),
+        step(3, examples_per_second=25.5, reset_codes=2),
     )
     assert (told.validations, told.best) == ([best, worse], best)
-    assert (told.resets, told.codes_reset) == ([CodesReset(0, 7), CodesReset(1, 2)], 9)
+    assert (told.resets, told.codes_reset) == ([2, 3], 9)
     assert (told.quantised, told.checkpoints) == (QuantisationStarted(1, 50), [2, 3])
-    assert (told.progress, told.last_time) == (StepProgress(3, 40), 11.0)
+    assert (told.step, told.total_steps, told.last_time) == (3, 40, 9.0)
     assert told.throughput == pytest.approx((12.5 + 12.5 + 25.5) / 3)
 
 
 def test_of_nothing_nothing_is_known() -> None:
     told = history()
-    assert (told.state, told.progress, told.last_time) == (RunState.PREPARING, StepProgress(0, 0), None)
+    assert (told.state, told.step, told.total_steps, told.last_time) == (RunState.PREPARING, 0, 0, None)
     assert (told.throughput, told.seconds_left) == (None, None)
-    assert len(told.series("loss", 10).steps) == 0
+    assert len(told.series("loss", 10)[0]) == 0
 
 
 @pytest.mark.parametrize(
     ("events", "state"),
     [
-        ([StatesCached(1, 2)], RunState.PREPARING),
-        ([StatesCached(1, 2), TrainStopped(0, 40)], RunState.STOPPED),
+        ([Progressed("read texts", 1, 2)], RunState.PREPARING),
+        ([Progressed("read texts", 1, 2), TrainStateChanged("stopped", 0, 40)], RunState.STOPPED),
         ([STARTED], RunState.TRAINING),
-        ([STARTED, FIRST, TrainPaused(1, 40)], RunState.PAUSED),
-        ([STARTED, FIRST, TrainPaused(1, 40), TrainResumed(1, 40)], RunState.TRAINING),
-        ([STARTED, FIRST, TrainPaused(1, 40), TrainStopped(1, 40)], RunState.STOPPED),
+        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40)], RunState.PAUSED),
+        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40), TrainStateChanged("training", 1, 40)], RunState.TRAINING),
+        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40), TrainStateChanged("stopped", 1, 40)], RunState.STOPPED),
         ([STARTED, FIRST, TrainFinished(40, 1.0, "m")], RunState.FINISHED),
     ],
 )
@@ -94,7 +86,7 @@ def test_the_state_is_that_of_the_last_event(events: list[Event], state: RunStat
 
 
 def test_a_resumed_training_goes_on_where_it_began() -> None:
-    assert history(TrainStarted(7, 40, 100, 50, 999)).progress == StepProgress(7, 40)
+    assert history(TrainStarted(7, 40, 100, 50, 999)).step == 7
 
 
 def test_the_time_left_is_told_by_the_median_step() -> None:
@@ -116,26 +108,26 @@ def test_every_field_of_a_step_makes_a_curve() -> None:
     told = history(STARTED, FIRST, step(2, route_accuracy=0.5))
     for name in CURVES:
         series = told.series(name, 2)
-        assert series.steps.tolist() == [1.0, 2.0]
+        assert series[0].tolist() == [1.0, 2.0]
         if name == "route_accuracy":
-            assert math.isnan(series.values[0])
-            assert series.values[1] == 0.5
+            assert math.isnan(series[1][0])
+            assert series[1][1] == 0.5
         else:
-            assert series.values.tolist() == [getattr(FIRST, name)] * 2
+            assert series[1].tolist() == [getattr(FIRST, name)] * 2
 
 
 def test_a_thinned_curve_has_the_means_of_neighbours() -> None:
     """Seven steps in three buckets: of 2, 2 and 3."""
     losses = (1.0, 2.0, 3.0, 5.0, 6.0, 7.0, 11.0)
     series = history(STARTED, *(step(number, loss=loss) for number, loss in enumerate(losses, 1))).series("loss", 3)
-    assert series.steps.tolist() == [1.5, 3.5, 6.0]
-    assert series.values.tolist() == [1.5, 4.0, 8.0]
+    assert series[0].tolist() == [1.5, 3.5, 6.0]
+    assert series[1].tolist() == [1.5, 4.0, 8.0]
 
 
 def test_what_is_missing_has_no_part_in_a_mean() -> None:
     values = (None, 0.25, None, None, 0.5, 1.0)
     told = history(*(step(number, route_accuracy=value) for number, value in enumerate(values)))
-    thinned = told.series("route_accuracy", 3).values
+    thinned = told.series("route_accuracy", 3)[1]
     assert (thinned[0], thinned[2]) == (0.25, 0.75)
     assert math.isnan(thinned[1])
 
@@ -151,15 +143,15 @@ def test_thinning_equals_the_slow_way(values: list[int | None], points: int) -> 
         there = [value for value in values[bucket.start : bucket.stop] if value is not None]
         steps.append(sum(bucket) / len(bucket))
         means.append(sum(there) / len(there) if there else math.nan)
-    np.testing.assert_allclose(series.steps, steps)
-    np.testing.assert_allclose(series.values, means)
+    np.testing.assert_allclose(series[0], steps)
+    np.testing.assert_allclose(series[1], means)
 
 
 def test_events_may_come_bit_by_bit() -> None:
     events: list[Event] = [STARTED, *map(step, range(1, 30))]
     whole, told = history(*events), RunHistory()
     for second, event in enumerate(events):
-        told.add([Stamped(second, event)])
+        told.add([(float(second), event)])
         told.series("loss", 5)
-    assert told.series("loss", 5).values.tolist() == whole.series("loss", 5).values.tolist()
+    assert told.series("loss", 5)[1].tolist() == whole.series("loss", 5)[1].tolist()
     assert told.seconds_left == whole.seconds_left

@@ -29,7 +29,7 @@ from mbc_cli.text import counted, near, size
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.bank import BankTotals
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.events import DocumentsCopied, Event
+from mbc_engine.events import Event, Progressed
 
 
 def export(
@@ -240,7 +240,7 @@ class MergeView(ProgressView):
         """Draw an event."""
 
     @show.register
-    def _(self, event: DocumentsCopied) -> None:
+    def _(self, event: Progressed) -> None:
         self._done = self._before + event.done
         self.bar("Merging", self._total, completed=self._done)
 
@@ -267,7 +267,7 @@ class ImportView(ProgressView):
         """Draw an event."""
 
     @show.register
-    def _(self, event: DocumentsCopied) -> None:
+    def _(self, event: Progressed) -> None:
         self.documents = event.done
         self.bar("Importing", self._total, completed=self._position(), note=counted(event.done, "document"))
 

@@ -14,7 +14,7 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import out
 from mbc_cli.text import counted, plain
 from mbc_engine.errors import BankError
-from mbc_engine.events import BankVerified, BlocksVerified, DamageFound, Event
+from mbc_engine.events import BankVerified, DamageFound, Event, Progressed
 
 
 def verify(*, bank: BankOption, json: JsonOption = False) -> None:
@@ -64,7 +64,7 @@ class VerifyView(ProgressView):
             out.print(Text(plain(f"{event.where}: {event.what}"), "red"))
 
     @show.register
-    def _(self, event: BlocksVerified) -> None:
+    def _(self, event: Progressed) -> None:
         self.bar("Verifying blocks", event.total, completed=event.done)
 
     @show.register

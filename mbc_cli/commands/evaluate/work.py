@@ -26,15 +26,13 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import counted, plain, seconds, size
 from mbc_engine.events import (
-    DocumentsAdapted,
     Event,
     ExperimentFinished,
-    QuestionsAnswered,
+    Progressed,
     RateTried,
     StageFinished,
     StageSkipped,
     StageStarted,
-    StatesCached,
     TrainStarted,
     TrainStep,
     TuningStep,
@@ -159,7 +157,7 @@ class ExperimentView(ProgressView):
             self.line(f"{plain(event.cell)}: {plain(event.stage)}: passed over: {plain(event.reason)}", "yellow")
 
     @show.register
-    def _(self, event: StatesCached) -> None:
+    def _(self, event: Progressed) -> None:
         self.bar("Reading texts", event.total, completed=event.done)
 
     @show.register
@@ -185,11 +183,11 @@ class ExperimentView(ProgressView):
         self.line(f"  learning rate {event.rate:g}: {told}", "dim")
 
     @show.register
-    def _(self, event: DocumentsAdapted) -> None:
+    def _(self, event: Progressed) -> None:
         self.bar("Taking in", event.total, completed=event.done)
 
     @show.register
-    def _(self, event: QuestionsAnswered) -> None:
+    def _(self, event: Progressed) -> None:
         self.bar("Answering", event.total, completed=event.done)
 
     @show.register

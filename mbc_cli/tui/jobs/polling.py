@@ -255,7 +255,7 @@ def _read(run: FollowedRun, until: float) -> bool:
 
 
 def _runs_watch_seen(run: FollowedRun) -> RunSeen:
-    return RunSeen(run.folder, run.state, run.history.progress, run.history.best)
+    return RunSeen(run.folder, run.state, run.history.step, run.history.best)
 
 
 _HUNG_UP: Final = 128 + signal.SIGHUP

@@ -137,7 +137,7 @@ def facts(known: Known) -> list[tuple[str, str | Text]]:
             found.append(("perplexity", f"{latest.perplexity:,.1f} at step {latest.step:,}"))
             found.append(("dead", f"{latest.dead_codes:,}"))
         resets = known.run.history.resets
-        when = f", last at step {resets[-1].step:,}" if resets else ""
+        when = f", last at step {resets[-1]:,}" if resets else ""
         found.append(("resets", f"{known.run.history.codes_reset:,}{when}"))
     if known.codes_read is not None:
         found.append(("last question", f"{int((known.codes_read > 0).sum()):,} codes read"))

@@ -77,7 +77,7 @@ def growth_points(known: Known, now: float) -> list[tuple[float, int]]:
         now: seconds since the epoch; it counts in steps that are not seen, so that nothing is drawn anew in between.
     """
     ingest = known.ingest
-    points = [(end.time, end.chunks) for end in ingest.growth]
+    points = [(time, end.bank_chunks) for time, end in ingest.growth]
     if ingest.began is not None:
         last = points.pop() if points and ingest.finished else None
         before = points[-1][1] if points else 0
@@ -143,10 +143,9 @@ def training_line(run: Attached | None) -> str:
     if run is None:
         return "none yet; start one in Train"
     history, state = run.history, run.state
-    progress = history.progress
     is_moving = state is RunState.TRAINING and history.seconds_left is not None
     left = f", {seconds(history.seconds_left or 0)} left" if is_moving else ""
-    return f"{run.folder.name} is {state}: step {progress.step:,} of {progress.total:,}{left}"
+    return f"{run.folder.name} is {state}: step {history.step:,} of {history.total_steps:,}{left}"
 
 
 def _unit(span: float) -> tuple[float, str]:

@@ -62,8 +62,8 @@ class Measure:
         """What is to be drawn of a run, a series as so many points at most."""
         curves = []
         if self.field is not None:
-            series = history.series(self.field, points)
-            curves.append(Curve(series.steps, series.values * self.scale, look.colour, look.series))
+            at, values = history.series(self.field, points)
+            curves.append(Curve(at, values * self.scale, look.colour, look.series))
         steps = [own.step for own in history.validations]
         for (field, _), marker in zip(self.validated, (look.full, look.hollow), strict=False):
             values = np.array([getattr(own, field) for own in history.validations], float)
@@ -161,7 +161,7 @@ class RunPlots(Plots):
             value=measure.value(history, FIRST),
             lowest=measure.lowest,
             lines=[history.quantised.step] if history.quantised else [],
-            pointers=[reset.step for reset in history.resets] if measure.of_codes else [],
+            pointers=history.resets if measure.of_codes else [],
         )
 
 

@@ -103,14 +103,14 @@ BESIDE: Final = "+"
 def run_line(run: RunSeen, sign: str, state: str) -> RunLine:
     """A training in the list of all."""
     best = f"  F1 {run.best.f1:.1f}" if run.best else ""
-    detail = f"{_SIGNS[state]} {state}  step {run.progress.step:,}{best}"
+    detail = f"{_SIGNS[state]} {state}  step {run.step:,}{best}"
     return RunLine(str(run.folder), sign, run.folder.name, detail)
 
 
 def run_facts(run: Attached, state: str, other: Attached | None, words: str) -> list[tuple[str, str | Text]]:
     """How a training goes, in a column."""
     history = run.history
-    step, total = history.progress.step, history.progress.total
+    step, total = history.step, history.total_steps
     facts: list[tuple[str, str | Text]] = [
         ("run", plain(run.folder.name)),
         ("state", Text(f"{_SIGNS[state]} {state}", "bold")),
@@ -145,7 +145,7 @@ def run_facts(run: Attached, state: str, other: Attached | None, words: str) -> 
 def brief_lines(run: Attached, state: str, words: str) -> list[str]:
     """How a training goes, in two lines."""
     history = run.history
-    step, total = history.progress.step, history.progress.total
+    step, total = history.step, history.total_steps
     done = f"step {step:,} of {total:,} ({step / total:.0%})" if total else _reading(history)
     left = _left(history, state)
     first = [f"{_SIGNS[state]} {plain(run.folder.name)}", plain(words) or state, done, left and f"{left} left"]
@@ -435,8 +435,8 @@ class TrainView(View):
             self.query_one("#facts", Facts).show([("", nothing)])
             self.query_one("#gauge").display = False
             return
-        state, words, progress = self._pending.state(run), self._pending.words(run), run.history.progress
-        share = progress.step / progress.total if progress.total else None
+        state, words, history = self._pending.state(run), self._pending.words(run), run.history
+        share = history.step / history.total_steps if history.total_steps else None
         self.query_one("#gauge").display = True
         self.query_one("#gauge", Gauge).show(share)
         if self.screen.has_class("-narrow"):

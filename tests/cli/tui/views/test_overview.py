@@ -8,7 +8,6 @@ from mbc_cli.tui.state import BankSeen, Known, Places
 from mbc_cli.tui.views.overview import growth_points
 from mbc_engine.bank import BankTotals
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
-from mbc_engine.runs.event_log import Stamped
 from mbc_engine.runs.ingests import recorded
 
 STARTED = IngestStarted(3, 300)
@@ -21,7 +20,7 @@ def finished(chunks: int) -> IngestFinished:
 def known(chunks: int, *events: tuple[float, Event]) -> Known:
     found = Known(bank=BankSeen.__new__(BankSeen))
     found.bank.__dict__["totals"] = BankTotals(1, 1, chunks)  # type: ignore[union-attr]
-    found.ingest.add([Stamped(time, event) for time, event in events])
+    found.ingest.add(events)
     return found
 
 

@@ -7,7 +7,7 @@ from mbc_cli.tui.widgets.chart import Plots
 from mbc_cli.tui.widgets.dialogs import RunPicker
 from mbc_cli.tui.widgets.figures import Facts
 from mbc_cli.tui.widgets.run_form import RunList
-from mbc_engine.events import TrainStopped
+from mbc_engine.events import TrainStateChanged
 from tests.cli.tui.conftest import shown_keys
 from tests.cli.tui.views.train.conftest import (
     LARGE,
@@ -59,7 +59,7 @@ async def test_a_small_screen_has_the_list_behind_a_key(places, until):
 
 
 async def test_page_keys_do_no_harm_in_a_list_without_room(places, until):
-    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 3), TrainStopped(3, 100)]))
+    app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)]))
     async with app.run_test(size=(200, 12)) as pilot:
         await until(lambda: len(app.known.runs) == 1 and "stopped" in words(app, "#facts"))
         assert not app.query_one(RunList).scrollable_content_region

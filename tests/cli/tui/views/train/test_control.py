@@ -7,7 +7,7 @@ from textual.widgets import Input
 from mbc_cli.tui.jobs.processes import TrainingEnded
 from mbc_cli.tui.widgets.dialogs import Confirm
 from mbc_cli.tui.widgets.run_form import RunForm
-from mbc_engine.events import TrainPaused, TrainStopped
+from mbc_engine.events import TrainStateChanged
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import LOCK, Request, RunState, request_in
 from tests.cli.tui.conftest import shown_keys
@@ -23,7 +23,7 @@ async def test_pausing_going_on_and_stopping_are_asked_for_in_the_folder(places,
             await pilot.press("p")
             await until(lambda: request_in(run) is Request.PAUSE)
             await until(lambda: "will pause after this step" in words(app, "#brief"))
-            write(run, [TrainPaused(10, 100)])
+            write(run, [TrainStateChanged("paused", 10, 100)])
             await until(lambda: "Go on" in shown_keys(app) and "paused" in words(app, "#brief"))
             await pilot.press("space")
             await until(lambda: request_in(run) is None)
@@ -34,7 +34,7 @@ async def test_pausing_going_on_and_stopping_are_asked_for_in_the_folder(places,
                 await until(lambda: not isinstance(app.screen, Confirm))
                 await until(lambda wanted=request: request_in(run) is wanted)
             await until(lambda: "will stop after this step" in words(app, "#brief"))
-            write(run, [TrainStopped(10, 100)])
+            write(run, [TrainStateChanged("stopped", 10, 100)])
         await until(lambda: "■ one stopped" in words(app, "#brief"))
         assert "Resume" in shown_keys(app)
 
@@ -55,7 +55,7 @@ async def test_what_cannot_be_asked_is_said(places, until, monkeypatch):
 
 
 async def test_words_of_a_training_that_failed_do_nothing_to_the_screen(places, until):
-    run = write(places.runs / "one", [STARTED, *steps(1, 3), TrainStopped(3, 100)])
+    run = write(places.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)])
     app = opened(places, run)
     async with app.run_test(size=SMALL):
         await until(lambda: "stopped" in words(app, "#brief"))
@@ -139,9 +139,9 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
         await until(lambda: "Pause" in shown_keys(app))
         await pilot.press("p")
         await until(lambda: is_(RunState.PAUSED) and "Go on" in shown_keys(app))
-        step = app.known.run.history.progress.step
+        step = app.known.run.history.step
         await pilot.press("p")
-        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.progress.step > step)
+        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.step > step)
 
         async def stop() -> int:
             await until(lambda: "Stop" in shown_keys(app))
@@ -149,9 +149,9 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
             await until(lambda: isinstance(app.screen, Confirm))
             await pilot.press("y")
             await until(lambda: is_(RunState.STOPPED) and "Resume" in shown_keys(app))
-            return app.known.run.history.progress.step
+            return app.known.run.history.step
 
         step = await stop()
         await pilot.press("r")
-        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.progress.step > step)
+        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.step > step)
         assert await stop() > step

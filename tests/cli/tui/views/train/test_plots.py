@@ -7,7 +7,7 @@ from textual.widgets import OptionList
 
 from mbc_cli.tui.widgets.chart import Plots
 from mbc_cli.tui.widgets.dialogs import RunPicker
-from mbc_engine.events import CodesReset, QuantisationStarted, TrainFinished, TrainStopped
+from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStateChanged
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK
 from tests.cli.tui.conftest import shown_keys
@@ -29,8 +29,9 @@ from tests.cli.tui.views.train.conftest import (
 
 
 async def test_a_large_screen_shows_everything_at_once(places, until):
-    events = [STARTED, *steps(1, 30), QuantisationStarted(9, 20), CodesReset(12, 3), VALIDATED]
-    run = write(places.runs / "one", [*events, TrainStopped(30, 100)])
+    resetting = [replace(own, reset_codes=3 * (own.step == 12)) for own in steps(1, 30)]
+    events = [STARTED, *resetting, QuantisationStarted(9, 20), VALIDATED]
+    run = write(places.runs / "one", [*events, TrainStateChanged("stopped", 30, 100)])
     app = opened(places, run)
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: title(app, "loss") == "Loss  4")
