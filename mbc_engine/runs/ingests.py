@@ -43,17 +43,24 @@ def recorded(events: Iterable[Event], path: Path) -> Iterator[Event]:
             if not is_kept and (ingests == 1 or _changes_the_bank(event)):
                 log, is_kept = _open(path, opened), True
             if is_kept:
-                try:
-                    for kept in waiting if log else []:
-                        log.append(kept)
-                except OSError:
-                    opened.close()
-                    log = None
-                waiting = []
+                log, waiting = _written(log, waiting, opened), []
             yield event
             if isinstance(event, IngestFinished):
                 opened.close()
                 log = None
+
+
+def _written(log: EventLog | None, events: Iterable[Event], opened: ExitStack) -> EventLog | None:
+    """Write events to a log, if there is one; returns it as long as it can be written."""
+    if log is None:
+        return None
+    try:
+        for event in events:
+            log.append(event)
+    except OSError:
+        opened.close()
+        return None
+    return log
 
 
 def is_recorded(path: Path) -> bool:

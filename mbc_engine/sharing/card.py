@@ -100,14 +100,14 @@ def _training(settings: TrainingSettings, history: RunHistory | None, command: s
     facts = [("Settings", f"{settings.epochs} epochs, batches of {settings.batch_size} questions, {learning}")]
     if history is None or history.started is None:
         return f"The model was shared without its training run and is **not evaluated**.\n\n{_table(facts)}"
-    started, progress, best = history.started, history.progress, history.best
+    started, best = history.started, history.best
     measured = f"strict EM {best.exact_match:.1f} %, F1 {best.f1:.1f} %" if best else "**not evaluated**"
     if best and best.first_source is not None:
         measured += f", correct source ranked first {best.first_source:.1f} %"
     if best:
         measured += f", on {best.questions:,} held-out questions, {best.documents:,} documents in the bank"
     facts += [
-        ("State", f"{history.state}, {step:,} of {total_steps:,} steps"),
+        ("State", f"{history.state}, {history.step:,} of {history.total_steps:,} steps"),
         ("Data", f"{started.examples:,} questions about {started.documents:,} documents"),
         ("Trainable parameters", f"{started.trainable_parameters:,}"),
         ("Date", f"{datetime.fromtimestamp(history.last_time or 0, UTC):%Y-%m-%d}"),

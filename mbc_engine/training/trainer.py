@@ -341,13 +341,16 @@ class _Training:
             "perplexity": codebook.perplexity() if codebook is not None else 0.0,
             "learning_rate": rate,
         }
+        rounded: dict[str, Any] = {
+            name: value if value is None else float(f"{value:.6g}") for name, value in figures.items()
+        }
         yield TrainStep(
             step=step + 1,
             epoch=epoch,
             dead_codes=codebook.dead_codes() if codebook is not None else 0,
             reset_codes=resets,
             examples_per_second=float(f"{len(batch.examples) / seconds:.4g}"),
-            **{name: None if value is None else float(f"{value:.6g}") for name, value in figures.items()},
+            **rounded,
         )
 
     def _validate(self, epoch: int) -> Iterator[Event]:
