@@ -86,8 +86,7 @@ class Memory:
             ModelError: the model cannot be loaded.
             ConfigError: a bank is named twice, weights do not fit, or the model cannot be asked with these options.
         """
-        if self._given is None:
-            Banks.open(self.paths, self._weights).close()
+        self._bank()
         if options is not None:
             from mbc_engine.answering import require_askable
 
@@ -282,9 +281,12 @@ class Memory:
         The banks are let go of if anything but an error of theirs ends it: Ctrl-C may come between any two lines.
         """
         try:
-            if self._answerer is None or (self._banks is not None and self._banks.is_replaced()):
+            if self._banks is not None and self._banks.is_replaced():
                 self.close()
-                self._answerer = self._opened()
+            if self._answerer is None:
+                from mbc_engine.answering import answerer_of
+
+                self._answerer = answerer_of(self.model, self._bank())
             yield self._answerer
         except MBCError:
             raise
@@ -292,19 +294,13 @@ class Memory:
             self.close()
             raise
 
-    def _opened(self) -> "Answerer":
-        from mbc_engine.answering import answerer_of
-
+    def _bank(self) -> MemoryBank | Banks:
+        """The banks that are read, opened if they are not."""
         if self._given is not None:
-            return answerer_of(self.model, self._given)
-        banks = Banks.open(self.paths, self._weights)
-        try:
-            answerer = answerer_of(self.model, banks)
-        except BaseException:
-            banks.close()
-            raise
-        self._banks = banks
-        return answerer
+            return self._given
+        if self._banks is None:
+            self._banks = Banks.open(self.paths, self._weights)
+        return self._banks
 
     def _sources(
         self, questions: Sequence[str], drafts: "Sequence[Draft]", passages: Passages, most: int
