@@ -104,11 +104,11 @@ async def draw(home: Path, picture: Picture) -> None:
     app = Dashboard(Places(home / "news.mbc", "mini", home / "runs", home / "runs" / "bold"), picture.view)
     async with app.run_test(size=picture.size) as pilot:
         app.theme = picture.theme
-        await until(lambda: app.known.bank and app.known.run and app.known.run.history.finished)
+        await until(lambda: app.state.bank and app.state.run and app.state.run.history.finished)
         await asyncio.sleep(2)
         if picture.question:
             await pilot.press(*(("space" if letter == " " else letter) for letter in picture.question), "enter")
-            await until(lambda: app.known.codes_read is not None)
+            await until(lambda: app.state.codes_read is not None)
         await pilot.press(*picture.keys)
         await asyncio.sleep(2)
         svg = app.export_screenshot(title="mbc tui")

@@ -60,7 +60,6 @@ def tui(
     """
     from mbc_cli.runs import find_run
     from mbc_cli.tui.app import VIEWS, Dashboard
-    from mbc_cli.tui.jobs.polling import TerminalWatch
     from mbc_cli.tui.state import Places
     from mbc_engine.errors import ConfigError
 
@@ -77,9 +76,8 @@ def tui(
     # took a tenth of opening one.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
-    dashboard = Dashboard(places, view)
-    if sys.__stdin__ is not None and sys.__stdin__.isatty():
-        dashboard.lookout.put("terminal", TerminalWatch(sys.__stdin__.fileno()))
+    terminal = sys.__stdin__.fileno() if sys.__stdin__ is not None and sys.__stdin__.isatty() else None
+    dashboard = Dashboard(places, view, terminal)
     dashboard.run()
     if dashboard.error is not None:
         raise dashboard.error

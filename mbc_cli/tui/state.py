@@ -1,16 +1,10 @@
-"""What the dashboard knows. Messages change it, in the app's own thread alone; views draw it.
-
-Where a dashboard looks.
-
-What jobs tell the dashboard about everything it watches. A view's own jobs have messages of their own beside it.
-"""
+"""What the dashboard knows. The poller and jobs update it in the app's own thread alone; views draw it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from textual.message import Message
 
 from mbc_engine.bank import BankHeader, BankSizes, BankTotals
 from mbc_engine.bank.block import Counts
@@ -22,93 +16,6 @@ from mbc_engine.runs.training_runs import RunHistory, RunState
 
 
 @dataclass(frozen=True)
-class BankSeen:
-    """A bank as it was at one moment.
-
-    Attributes:
-        counts: how often each code occurs, [levels, books, codes].
-    """
-
-    name: str
-    path: Path
-    header: BankHeader
-    totals: BankTotals
-    sizes: BankSizes
-    counts: Counts
-
-
-@dataclass(frozen=True)
-class RunSeen:
-    """A run in the list of all.
-
-    Attributes:
-        folder: where it lies.
-        best: the validation of the model that is kept, if there was one.
-    """
-
-    folder: Path
-    state: RunState
-    step: int
-    best: Validated | None
-
-
-@dataclass(eq=False)
-class Attached:
-    """A run that is followed; attached again, it is another one that begins with nothing.
-
-    Attributes:
-        folder: where it lies.
-        history: its events so far.
-        at_work: whether a training is at work there.
-        is_behind: whether there is more in its log than was read so far.
-        usage: the EMA of its codes' usage, [levels, books, codes]; None before there are codes.
-    """
-
-    folder: Path
-    history: RunHistory = field(default_factory=RunHistory)
-    at_work: bool = False
-    is_behind: bool = False
-    usage: NDArray[np.float32] | None = None
-
-    @property
-    def state(self) -> RunState:
-        """What the training is at."""
-        return self.history.state_beside(self.at_work)
-
-
-@dataclass
-class Known:
-    """Everything at once.
-
-    Attributes:
-        bank: as it was seen last; None where there is none to see.
-        trouble: why there is none.
-        ingest: the bank's ingests, by their log.
-        is_ingesting: whether one is at work.
-        runs: the runs there are, the one changed last first.
-        run: the one looked at, if any.
-        other: one to compare it with, if any.
-        codes_read: the share of each code in the last answer, [levels, books, codes]; None before a question.
-    """
-
-    bank: BankSeen | None = None
-    trouble: MBCError | None = None
-    ingest: IngestHistory = field(default_factory=IngestHistory)
-    is_ingesting: bool = False
-    runs: tuple[RunSeen, ...] = ()
-    run: Attached | None = None
-    other: Attached | None = None
-    codes_read: NDArray[np.float32] | None = None
-
-    @property
-    def ingest_state(self) -> IngestState | None:
-        """What the last ingest is at; None before the first."""
-        if self.ingest.state is IngestState.RUNNING and not self.is_ingesting:
-            return IngestState.INTERRUPTED
-        return self.ingest.state
-
-
-@dataclass(frozen=True)
 class Places:
     """The files, folders and names a dashboard was opened with.
 
@@ -116,7 +23,7 @@ class Places:
         bank: a bank's file, there or not.
         model: the model's name, as --model takes it.
         runs: the folder of training runs.
-        run: the run to begin with, or None for the one changed last.
+        run: the run to begin with; None for the one changed last.
         device: where the model runs, as --device takes it; None for the default.
     """
 
@@ -127,53 +34,100 @@ class Places:
     device: str | None = None
 
     def options(self) -> list[str]:
-        """What opens a dashboard with the same."""
+        """The options of `mbc tui` that give the same."""
         run = [] if self.run is None else ["--run", str(self.run)]
         device = [] if self.device is None else ["--device", self.device]
         return ["--bank", str(self.bank), "--model", self.model, "--runs", str(self.runs), *run, *device]
 
 
+@dataclass(frozen=True)
+class BankSnapshot:
+    """A bank at one moment; `counts` is how often each code occurs, [levels, codebooks, codes]."""
+
+    path: Path
+    header: BankHeader
+    totals: BankTotals
+    sizes: BankSizes
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run in the list of all; `best` is the validation of the model that is kept."""
+
+    folder: Path
+    state: RunState
+    step: int
+    best: Validated | None
+
+
+@dataclass(eq=False)
+class AttachedRun:
+    """A run that is followed.
+
+    Attributes:
+        history: its events so far; there are more in its log if it `is_behind`.
+        at_work: whether a training is at work there.
+        usage: EMA of its codes' usage, [levels, codebooks, codes]; None before there are codes.
+    """
+
+    folder: Path
+    history: RunHistory = field(default_factory=RunHistory)
+    at_work: bool = False
+    is_behind: bool = False
+    usage: NDArray[np.float32] | None = None
+
+    @property
+    def state(self) -> RunState:
+        return self.history.state_beside(self.at_work)
+
+    def update(self, followed: Followed, at_work: bool) -> None:
+        """Add what its log has gained."""
+        if followed.is_anew:
+            self.history = RunHistory()
+        self.history.add(followed.events)
+        self.at_work, self.is_behind = at_work, followed.has_more
+
+
 @dataclass
-class BankChanged(Message):
-    """The bank is seen for the first time, or is no longer what it was."""
+class DashboardState:
+    """Everything the views draw.
 
-    bank: BankSeen
+    Attributes:
+        bank: the latest snapshot; None where there is none, for the reason in `bank_error`.
+        ingest: the bank's ingests; `is_ingesting` is whether one is at work.
+        runs: all runs, the one changed last first.
+        run: the one looked at, if any; `other` is the one it is compared with.
+        codes_read: the share of each code in the last answer, [levels, codebooks, codes]; None before a question.
+    """
 
+    bank: BankSnapshot | None = None
+    bank_error: MBCError | None = None
+    ingest: IngestHistory = field(default_factory=IngestHistory)
+    is_ingesting: bool = False
+    runs: tuple[RunSummary, ...] = ()
+    run: AttachedRun | None = None
+    other: AttachedRun | None = None
+    codes_read: NDArray[np.float32] | None = None
 
-@dataclass
-class BankMissing(Message):
-    """There is no bank that can be read."""
+    @property
+    def run_folder(self) -> Path | None:
+        return None if self.run is None else self.run.folder
 
-    trouble: MBCError
+    @property
+    def ingest_state(self) -> IngestState | None:
+        """What the last ingest is at; None before the first."""
+        if self.ingest.state is IngestState.RUNNING and not self.is_ingesting:
+            return IngestState.INTERRUPTED
+        return self.ingest.state
 
+    def update_bank(self, bank: BankSnapshot | None, error: MBCError | None) -> None:
+        """The bank has changed, or cannot be read."""
+        self.bank, self.bank_error = bank, error
 
-@dataclass
-class IngestLogged(Message):
-    """The log of the bank's ingests has grown, or an ingest has begun or ended."""
-
-    followed: Followed
-    at_work: bool
-
-
-@dataclass
-class RunLogged(Message):
-    """The log of a run that is followed has grown, or a training has begun or ended there."""
-
-    attached: Attached
-    followed: Followed
-    at_work: bool
-
-
-@dataclass
-class UsageSeen(Message):
-    """How often a training run uses its codes now, [levels, books, codes]."""
-
-    attached: Attached
-    usage: NDArray[np.float32]
-
-
-@dataclass
-class RunsChanged(Message):
-    """There is another run, or one has come to another state; the one changed last comes first."""
-
-    runs: tuple[RunSeen, ...]
+    def update_ingest(self, followed: Followed, at_work: bool) -> None:
+        """The log of the bank's ingests has grown, or an ingest has begun or ended."""
+        if followed.is_anew:
+            self.ingest = IngestHistory()
+        self.ingest.add(followed.events)
+        self.is_ingesting = at_work

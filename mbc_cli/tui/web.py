@@ -25,7 +25,7 @@ from mbc_engine.errors import ConfigError
 
 HOST: Final = "127.0.0.1"
 _COOKIE: Final = "mbc-key"
-_FOLDER: Final = Path(__file__).parent
+_PAGE: Final = Path(__file__).parent / "page"
 # The terminal sets styles on its elements and draws its icons from data URLs.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; "
@@ -44,7 +44,7 @@ class DashboardServer(Server):
 
     def __init__(self, arguments: Sequence[str], port: int, opened: Callable[[str], object]) -> None:
         command = shlex.join([sys.executable, "-m", "mbc_cli", *arguments])
-        super().__init__(command, HOST, port, "mbc", templates_path=_FOLDER)
+        super().__init__(command, HOST, port, "mbc", templates_path=_PAGE)
         self._key = secrets.token_urlsafe(16)
         self._opened = opened
 
@@ -90,7 +90,7 @@ class DashboardServer(Server):
         return app
 
     async def _focus(self, request: web.Request) -> web.FileResponse:
-        return web.FileResponse(_FOLDER / "focus.js")
+        return web.FileResponse(_PAGE / "focus.js")
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,1 +1,99 @@
-"""The views of the dashboard, one a tab."""
+"""The views of the dashboard, a tab each: they draw its state, and start jobs."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from rich.text import Text
+from textual.widgets import TabPane
+
+from mbc_cli.text import plain
+from mbc_cli.tui.jobs import start_thread
+from mbc_engine.errors import MBCError
+
+if TYPE_CHECKING:
+    from mbc_cli.tui.app import Dashboard
+    from mbc_cli.tui.state import DashboardState, Places
+
+
+class View(TabPane):
+    """A tab.
+
+    `draw` is called when the tab becomes visible and, at most twice a second, when the state has changed while it is.
+    It must be cheap where nothing changed that the view shows.
+
+    Args:
+        key: the digit that leads to it.
+        places: where the dashboard looks.
+    """
+
+    NAME: ClassVar[str]
+    TITLE: ClassVar[str]
+    ABOUT: ClassVar[str]
+    HELP: ClassVar[str]  # Markdown; stands above the keys
+
+    def __init__(self, key: int, places: "Places") -> None:
+        super().__init__(f"{key} {self.TITLE}", id=self.NAME)
+        self.places = places
+        self._jobs: dict[str, object] = {}
+
+    @property
+    def dashboard(self) -> "Dashboard":
+        return cast("Dashboard", self.app)
+
+    @property
+    def state(self) -> "DashboardState":
+        return self.dashboard.state
+
+    def draw(self) -> None:
+        """Show the state."""
+        raise NotImplementedError
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.draw)  # there may be room for more, or less
+
+    def take_focus(self) -> None:
+        """Focus what a person would use first here: the first widget that can have it, unless overridden."""
+        for widget in self.query("*"):
+            if widget.focusable:
+                widget.focus()
+                return
+
+    def run_job(self, name: str, job: Callable[[], Iterable[Any]], done: Callable[[Any], object]) -> None:
+        """Run a job in a thread, in place of an earlier one of that name.
+
+        Args:
+            name: a later job of the same name replaces this one: the results of only one are wanted.
+            job: gives results, or raises an `MBCError`.
+            done: called in the app's thread with each result, or that error.
+        """
+        self._jobs[name] = current = object()
+
+        def finish(result: object) -> None:
+            if self._jobs[name] is current:
+                done(result)
+
+        def work() -> None:
+            try:
+                for result in job():
+                    if self._jobs[name] is not current:
+                        return
+                    self.app.call_later(finish, result)
+            except MBCError as error:
+                self.app.call_later(finish, error)
+
+        start_thread(work, self.app.call_later)
+
+
+def message_text(message: str, *hints: str | None) -> Text:
+    """What is wrong, and what to do, a line each. All of it may be untrusted text."""
+    return Text("\n").join([Text(plain(message), "bold"), *(Text(plain(hint)) for hint in hints if hint)])
+
+
+def error_text(error: MBCError) -> Text:
+    """An error of the engine and its way out."""
+    return message_text(error.message, error.hint)
+
+
+def no_bank_text(error: MBCError) -> Text:
+    """Why there is no bank, and the ways out."""
+    return message_text(error.message, error.hint, "Fill one in Ingest (4), or try `mbc demo`.")

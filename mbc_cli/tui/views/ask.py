@@ -1,14 +1,9 @@
-"""Answers in words: how sure an answer is, where it was read, and how long it took.
+"""A place to ask: answers as they come, their sources, and what these say."""
 
-A place to ask: answers as they come, where they come from, and what the sources say.
-"""
-
-import os
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import numpy as np
 from rich.text import Text
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -17,90 +12,27 @@ from textual.widgets import Input, Static
 
 from mbc_cli.paths import question_history
 from mbc_cli.question_history import QuestionHistory
-from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_line, share_of, state_of, times
 from mbc_cli.render.bank import holdings
-from mbc_cli.text import counted, near, plain
-from mbc_cli.tui.jobs.answering import (
-    Answered,
-    Answering,
-    Asked,
-    ModelLoading,
-    ModelMissing,
-    ModelReady,
-    Said,
-    Unanswered,
-)
-from mbc_cli.tui.jobs.processes import start_thread
+from mbc_cli.text import near, plain
+from mbc_cli.tui.jobs import Answering, ModelState, start_thread
 from mbc_cli.tui.state import Places
-from mbc_cli.tui.views.view import View, told_no_bank, told_trouble
+from mbc_cli.tui.views import View, error_text, no_bank_text
+from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.inputs import Choice, QuestionInput
-from mbc_cli.tui.widgets.turn import Citation, Cited, Passage, Told, Turn
-from mbc_engine.bank import origin_name
+from mbc_cli.tui.widgets.inputs import InlineSelect, QuestionInput
 from mbc_engine.config import READ_MODES
+from mbc_engine.errors import MBCError
 from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
-    from mbc_engine.errors import MBCError
     from mbc_engine.question import Answer
     from mbc_engine.sources import Source
 
-
-_SURE: Final = ("high", "memory")
-
-
-def told_of(reply: "Answer") -> Told:
-    """An answer as it is shown."""
-    read = 0 if reply.codes is None else int(np.count_nonzero(reply.codes))
-    codes = f" · {counted(read, 'code')} read" if read else ""
-    confidence = confidence_line(reply)
-    is_sure = reply.confidence is not None and reply.confidence.label in _SURE
-    count = len(reply.sources)
-    return Told(
-        answer=NOT_IN_MEMORY if reply.text is None else reply.text,
-        is_found=reply.text is not None,
-        confidence=confidence.plain if confidence else "",
-        colour="text-success" if is_sure else "text-warning",
-        cited=tuple(map(_cited, reply.sources)),
-        heading=counted(count, "source" if reply.text is not None else "closest passage"),
-        spent=f"{times(reply)}{codes}",
-    )
-
-
-def _cited(source: "Source") -> Cited:
-    ties = f"tied with {counted(source.ties, 'other')}" if source.ties else ""
-    about = "  ".join(filter(None, (source.date, ties)))
-    folder, _, name = near(source.path).rpartition(os.sep)
-    called = origin_name(name, source.part)
-    return Cited(
-        name=called,
-        folder=folder,
-        share=source.share,
-        share_text=share_of(source),
-        about=about,
-        state=state_of(source),
-        text_from=_text_from(source),
-        sentence=source.sentence,
-        passage=source.passage,
-    )
-
-
-def _text_from(source: "Source") -> str:
-    """Where the passage that is shown is from."""
-    match source.text_from:
-        case "file":
-            return "from the file"
-        case "bank":
-            return state_of(source) or "the bank's copy"
-    state = f"{own}; " if (own := state_of(source)) else ""
-    return f"{state}the bank keeps no copy"
-
-
-_READS: Final = (None, *READ_MODES)
-_NUMBERS: Final = (1, 2, 3, 5, 10)
+_READ_MODES: Final = (None, *READ_MODES)
+_SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)
 # Turns that stay to be scrolled back to.
-_MOST_TURNS: Final = 100
+_MAX_TURNS: Final = 100
 
 
 class AskView(View):
@@ -114,45 +46,23 @@ class AskView(View):
     Enter on a source shows its passage, with the sentence that the answer was read in underlined. Where the file has
     changed or is gone, the text is the copy kept in the bank. Escape leaves the input line, so that digits switch views.
     """
-    SCOPED_CSS = False
-    DEFAULT_CSS = """
-    AskView {
-        & #talk { height: 1fr; }
-        & #turns { width: 1fr; height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
-        & #about { height: auto; color: $text-muted; margin-bottom: 1; }
-        & #aside { width: 2fr; display: none; }
-        & #passage { height: 1fr; }
-        & #read { max-height: 60%; }
-        & #question { border: round $surface-lighten-2; background: transparent; height: 3; }
-        & #question { border-subtitle-color: $text-muted; }
-        & #question:focus { border: round $accent; }
-        & #options { height: 1; padding: 0 1; }
-        & #options Choice { margin-right: 3; }
-        & #how { display: none; }
-    }
-    .-wide AskView #turns { width: 3fr; }
-    .-wide AskView #aside.-open { display: block; }
-    .-narrow AskView #talk { layout: vertical; }
-    .-narrow AskView #aside.-open { display: block; width: 1fr; height: 1fr; }
-    .-narrow AskView #read { display: none; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop"),
         Binding("escape", "leave", "Leave"),
         Binding("escape", "type", "Ask"),
         Binding("ctrl+o", "sources", "Sources"),
+        Binding("enter", "open", "Open"),
         Binding("ctrl+r", "step('how')", "Read"),
         Binding("ctrl+n", "step('number')", "Count"),
     ]
 
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
-        self._answering = Answering(places, self.post_message)
-        self._turns: dict[int, Turn] = {}
+        self._waiting: dict[int, ChatTurn] = {}  # questions without an answer, by their numbers
         self._asked = 0
-        self._is_loading = self._is_ready = self._was_wanted = False
-        self._trouble: MBCError | None = None
-        self._told = Text()
+        self._model_state: ModelState = "unloaded"
+        self._model_error: MBCError | None = None
+        self._about = Text()
         self._history = QuestionHistory(question_history())
 
     def compose(self) -> ComposeResult:
@@ -160,20 +70,27 @@ class AskView(View):
             with VerticalScroll(id="turns", can_focus=True):
                 yield Static(id="about")
             with Vertical(id="aside"):
-                yield Passage(id="passage", classes="panel")
+                yield PassagePane(id="passage", classes="panel")
                 yield HeatMap("Codes read", id="read", can_focus=False)
         yield QuestionInput(
             placeholder="What do you want to know? Each question is answered on its own.", id="question"
         )
         with Horizontal(id="options"):
-            yield Choice([str(number) for number in _NUMBERS], label="sources", is_folded=True, id="number")
-            yield Choice([read or "model's own" for read in _READS], label="read", is_folded=True, id="how")
+            yield InlineSelect([str(number) for number in _SOURCE_COUNTS], label="sources", is_folded=True, id="number")
+            yield InlineSelect([mode or "model's own" for mode in _READ_MODES], label="read", is_folded=True, id="how")
 
     def on_mount(self) -> None:
-        self.query_one("#number", Choice).choose(_NUMBERS.index(AskOptions.sources))
+        self.query_one("#number", InlineSelect).at = _SOURCE_COUNTS.index(AskOptions.sources)
         self.query_one("#turns", VerticalScroll).anchor()
-        self.query_one(QuestionInput).remember(self._history.read())
-        start_thread("answering", self._answering.run, self.post_message)
+        self.run_job("history", lambda: [self._history.read()], self.query_one(QuestionInput).remember)
+        later = self.app.call_later
+        self._answering = Answering(
+            self.places,
+            lambda *arguments: later(self.show_model, *arguments),
+            lambda *arguments: later(self.show_token, *arguments),
+            lambda *arguments: later(self.show_answer, *arguments),
+        )
+        start_thread(self._answering.run, later)
 
     def on_unmount(self) -> None:
         self._answering.stop()
@@ -182,17 +99,15 @@ class AskView(View):
         self.query_one(QuestionInput).focus()
 
     def draw(self) -> None:
-        """Show what is asked, and which codes were read."""
-        bank = self.known.bank
-        if bank is not None and not self._was_wanted:
-            self._was_wanted = True
+        if self.state.bank is not None and self._model_state == "unloaded":
+            self._model_state = "requested"
             self._answering.load()
-        about = self._about()
-        if about != self._told:
-            self._told = about
+        about = self._about_text()
+        if about != self._about:
+            self._about = about
             self.query_one("#about", Static).update(about)
-        self.query_one("#question").border_subtitle = Content(self._state())
-        read = self.known.codes_read
+        self.query_one("#question").border_subtitle = Content(self._model_text())
+        read = self.state.codes_read
         heat = self.query_one("#read", HeatMap)
         heat.display = read is not None and self.screen.has_class("-wide")
         if read is not None and heat.display:
@@ -201,43 +116,57 @@ class AskView(View):
             heat.show(read.sum((0, 1)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Stop only while a question waits, leave only what has the focus, and choose a read only where there are some."""
         if action == "step" and parameters == ("how",):
             return self.query_one("#how").display
-        if action == "leave":
-            return self._covers or self.query_one(QuestionInput).has_focus
-        return bool(self._turns) if action == "stop" else True
+        can = {
+            "leave": self._covers_turns or self.query_one(QuestionInput).has_focus,
+            "stop": bool(self._waiting),
+            "open": isinstance(self.screen.focused, Citation),
+        }
+        return can.get(action, True)
 
     def action_stop(self) -> None:
-        """Leave the question that is being answered; the next one waits until the model has come to an end."""
-        number = min(self._turns)
-        self._answering.drop(number)
-        self._turns.pop(number).stop()
+        """Cancel the question that is being answered; the next one waits until the model has noticed."""
+        number = min(self._waiting)
+        self._answering.cancel(number)
+        self._waiting.pop(number).stop()
         self.refresh_bindings()
 
     def action_leave(self) -> None:
         """Close the passage where it takes room from the answers, or go from the line to the answers."""
-        if self._covers:
+        if self._covers_turns:
             self.query_one("#aside").remove_class("-open")
             self.take_focus()
         else:
             self.query_one("#turns").focus()
 
     def action_type(self) -> None:
-        """Go back to the line."""
         self.take_focus()
 
     def action_sources(self) -> None:
         """Go to the sources of the last answer that has some."""
-        for turn in reversed(self.query(Turn)):
-            if sources := turn.query(Citation):
-                turn.unfold()
-                self.call_after_refresh(sources.first().focus)
+        for turn in reversed(self.query(ChatTurn)):
+            if citations := turn.query(Citation):
+                turn.fold(False)
+                self.call_after_refresh(citations.first().focus)
                 return
 
-    def action_step(self, choice: str) -> None:
-        """Change how the next question is answered."""
-        self.query_one(f"#{choice}", Choice).action_step(1)
+    def action_open(self) -> None:
+        if isinstance(self.screen.focused, Citation):
+            self._show_passage(self.screen.focused.source)
+
+    def action_step(self, name: str) -> None:
+        self.query_one(f"#{name}", InlineSelect).action_step(1)
+
+    @on(events.Click)
+    def _open_clicked(self, event: events.Click) -> None:
+        if isinstance(event.widget, Citation):
+            self._show_passage(event.widget.source)
+
+    @on(events.DescendantFocus)
+    def _follow_focus(self, event: events.DescendantFocus) -> None:
+        if isinstance(event.widget, Citation) and self.screen.has_class("-wide"):
+            self._show_passage(event.widget.source)
 
     @on(Input.Submitted, "#question")
     async def _ask(self, event: Input.Submitted) -> None:
@@ -245,99 +174,68 @@ class AskView(View):
         if not question:
             return
         event.input.clear()
-        self._history.add(question)
+        start_thread(lambda: self._history.add(question), self.app.call_later)
         self.query_one(QuestionInput).remember([question])
         turns = self.query_one("#turns", VerticalScroll)
-        for turn in self.query(Turn):
-            turn.fold()
-        turn = Turn(question)
-        await turns.mount(turn)  # what is told of it finds it there
+        for turn in self.query(ChatTurn):
+            turn.fold(True)
+        turn = ChatTurn(question)
+        await turns.mount(turn)  # before anything is shown in it
         turns.anchor()
         self._asked += 1
-        self._turns[self._asked] = turn
-        for old in list(self.query(Turn))[:-_MOST_TURNS]:
+        self._waiting[self._asked] = turn
+        for old in list(self.query(ChatTurn))[:-_MAX_TURNS]:
             old.remove()
-        how = self.query_one("#how", Choice)
+        how = self.query_one("#how", InlineSelect)
         options = AskOptions(
-            read_mode=_READS[how.at] if how.display else None,
-            sources=_NUMBERS[self.query_one("#number", Choice).at],
+            read_mode=_READ_MODES[how.at] if how.display else None,
+            sources=_SOURCE_COUNTS[self.query_one("#number", InlineSelect).at],
         )
-        self._answering.ask(Asked(self._asked, question, options))
-        self._tell_reasons()
-        self.refresh_bindings()
+        self._answering.ask(self._asked, question, options)
+        self._show_reasons()
 
-    @on(Citation.Reached)
-    def _look_at(self, event: Citation.Reached) -> None:
-        if self.screen.has_class("-wide"):
-            self._show_passage(event.cited)
-
-    @on(Citation.Opened)
-    def _open(self, event: Citation.Opened) -> None:
-        self._show_passage(event.cited)
-
-    def on_model_loading(self, message: ModelLoading) -> None:
-        """Say what takes so long."""
-        self._is_loading, self._trouble = True, None
-        self._tell_reasons()
+    def show_model(self, state: ModelState, error: MBCError | None, has_read_modes: bool) -> None:
+        """The model is being loaded, is ready, or is missing; the next question tries again."""
+        self._model_state, self._model_error = state, error
+        if state == "ready":
+            self.query_one("#how").display = has_read_modes
+        self._show_reasons()
         self.draw()
 
-    def on_model_ready(self, message: ModelReady) -> None:
-        """Say that it no longer does."""
-        self._is_loading, self._is_ready, self._trouble = False, True, None
-        self.query_one("#how").display = message.has_reads
-        self.refresh_bindings()
-        self._tell_reasons()
-        self.draw()
+    def show_token(self, number: int, piece: str) -> None:
+        """A further piece of an answer."""
+        if turn := self._waiting.get(number):
+            turn.append(piece)
 
-    def on_model_missing(self, message: ModelMissing) -> None:
-        """Say what is missing; the next question tries again."""
-        self._is_loading, self._trouble = False, message.trouble
-        self.draw()
+    def show_answer(self, number: int, answer: "Answer | MBCError | None") -> None:
+        """A question has its answer, or an error; None if it was cancelled."""
+        turn = self._waiting.pop(number, None)
+        if isinstance(answer, MBCError):
+            self._model_state = "missing" if self._model_state == "loading" else self._model_state
+            if turn is not None:
+                turn.fail(answer.message, answer.hint)
+        elif answer is not None:
+            self._model_state, self._model_error = "ready", None
+            if turn is not None:
+                turn.show(answer)
+                self.call_after_refresh(self._scroll_to_top_of, turn)
+                if answer.sources and self.screen.has_class("-wide"):
+                    self._show_passage(answer.sources[0])
+                if answer.codes is not None:
+                    self.state.codes_read = answer.codes
+        self.dashboard.changed()
+        self._show_reasons()
 
-    def on_said(self, message: Said) -> None:
-        """Show what is said."""
-        if turn := self._turns.get(message.number):
-            turn.say(message.piece)
-
-    def on_answered(self, message: Answered) -> None:
-        """Show the whole answer, and which codes it comes from."""
-        turn, reply = self._done(message.number), message.reply
-        self._is_ready, self._trouble = True, None
-        if turn is None:
-            return
-        told = told_of(reply)
-        turn.show(told)
-        self.call_after_refresh(self._show_from_the_top, turn)
-        if told.cited and self.screen.has_class("-wide"):
-            self._show_passage(told.cited[0])
-        if reply.codes is not None:
-            self.known.codes_read = reply.codes
-            self.dashboard.changed()
-
-    def on_unanswered(self, message: Unanswered) -> None:
-        """Show why there is no answer."""
-        self._is_loading = False
-        turn = self._done(message.number)
-        if turn is not None and message.trouble is not None:
-            turn.fail(message.trouble.message, message.trouble.hint)
-        self.draw()
-
-    def _done(self, number: int) -> Turn | None:
-        """The turn that has come to its end, unless nobody waits for it any more."""
-        turn = self._turns.pop(number, None)
-        self._tell_reasons()
-        self.refresh_bindings()
-        return turn
-
-    def _tell_reasons(self) -> None:
+    def _show_reasons(self) -> None:
         """Say what each question waits for."""
-        for place, turn in enumerate(self._turns.values()):
-            if self._is_loading:
+        for place, turn in enumerate(self._waiting.values()):
+            if self._model_state == "loading":
                 turn.wait(f"waiting for model {plain(self.places.model)}…")
             else:
                 turn.wait("waiting for the previous answer…" if place else "searching the bank…")
+        self.refresh_bindings()
 
-    def _show_from_the_top(self, turn: Turn) -> None:
+    def _scroll_to_top_of(self, turn: ChatTurn) -> None:
         """Keep a long answer's beginning in sight, where scrolling to the end would show its last sources only."""
         turns = self.query_one("#turns", VerticalScroll)
         if turn.outer_size.height > turns.size.height:
@@ -345,29 +243,24 @@ class AskView(View):
             turns.scroll_to_widget(turn, top=True, animate=False)
 
     @property
-    def _covers(self) -> bool:
+    def _covers_turns(self) -> bool:
         """Whether the passage takes room from the answers."""
         return self.query_one("#aside").has_class("-open") and self.screen.has_class("-narrow")
 
-    def _show_passage(self, cited: Cited) -> None:
+    def _show_passage(self, source: "Source") -> None:
         self.query_one("#aside").add_class("-open")
-        self.query_one(Passage).show(cited)
+        self.query_one(PassagePane).show(source)
         self.refresh_bindings()
 
-    def _about(self) -> Text:
+    def _about_text(self) -> Text:
         """What is asked, or why nothing can be, and what to do about it."""
-        known = self.known
-        if known.trouble is not None:
-            return told_no_bank(known.trouble)
-        if self._trouble is not None:
-            return told_trouble(self._trouble)
-        if known.bank is None:
-            return Text()
-        return Text(f"{near(known.bank.path)}: {holdings(known.bank.totals)}.")
+        state = self.state
+        if state.bank_error is not None:
+            return no_bank_text(state.bank_error)
+        if self._model_error is not None:
+            return error_text(self._model_error)
+        return Text(f"{near(state.bank.path)}: {holdings(state.bank.totals)}." if state.bank else "")
 
-    def _state(self) -> str:
-        """What there is to say of the model."""
+    def _model_text(self) -> str:
         name = plain(self.places.model)
-        if self._is_loading:
-            return f"Loading model {name}…"
-        return f"model {name}" if self._is_ready else ""
+        return {"loading": f"Loading model {name}…", "ready": f"model {name}"}.get(self._model_state, "")

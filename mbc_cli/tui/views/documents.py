@@ -1,15 +1,10 @@
-"""A table of documents, ordered by a column if wanted.
-
-Documents in words: what the bank knows of one, what it is called, and how many were found.
-
-The documents of the bank: found as somebody types, looked at down to their codes, removed, and put back.
-"""
+"""The documents of the bank: found while typing, looked at down to their codes, removed, and put back."""
 
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from rich.text import Text
@@ -18,24 +13,30 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.widgets import Input, Static
-from textual.worker import get_current_worker
 
 from mbc_cli.text import counted, near, size
-from mbc_cli.tui.jobs.documents import Found, Looked, NotChanged, NotFound, Removals, Removed, Restored, look, search
-from mbc_cli.tui.state import Places
-from mbc_cli.tui.views.view import View, told_no_bank, told_trouble
-from mbc_cli.tui.widgets.code_sheet import CodeSheet
-from mbc_cli.tui.widgets.dialogs import Confirm
-from mbc_cli.tui.widgets.figures import Box, Facts
-from mbc_cli.tui.widgets.rows import Column, Row, Rows
-from mbc_engine.bank import CodeShape, FoundDocument, StoredDocument, Taken, origin_name
+from mbc_cli.tui.jobs import (
+    FoundDocuments,
+    read_document,
+    remove_documents,
+    restore_documents,
+    search_documents,
+    start_thread,
+)
+from mbc_cli.tui.state import BankSnapshot, Places
+from mbc_cli.tui.views import View, error_text, no_bank_text
+from mbc_cli.tui.widgets.figures import Facts, box
+from mbc_cli.tui.widgets.heat_map import CodeSheet
+from mbc_cli.tui.widgets.inputs import Confirm
+from mbc_cli.tui.widgets.table import Column, RowTable
+from mbc_engine.bank import Codes, CodeShape, FoundDocument, StoredDocument, Taken, origin_name
+from mbc_engine.errors import MBCError
 from mbc_engine.machine import SlowDown
 
 if TYPE_CHECKING:
+    from threading import Thread
+
     from textual.timer import Timer
-
-    from mbc_cli.tui.state import BankSeen
-
 
 _COLUMNS: Final = (
     Column("source"),
@@ -44,146 +45,23 @@ _COLUMNS: Final = (
     Column("chunks", 7, is_number=True),
     Column("size", 7, is_number=True),
 )
-
-
-class DocumentRows(Rows):
-    """Documents that were found, a row each. A click on a title orders them by its column, another one the other way."""
-
-    def __init__(self) -> None:
-        super().__init__(_COLUMNS, can_mark=True)
-        self._found: dict[Hashable, FoundDocument] = {}
-        self._keeps_origins = True
-        self._order: tuple[int, bool] | None = None  # a column, and whether the largest come first
-        self._in_sight = list(range(len(_COLUMNS)))
-
-    @property
-    def here(self) -> FoundDocument | None:
-        """The document under the cursor; None where there are none."""
-        return self._found.get(self.key)
-
-    @property
-    def chosen(self) -> tuple[FoundDocument, ...]:
-        """The marked documents in their order; without any, the one under the cursor."""
-        marked = tuple(self._found[row.key] for row in self.rows if row.key in self.marked)
-        return marked or (() if self.here is None else (self.here,))
-
-    def show_found(self, found: Found) -> None:
-        """Show these documents instead of the ones before."""
-        self._found = {_key_of(own): own for own in found.rows}
-        self._keeps_origins = found.keeps_origins
-        self.empty = ""
-        if found.is_done:
-            self.empty = (
-                "Nothing matches. Escape shows all." if found.text else "The bank is empty. Fill it in Ingest (4)."
-            )
-        self._show()
-
-    def sort_by_next(self) -> None:
-        """Order them by the next column; after the last, as the bank has them."""
-        ahead = [column for column in self._in_sight if self._order is None or column > self._order[0]]
-        self._sort((ahead[0], _COLUMNS[ahead[0]].is_number) if ahead else None)
-
-    @on(Rows.TitleClicked)
-    def _sort_by(self, event: Rows.TitleClicked) -> None:
-        column = self._in_sight[event.column]
-        is_same = self._order is not None and self._order[0] == column
-        is_reversed = not self._order[1] if self._order and is_same else _COLUMNS[column].is_number
-        self._sort((column, is_reversed))
-
-    def _sort(self, order: tuple[int, bool] | None) -> None:
-        self._order = order
-        self._show()
-
-    def _show(self) -> None:
-        found = list(self._found.values())
-        titles = [column.title for column in _COLUMNS]
-        titles[0] = titles[0] if self._keeps_origins else "digest"
-        if self._order is not None:
-            column, is_reversed = self._order
-            found.sort(key=lambda own: _sort_key(own, column), reverse=is_reversed)
-            titles[column] += " ↓" if is_reversed else " ↑"
-        cells = [_cells_of(own) for own in found]
-        # Columns that say nothing leave their room to the names.
-        self._in_sight = [0, *(own for own in range(1, len(_COLUMNS)) if any(texts[own] for texts in cells))]
-        self.retitle([replace(_COLUMNS[column], title=titles[column]) for column in self._in_sight])
-        shown = (tuple(texts[column] for column in self._in_sight) for texts in cells)
-        self.show([Row(_key_of(own), texts) for own, texts in zip(found, shown, strict=True)])
-
-
-def _key_of(found: FoundDocument) -> Hashable:
-    """What tells it from all others."""
-    return (found.source, found.part) if found.source else found.digest
-
-
-def _cells_of(found: FoundDocument) -> tuple[str, ...]:
-    """Its row, a text for each of `_COLUMNS`."""
-    weight = "" if found.size is None else size(found.size)
-    name = near(found.source) if found.source else found.digest
-    return name, found.part, found.date or "", f"{found.chunks:,}", weight
-
-
-def _sort_key(found: FoundDocument, column: int) -> tuple[object, ...]:
-    """Where it stands in the order by a column."""
-    # Numbers that are parts, such as rows, in the order of numbers.
-    part = (len(found.part), found.part)
-    return (
-        (found.source or found.digest, *part),
-        (*part, found.source),
-        (found.date or "", found.source, *part),
-        (found.chunks, found.source, *part),
-        (found.size or 0, found.source, *part),
-    )[column]
-
-
-# Of a document that was read in many places, so many are named.
-_ORIGINS: Final = 3
-
-
-def document_facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:
-    """What the bank knows of a document beside its codes."""
-    facts: list[tuple[str, str | Text]] = []
-    for number, origin in enumerate(document.origins[:_ORIGINS]):
-        date = f", {origin.date}" if origin.date else ""
-        facts.append(("" if number else "read from", f"{near(origin.name)}{date}"))
-    if (more := len(document.origins) - _ORIGINS) > 0:
-        facts.append(("", f"and {counted(more, 'other place')}"))
-    codes = size(-(-document.chunks * shape.bits_per_chunk // 8))
-    read = "" if document.size is None else f" of {size(document.size)}"
-    facts.append(("holds", f"{counted(document.chunks, 'chunk')}{read}, {codes} of codes"))
-    facts.append(("digest", document.digest))
-    return facts
-
-
-def name_of(found: FoundDocument) -> str:
-    """What it is called in a sentence."""
-    name = origin_name(found.source, found.part)
-    return near(name) if name else found.digest
-
-
-def count_of(found: Found) -> str:
-    """How many were found, and how many of them are shown."""
-    shown, matches = len(found.rows), found.matches
-    if not found.is_done:
-        return f"{matches:,} so far"
-    return f"{shown:,} of {matches:,} shown" if shown < matches else f"{matches:,} found"
-
-
-_MOST: Final = 1000
-# Seconds a person stops typing, or moving on, before there is something to look for.
-_TYPED: Final = 0.2
-_RESTED: Final = 0.1
+_MAX_ROWS: Final = 1000
+# Origins that are named of a document.
+_MAX_ORIGINS: Final = 3
+# Seconds without typing, or without a move of the cursor, before there is something to look for.
+_TYPED, _RESTED = 0.2, 0.1
 # Seconds between two searches because the bank has changed at least, and the share of the time they may take.
-_EVERY: Final = 0.5
-_SHARE: Final = 0.1
-# Seconds that a change of the bank may take before it is told of.
+_MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1
+# Seconds that a change of the bank may take before a note about it, and that the end of the dashboard waits for it.
 _PATIENCE: Final = 0.5
-_ASK_FROM: Final = 21
+# Removing as many documents needs confirmation.
+_CONFIRM_FROM: Final = 21
 # Cells from which on a document fits beside the table.
 _BROAD: Final = 150
 
 
 class DocumentsView(View):
-    """All documents, one under the cursor."""
+    """All documents, and the one under the cursor."""
 
     NAME, TITLE, ABOUT = "documents", "Documents", "Find documents, look at their codes, remove them and put them back"
     HELP = """
@@ -192,44 +70,32 @@ class DocumentsView(View):
 
     Tab leads to the codes of the document, a line each chunk; Enter there looks at the code among all.
     """
-    SCOPED_CSS = False  # it looks at the size of the screen
-    DEFAULT_CSS = """
-    DocumentsView {
-        & .search { height: 1; }
-        & #text { width: 1fr; }
-        & #count { width: auto; padding: 0 1; color: $text-muted; }
-        & #trouble { padding: 1 2; display: none; }
-        & #found { height: 1fr; }
-        & #document { height: 9; }
-        & #document:focus-within { height: 70%; }
-        & Facts { height: auto; max-height: 50%; }
-    }
-    .-high DocumentsView #document { height: 40%; }
-    DocumentsView.-broad {
-        & #both { layout: horizontal; }
-        & #found { width: 1fr; }
-        & #document { height: 100%; width: 1fr; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
         Binding("d,delete", "remove", "Remove"),
         Binding("u,ctrl+z", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
+        Binding("enter", "show_code", "Look at the code"),
         Binding("escape", "leave", "Back", show=False),
         Binding("down", "to_rows", "Down", show=False),
     ]
 
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
-        self._removals = Removals(places.bank, self.post_message)
-        self._seen: BankSeen | None = None
-        self._sought: str | None = None
+        self._found: dict[Hashable, FoundDocument] = {}
+        self._keeps_origins = True
+        self._order: tuple[int, bool] | None = None  # a column, and whether the largest come first
+        self._visible_columns = list(range(len(_COLUMNS)))
+        self._seen: BankSnapshot | None = None
+        self._shown: str | None = None  # the text of the search that is shown, and of the one that is running
         self._searching: str | None = None
         self._is_stale = False
-        self._rest = SlowDown(_SHARE, _EVERY)
-        self._search_soon: Timer | None = None
-        self._look_soon: Timer | None = None
+        self._rest = SlowDown(_MAX_SHARE, _MIN_INTERVAL)
+        self._search_timer: Timer | None = None
+        self._read_timer: Timer | None = None
+        self._taken: list[Taken] = []
+        self._changes: list[Thread] = []
+        self._pending = 0
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="search"):
@@ -237,37 +103,40 @@ class DocumentsView(View):
             yield Static(id="count", markup=False)
         yield Static(id="trouble", markup=False)
         with Container(id="both"):
-            with Box("Documents", id="found"):
-                yield DocumentRows()
-            with Box("Document", id="document"):
+            with box("Documents", id="found"):
+                yield RowTable(_COLUMNS, can_mark=True, on_title=self._sort_by)
+            with box("Document", id="document"):
                 yield Facts()
                 yield CodeSheet()
+
+    def on_mount(self) -> None:
+        self.watch(self._table, "key", self._read_soon, init=False)
+        self.watch(self._table, "marked", self._show_notes, init=False)
 
     @on(events.Resize)
     def _lay_out(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= _BROAD, "-broad")
 
     def on_unmount(self) -> None:
-        self._removals.close()
+        for thread in self._changes:
+            thread.join(_PATIENCE)
 
     def take_focus(self) -> None:
-        """Let keys go to the table."""
-        self.query_one(Rows).focus()
+        self._table.focus()
 
     def draw(self) -> None:
-        """Look again if the bank is no longer what it was."""
-        if self.known.bank is None and self.known.trouble is not None:
+        """Search again if the bank has changed."""
+        if self.state.bank is None and self.state.bank_error is not None:
             self._seen = None
-            self._show_trouble(told_no_bank(self.known.trouble))
-        elif self.known.bank is not self._seen:
-            self._seen = self.known.bank
+            self._show_error(no_bank_text(self.state.bank_error))
+        elif self.state.bank is not self._seen:
+            self._seen = self.state.bank
             self._is_stale = True
-            self._refresh_found()
+            self._search_if_stale()
 
     @property
-    def text(self) -> str:
-        """What is sought."""
-        return self.query_one("#text", Input).value.strip()
+    def _table(self) -> RowTable:
+        return self.query_one(RowTable)
 
     @on(Input.Changed, "#text")
     def _search_typed(self) -> None:
@@ -275,180 +144,257 @@ class DocumentsView(View):
 
     @on(Input.Submitted, "#text")
     def action_to_rows(self) -> None:
-        """Go from what is sought to what was found."""
-        self.query_one(Rows).focus()
+        self._table.focus()
 
     def action_search(self) -> None:
-        """Type what is sought."""
         self.query_one("#text").focus()
 
     def action_leave(self) -> None:
-        """Leave what is narrowest: the codes, the marks, what is sought."""
-        rows = self.query_one(Rows)
-        if not rows.has_focus:
-            rows.focus()
-        elif rows.marked:
-            rows.unmark()
+        """Leave what is narrowest: the codes, the marks, the search."""
+        if not self._table.has_focus:
+            self._table.focus()
+        elif self._table.marked:
+            self._table.marked = frozenset()
         else:
             self.query_one("#text", Input).value = ""
 
     def action_remove(self) -> None:
-        """Remove the marked documents, or the one under the cursor; many only if that is really meant."""
-        documents = self.query_one(DocumentRows).chosen
-        if len(documents) >= _ASK_FROM:
+        """Remove the marked documents, or the one under the cursor; many only after confirmation."""
+        marked = tuple(self._found[key] for key, _ in self._table.rows if key in self._table.marked)
+        documents = marked or (() if self._current is None else (self._current,))
+        if len(documents) >= _CONFIRM_FROM:
             question = f"Remove {counted(len(documents), 'document')} from the bank? The files stay, and u undoes it."
-            self.app.push_screen(
-                Confirm(question, "Remove", "Leave"), lambda is_yes: self._remove(documents) if is_yes else None
-            )
+            screen = Confirm(question, "Remove", "Leave")
+            self.app.push_screen(screen, lambda is_sure: self._remove(documents) if is_sure else None)
         elif documents:
             self._remove(documents)
 
     def action_undo(self) -> None:
-        """Put back what was removed last."""
-        self._removals.undo()
-        self._tell_of_wait()
+        taken = self._taken.pop()
+        self._change(lambda: restore_documents(self.places.bank, taken), partial(self._end_undo, taken))
 
     def action_sort(self) -> None:
-        """Order what is shown by the next column; after the last, as the bank has it."""
-        self.query_one(DocumentRows).sort_by_next()
+        """Sort by the next column; after the last, as the bank has them."""
+        ahead = [column for column in self._visible_columns if self._order is None or column > self._order[0]]
+        self._order = (ahead[0], _COLUMNS[ahead[0]].is_number) if ahead else None
+        self._show_rows()
+
+    def action_show_code(self) -> None:
+        if code := self.query_one(CodeSheet).code_at_cursor:
+            self.dashboard.show_code(*code)
+
+    @on(events.Click)
+    def _show_clicked_code(self, event: events.Click) -> None:
+        if isinstance(event.widget, CodeSheet) and event.chain > 1:
+            self.action_show_code()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only what there is to do; while someone types, letters are letters."""
-        is_typing = self.query_one("#text").has_focus
-        if action == "to_rows":
-            return is_typing
-        if action == "undo":
-            return self._removals.can_undo and not is_typing
-        if action in ("remove", "sort"):
-            return bool(self.query_one(Rows).rows) and not is_typing
-        return not is_typing if action == "search" else True
+        is_typing = self.query_one("#text").has_focus  # letters are letters then
+        can = {
+            "to_rows": is_typing,
+            "undo": bool(self._taken) and not is_typing,
+            "remove": bool(self._table.rows) and not is_typing,
+            "sort": bool(self._table.rows) and not is_typing,
+            "show_code": self.query_one(CodeSheet).has_focus,
+            "search": not is_typing,
+        }
+        return can.get(action, True)
 
-    @on(Rows.Moved)
-    def _look_at_it(self) -> None:
-        self._look_in(_RESTED)
+    @property
+    def _current(self) -> FoundDocument | None:
+        """The document under the cursor; None where there are none."""
+        return self._found.get(self._table.key)
 
-    @on(Rows.Marked)
-    def _show_marks(self) -> None:
-        marked = len(self.query_one(Rows).marked)
-        told = [f"{marked:,} marked" if marked else "", "waiting to change the bank…" if self._removals.pending else ""]
-        self.query_one("#found").border_subtitle = ", ".join(filter(None, told))
+    def _sort_by(self, title: int) -> None:
+        """Sort by a column in sight; by the same one again, the other way round."""
+        column = self._visible_columns[title]
+        is_same = self._order is not None and self._order[0] == column
+        is_reversed = not self._order[1] if self._order and is_same else _COLUMNS[column].is_number
+        self._order = (column, is_reversed)
+        self._show_rows()
 
-    @on(Found)
-    def _show_found(self, found: Found) -> None:
-        if found.text != self._searching:
+    def _show_rows(self) -> None:
+        found, titles = list(self._found.values()), [column.title for column in _COLUMNS]
+        if not self._keeps_origins:
+            titles[0] = "digest"
+        if self._order is not None:
+            column, is_reversed = self._order
+            found.sort(key=lambda own: _sort_key(own, column), reverse=is_reversed)
+            titles[column] += " ↓" if is_reversed else " ↑"
+        cells = [_cells(own) for own in found]
+        # Columns that say nothing leave their room to the names.
+        self._visible_columns = [0, *(own for own in range(1, len(_COLUMNS)) if any(texts[own] for texts in cells))]
+        columns = [replace(_COLUMNS[column], title=titles[column]) for column in self._visible_columns]
+        shown = (tuple(texts[column] for column in self._visible_columns) for texts in cells)
+        self._table.show([(_key(own), texts) for own, texts in zip(found, shown, strict=True)], columns)
+
+    def _show_found(self, found: FoundDocuments | MBCError) -> None:
+        if isinstance(found, MBCError):
+            self._searching = None
+            self._show_error(error_text(found))
             return
-        if not found.is_done and self._sought == found.text:
+        if not found.is_done and self._shown == found.text:
             return  # what is there is shown until all of the new is
-        self._sought = found.text
+        self._shown = found.text
         self.query_one("#trouble").display = False
         self.query_one("#both").display = True
-        self.query_one("#count", Static).update(count_of(found))
-        rows = self.query_one(DocumentRows)
-        before = rows.here
-        rows.show_found(found)
-        if before != rows.here:
-            self._look_in(_RESTED)
+        self.query_one("#count", Static).update(_count(found))
+        before = self._current
+        self._found, self._keeps_origins = {_key(own): own for own in found.rows}, found.keeps_origins
+        no_match = "Nothing matches. Escape shows all." if found.text else "The bank is empty. Fill it in Ingest (4)."
+        self._table.empty = no_match if found.is_done else ""
+        self._show_rows()
+        if before != self._current:
+            self._read_soon()
         if found.is_done:
             now = time.monotonic()
             self._searching = None
             self._rest.took(now - found.seconds, now)
-            self._refresh_found()
+            self._search_if_stale()
 
-    @on(NotFound)
-    def _show_not_found(self, message: NotFound) -> None:
-        self._searching = None
-        self._show_trouble(told_trouble(message.error))
-
-    @on(Looked)
-    def _show_document(self, looked: Looked) -> None:
-        is_here = looked.found == self.query_one(DocumentRows).here
-        if not is_here or looked.document is None or looked.codes is None:
-            return  # the cursor has moved on, or the table is about to show that it was removed
-        self.query_one(Facts).show(document_facts(looked.document, looked.shape))
-        self.query_one(CodeSheet).show(looked.codes, looked.shape.num_codes)
-
-    @on(Removed)
-    def _say_removed(self, removed: Removed) -> None:
-        self._end_change(removed.taken if removed.taken.items else None)
-        self._search_now()
-        if not removed.taken.items:
-            self._say("They were gone already.")
-            return
-        self.query_one(Rows).unmark()
-        first, *others = removed.names
-        if others:
-            self._say(f"Removed {counted(len(removed.names), 'document')}. Press u to put them back.")
-        else:
-            self._say(f"Removed {first}. Press u to put it back.")
-
-    @on(Restored)
-    def _say_restored(self, restored: Restored) -> None:
-        self._end_change(None)
-        self._search_now()
-        taken = sum(max(1, len(document.origins)) for document, *_ in restored.taken.items)
-        left = f"; {taken - restored.count:,} were read anew since" if restored.count < taken else ""
-        self._say(f"Put back {counted(restored.count, 'document')}{left}.")
-
-    @on(NotChanged)
-    def _say_not_changed(self, message: NotChanged) -> None:
-        self._end_change(message.taken)
-        self.notify(told_trouble(message.error).plain, severity="error", markup=False)
-
-    def _refresh_found(self) -> None:
+    def _search_if_stale(self) -> None:
         """Search again because the bank has changed, unless that takes too much of the time."""
         if self._is_stale and self._searching is None:
             self._search_in(max(_RESTED, self._rest.seconds_left(time.monotonic())))
 
-    def _look_in(self, delay: float) -> None:
-        if self._look_soon is not None:
-            self._look_soon.stop()
-        self._look_soon = self.set_timer(delay, self._look_now)
-
     def _search_in(self, delay: float) -> None:
-        if self._search_soon is not None:
-            self._search_soon.stop()
-        self._search_soon = self.set_timer(delay, self._search_now)
+        if self._search_timer is not None:
+            self._search_timer.stop()
+        self._search_timer = self.set_timer(delay, self._search_now)
 
     def _search_now(self) -> None:
-        path, text = self.places.bank, self.text
-        self._searching, self._is_stale = text, False
+        self._searching, self._is_stale = self.query_one("#text", Input).value.strip(), False
+        job = partial(search_documents, self.places.bank, self._searching, _MAX_ROWS)
+        self.run_job("search", job, self._show_found)
 
-        def work() -> None:
-            worker = get_current_worker()
-            search(path, text, _MOST, self.post_message, lambda: worker.is_cancelled)
+    def _read_soon(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.stop()
+        self._read_timer = self.set_timer(_RESTED, self._read_now)
 
-        self._in_thread(work, "search")
-
-    def _look_now(self) -> None:
-        found = self.query_one(DocumentRows).here
-        if found is not None:
-            self._in_thread(partial(look, self.places.bank, found, self.post_message), "look")
+    def _read_now(self) -> None:
+        if (found := self._current) is not None:
+            job = partial(read_document, self.places.bank, found)
+            self.run_job("read", lambda: [job()], partial(self._show_document, found))
         else:
             self.query_one(Facts).show([])
             self.query_one(CodeSheet).show(np.zeros((0, 1, 1), np.uint16), 1)
 
+    def _show_document(
+        self, found: FoundDocument, read: tuple[StoredDocument, Codes, CodeShape] | MBCError | None
+    ) -> None:
+        if isinstance(read, MBCError):
+            self._show_error(error_text(read))
+        elif read is not None and found == self._current:  # else the table is about to show that it was removed
+            document, codes, shape = read
+            self.query_one(Facts).show(_facts(document, shape))
+            self.query_one(CodeSheet).show(codes, shape.num_codes)
+
     def _remove(self, documents: tuple[FoundDocument, ...]) -> None:
-        self._removals.remove(documents, tuple(map(name_of, documents)))
-        self._tell_of_wait()
+        self._change(lambda: remove_documents(self.places.bank, documents), partial(self._end_removal, documents))
 
-    def _in_thread(self, work: Callable[[], None], group: str) -> None:
-        self.run_worker(work, thread=True, group=group, exclusive=True)
+    def _change(self, change: Callable[[], object], done: Callable[[Any], None]) -> None:
+        """Change the bank in a thread: another process that writes to it may have to be waited for."""
+        later = self.app.call_later
 
-    def _tell_of_wait(self) -> None:
-        """Say in a while that a change of the bank has not ended, if it has not."""
+        def finish(result: object) -> None:
+            self._pending -= 1
+            done(result)
+            self.refresh_bindings()
+            self._show_notes()
+
+        def work() -> None:
+            try:
+                later(finish, change())
+            except MBCError as error:
+                later(finish, error)
+
+        self._pending += 1
+        self._changes = [thread for thread in self._changes if thread.is_alive()]
+        self._changes.append(start_thread(work, later))
         self.refresh_bindings()
-        self.set_timer(_PATIENCE, self._show_marks)
+        self.set_timer(_PATIENCE, self._show_notes)
 
-    def _end_change(self, taken: Taken | None) -> None:
-        self._removals.end(taken)
-        self.refresh_bindings()
-        self._show_marks()
+    def _end_removal(self, documents: tuple[FoundDocument, ...], taken: Taken | MBCError) -> None:
+        if isinstance(taken, MBCError):
+            self._complain(taken)
+            return
+        self._search_now()
+        if not taken.items:
+            self.notify("They were gone already.", markup=False)
+            return
+        self._taken.append(taken)
+        self._table.marked = frozenset()
+        if len(documents) > 1:
+            words = f"Removed {counted(len(documents), 'document')}. Press u to put them back."
+        else:
+            name = origin_name(documents[0].source, documents[0].part)
+            words = f"Removed {near(name) if name else documents[0].digest}. Press u to put it back."
+        self.notify(words, markup=False)
 
-    def _show_trouble(self, told: Text) -> None:
-        self.query_one("#trouble", Static).update(told)
+    def _end_undo(self, taken: Taken, restored: int | MBCError) -> None:
+        if isinstance(restored, MBCError):
+            self._taken.append(taken)
+            self._complain(restored)
+            return
+        self._search_now()
+        count = sum(max(1, len(document.origins)) for document, *_ in taken.items)
+        left = f"; {count - restored:,} were read anew since" if restored < count else ""
+        self.notify(f"Put back {counted(restored, 'document')}{left}.", markup=False)
+
+    def _complain(self, error: MBCError) -> None:
+        self.notify(error_text(error).plain, severity="error", markup=False)
+
+    def _show_notes(self) -> None:
+        marked = len(self._table.marked)
+        notes = [f"{marked:,} marked" if marked else "", "waiting to change the bank…" if self._pending else ""]
+        self.query_one("#found").border_subtitle = ", ".join(filter(None, notes))
+
+    def _show_error(self, text: Text) -> None:
+        self.query_one("#trouble", Static).update(text)
         self.query_one("#trouble").display = True
         self.query_one("#both").display = False
         self.query_one("#count", Static).update("")
 
-    def _say(self, words: str) -> None:
-        self.notify(words, markup=False)
+
+def _key(found: FoundDocument) -> Hashable:
+    return (found.source, found.part) if found.source else found.digest
+
+
+def _cells(found: FoundDocument) -> tuple[str, ...]:
+    """A text for each of `_COLUMNS`."""
+    name = near(found.source) if found.source else found.digest
+    return name, found.part, found.date or "", f"{found.chunks:,}", "" if found.size is None else size(found.size)
+
+
+def _sort_key(found: FoundDocument, column: int) -> tuple[object, ...]:
+    # Parts that are numbers, such as rows, in the order of numbers.
+    part = (len(found.part), found.part)
+    if column == 0:
+        return (found.source or found.digest, *part)
+    if column == 1:
+        return (*part, found.source)
+    return ((found.date or "", found.chunks, found.size or 0)[column - 2], found.source, *part)
+
+
+def _count(found: FoundDocuments) -> str:
+    """How many were found, and how many of them are shown."""
+    shown, matches = len(found.rows), found.matches
+    if not found.is_done:
+        return f"{matches:,} so far"
+    return f"{shown:,} of {matches:,} shown" if shown < matches else f"{matches:,} found"
+
+
+def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:
+    """What the bank knows of a document beside its codes."""
+    facts: list[tuple[str, str | Text]] = []
+    for number, origin in enumerate(document.origins[:_MAX_ORIGINS]):
+        date = f", {origin.date}" if origin.date else ""
+        facts.append(("" if number else "read from", f"{near(origin.name)}{date}"))
+    if (more := len(document.origins) - _MAX_ORIGINS) > 0:
+        facts.append(("", f"and {counted(more, 'other place')}"))
+    codes = size(-(-document.chunks * shape.bits_per_chunk // 8))
+    read = "" if document.size is None else f" of {size(document.size)}"
+    facts.append(("holds", f"{counted(document.chunks, 'chunk')}{read}, {codes} of codes"))
+    facts.append(("digest", document.digest))
+    return facts

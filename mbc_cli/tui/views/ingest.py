@@ -1,4 +1,4 @@
-"""Memorising: which folder or file, how far it is, what went by and what was left out."""
+"""Ingesting: which folder or file, how far it is, what was read last and what was skipped."""
 
 import os
 from collections import Counter
@@ -14,14 +14,13 @@ from textual.widgets import Button, Input, Static, Tree
 
 from mbc_cli.render.bank import holdings
 from mbc_cli.text import counted, near, plain, seconds, size
-from mbc_cli.tui.jobs.processes import IngestEnded, Ingesting, IngestPlan
-from mbc_cli.tui.state import Known, Places
-from mbc_cli.tui.views.view import View
-from mbc_cli.tui.widgets.chart import Chart, Curve
-from mbc_cli.tui.widgets.dialogs import Confirm, FolderTree, PathPrompt, existing_path
-from mbc_cli.tui.widgets.figures import Box, Facts, Gauge, Spark, Tail
-from mbc_cli.tui.widgets.inputs import Option
-from mbc_cli.tui.widgets.rows import Column, Row, Rows, middle
+from mbc_cli.tui.jobs import ChildProcess
+from mbc_cli.tui.state import DashboardState, Places
+from mbc_cli.tui.views import View
+from mbc_cli.tui.widgets.chart import Chart, PlotCurve
+from mbc_cli.tui.widgets.figures import DrawnText, Facts, box, gauge, sparkline, tail
+from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PathPrompt, PlainCheckbox, existing_path
+from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import BankTotals
 from mbc_engine.runs.ingests import IngestHistory, IngestState
 
@@ -32,39 +31,19 @@ _STATES: Final = {
     IngestState.STOPPED: ("■ Stopped. What is counted is saved; the same folder goes on from it.", "bold"),
     IngestState.INTERRUPTED: ("✗ Ended amid its work. What was saved stays; the same folder goes on from it.", "bold"),
 }
-_ROOT: Final = 30
-_REASONS: Final = 3
-_NAMES: Final = 60
+_TITLE_WIDTH: Final = 30
+_MAX_REASONS: Final = 3
+_MAX_NAMES: Final = 60
 
 
 class IngestView(View):
-    """A tree to choose from, and the bank's ingest, whoever began it."""
+    """A tree to choose from, and the bank's ingest, whoever started it."""
 
     NAME, TITLE, ABOUT = "ingest", "Ingest", "Memorise files and folders, and see how far it is"
     HELP = """
     What the cursor of the tree is on is memorised, all of a folder or a file. **watch** goes on, and memorises what
     changes, until cancelled. **prune** forgets what is no longer in the folder. What is left out is written as in a
     `.gitignore`. An ingest goes on when the dashboard ends; a watch does not.
-    """
-    SCOPED_CSS = False  # it looks at the size of the screen
-    DEFAULT_CSS = """
-    IngestView {
-        & > Horizontal { height: 1fr; }
-        & #choose { width: 2fr; height: 100%; }
-        & #work { width: 3fr; }
-        & FolderTree { height: 1fr; padding: 0; background: transparent; scrollbar-size-vertical: 1; }
-        & #options { height: 1; }
-        & #options Option { margin-right: 2; }
-        & #start { width: 100%; margin-top: 1; }
-        & #state { height: auto; }
-        & #gauge { margin-bottom: 1; }
-        & #pace { height: 1fr; max-height: 14; display: none; }
-        & #lists { height: 1fr; }
-        & #by, & #skipped { height: 1fr; }
-        & #skipped { display: none; }
-    }
-    .-low IngestView #start, .-low IngestView #gauge { margin: 0; }
-    .-wide IngestView #lists { layout: horizontal; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "ingest", "Ingest"),
@@ -76,32 +55,34 @@ class IngestView(View):
 
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
-        self._ingesting = Ingesting(places, self.post_message)
-        self._trouble = ""
-        self._last_began: float | None = None  # the ingest before the one that was begun here
-        self._could: tuple[bool, bool] | None = None
+        # The ingest that was started here last: its process, its path, and how often it was asked to stop.
+        self._child: ChildProcess | None = None
+        self._path: Path | None = None
+        self._is_watch, self._stops, self._error = False, 0, ""
+        self._last_began: float | None = None  # of the ingest before that
+        self._keys: tuple[bool, bool] | None = None
 
     def compose(self) -> ComposeResult:
         with Horizontal():
-            with Box("", id="choose"):
+            with box("", id="choose"):
                 yield FolderTree(existing_path("."))
                 with Horizontal(id="options"):
-                    yield Option("watch", id="watch")
-                    yield Option("prune", id="prune")
+                    yield PlainCheckbox("watch", id="watch", compact=True)
+                    yield PlainCheckbox("prune", id="prune", compact=True)
                 yield Input(placeholder="leave out, as drafts/ *.csv", compact=True, id="ignore")
                 yield Button("Ingest", compact=True, variant="primary", id="start")
             with Vertical(id="work"):
-                with Box("Ingest", id="now"):
+                with box("Ingest", id="now"):
                     yield Static(id="state", markup=False)
-                    yield Gauge(id="gauge")
+                    yield DrawnText(gauge, None, id="gauge", classes="-line")
                     yield Facts()
-                    yield Spark()
+                    yield DrawnText(sparkline, [], id="spark", classes="-line")
                 yield Chart("Chunks a second", id="pace")
                 with Vertical(id="lists"):
-                    with Box("Going by", id="by"):
-                        yield Tail()
-                    with Box("Skipped", id="skipped"):
-                        yield Rows((Column("skipped"), Column("why")))
+                    with box("Going by", id="by"):
+                        yield DrawnText(tail, [], id="names", classes="-fill")
+                    with box("Skipped", id="skipped"):
+                        yield RowTable((Column("skipped"), Column("why")))
 
     def on_mount(self) -> None:
         self.query_one("#watch").tooltip = "Go on, and memorise what changes, until cancelled"
@@ -109,54 +90,60 @@ class IngestView(View):
         self._show_root()
 
     def on_unmount(self) -> None:
-        self._ingesting.close()
+        # An ingest goes on to its end; a watch has none.
+        if self._child is not None and self._is_watch:
+            self._child.interrupt()
 
     def take_focus(self) -> None:
-        """Let keys go to the tree."""
         self.query_one(FolderTree).focus()
 
     def draw(self) -> None:
-        """Show the bank's ingest as it is now."""
-        ingest, state = self.known.ingest, self._state_line()
-        self.query_one("#state", Static).update(state)
-        share = _share(self.known)
-        self.query_one(Gauge).display = share is not None
-        self.query_one(Gauge).show(share)
-        self.query_one(Facts).show(ingest_facts(self.known))
+        ingest = self.state.ingest
+        self.query_one("#state", Static).update(self._state_line())
+        bar, share = self.query_one("#gauge", DrawnText), _share(self.state)
+        bar.display = share is not None
+        bar.show(share)
+        self.query_one(Facts).show(_ingest_facts(self.state))
         self._draw_pace(ingest)
-        self.query_one(Tail).show([self._near(name) for name in list(ingest.sources)[-_NAMES:]])
+        names = [self._shown_name(name) for name in list(ingest.sources)[-_MAX_NAMES:]]
+        self.query_one("#names", DrawnText).show(names)
         self._draw_skipped(ingest)
-        can = (self._can_start, self._can_cancel)
-        if can != self._could:
-            self._could = can
+        keys = (self._can_start, self._is_running or self.state.is_ingesting)
+        if keys != self._keys:
+            self._keys = keys
             self.query_one("#start").disabled = not self._can_start
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only what can be done now."""
-        if action == "ingest":
-            return self._can_start
-        return self._can_cancel if action == "cancel" else True
+        can = {"ingest": self._can_start, "cancel": self._is_running or self.state.is_ingesting}
+        return can.get(action, True)
 
     @on(Button.Pressed, "#start")
     def action_ingest(self) -> None:
-        """Memorise what the cursor of the tree is on."""
-        chosen = self.query_one(FolderTree).chosen
-        if chosen is None or not self._can_start:
+        """Ingest what the cursor of the tree is on."""
+        path, call_later = self.query_one(FolderTree).chosen, self.app.call_later
+        if path is None or not self._can_start:
             return
-        ignore = tuple(self.query_one("#ignore", Input).value.split())
-        is_on = {name: self.query_one(f"#{name}", Option).value for name in ("watch", "prune")}
-        self._trouble, self._last_began = "", self.known.ingest.began
-        self._ingesting.start(IngestPlan(chosen, ignore=ignore, **is_on))
+        # An option and its value as one word, and paths after the last: either may begin with a dash.
+        options = [f"--bank={self.places.bank}", f"--model={self.places.model}"]
+        options += [] if self.places.device is None else [f"--device={self.places.device}"]
+        options += [f"--ignore={pattern}" for pattern in self.query_one("#ignore", Input).value.split()]
+        options += [f"--{name}" for name in ("watch", "prune") if self.query_one(f"#{name}", PlainCheckbox).value]
+        self._path, self._is_watch, self._stops, self._error = path, "--watch" in options, 0, ""
+        self._last_began = self.state.ingest.began
+        arguments = ["ingest", *options, "--", str(path.absolute())]
+        try:
+            self._child = ChildProcess(arguments, lambda error: call_later(self._take_end, error))
+        except (OSError, ValueError) as error:  # such as a path that no command line can hold
+            self._take_end(f"It cannot be started: {error}")
         self.draw()
 
     def action_cancel(self) -> None:
         """Ask whether to stop, and how hard."""
-        if not self._ingesting.is_running:
-            self.notify(
-                "Another process memorises this. It can be stopped where it was started, with Ctrl-C.", markup=False
-            )
-        elif self._ingesting.stops == 0:
+        if not self._is_running:
+            words = "Another process memorises this. It can be stopped where it was started, with Ctrl-C."
+            self.notify(words, markup=False)
+        elif self._stops == 0:
             question = "Stop? What is memorised stays, and the same folder goes on from there."
             self.app.push_screen(Confirm(question, "Stop", "Go on"), self._stop)
         else:
@@ -164,17 +151,14 @@ class IngestView(View):
             self.app.push_screen(Confirm(question, "End at once", "Wait"), self._stop)
 
     def action_go_to(self) -> None:
-        """Choose another folder, or a file, by its path."""
         prompt = PathPrompt("Which folder or file?", "~/notes", existing_path)
         self.app.push_screen(prompt, lambda path: None if path is None else self._go_to(path))
 
     def action_go_up(self) -> None:
-        """Show the folder above."""
         here = Path(self.query_one(FolderTree).path)
         self._go_to(next((folder for folder in here.parents if folder.is_dir()), here))  # that may be gone
 
     def action_read_again(self) -> None:
-        """Show the folder as it is now."""
         self.query_one(FolderTree).reload()
 
     @on(Tree.NodeHighlighted)
@@ -183,23 +167,24 @@ class IngestView(View):
         name = "" if chosen is None else chosen.name or str(chosen)
         self.query_one("#start", Button).label = Text(f"Ingest {plain(name)}", no_wrap=True, overflow="ellipsis")
 
-    @on(IngestEnded)
-    def _take_end(self, message: IngestEnded) -> None:
-        if message.plan == self._ingesting.plan:
-            self._trouble = message.words
-        self.dashboard.changed()
+    @property
+    def _is_running(self) -> bool:
+        """Whether the process that was started here is there, at work or not yet."""
+        return self._child is not None and self._child.is_running
 
     @property
     def _can_start(self) -> bool:
-        return not (self._ingesting.is_running or self.known.is_ingesting)
+        return not (self._is_running or self.state.is_ingesting)
 
-    @property
-    def _can_cancel(self) -> bool:
-        return self._ingesting.is_running or self.known.is_ingesting
+    def _take_end(self, error: str) -> None:
+        if not self._is_running:  # else it is the end of one before
+            self._error = error
+        self.dashboard.changed()
 
-    def _stop(self, is_yes: bool | None) -> None:
-        if is_yes:
-            self._ingesting.stop()
+    def _stop(self, is_sure: bool | None) -> None:
+        if is_sure and self._child is not None:
+            self._stops += 1
+            self._child.interrupt()
             self.draw()
 
     def _go_to(self, path: Path) -> None:
@@ -214,55 +199,51 @@ class IngestView(View):
 
     def _show_root(self) -> None:
         root = Path(self.query_one(FolderTree).path)
-        inside = root.is_relative_to(Path.home())
-        shown = str(Path("~", root.relative_to(Path.home()))) if inside else str(root)
-        self.query_one("#choose").border_title = Text(middle(plain(shown), _ROOT))
+        shown = Path("~", root.relative_to(Path.home())) if root.is_relative_to(Path.home()) else root
+        self.query_one("#choose").border_title = Text(shorten(plain(shown), _TITLE_WIDTH))
 
-    def _near(self, name: str) -> str:
+    def _shown_name(self, name: str) -> str:
         """A name, without the folder that the tree shows."""
         root = Path(self.query_one(FolderTree).path)
         return plain(name.removeprefix(f"{root}{os.sep}"))
 
     def _state_line(self) -> Text:
-        state, known, own = self.known.ingest_state, self.known, self._ingesting
-        plan, is_seen = own.plan, known.ingest.began not in (None, self._last_began)
-        path = "" if plan is None else near(plan.path)
-        if own.is_running and own.stops:
+        state, path = self.state.ingest_state, "" if self._path is None else near(self._path)
+        if self._is_running and self._stops:
             return Text("Stopping…", "bold")
-        if own.is_running and not is_seen:
+        if self._is_running and self.state.ingest.began in (None, self._last_began):
             return Text("Starting: the model is being loaded…", "bold")
-        if own.is_running and state is not IngestState.RUNNING:
+        if self._is_running and state is not IngestState.RUNNING:
             return Text.assemble(("Watching ", "bold"), f"{path} for changes; c ends it")
         if state is IngestState.RUNNING:
-            return Text.assemble(("Memorising ", "bold"), path if own.is_running else "in another process")
-        if self._trouble:
-            return Text.assemble(("It failed. ", "bold"), plain(self._trouble.removeprefix("Error: ")))
+            return Text.assemble(("Memorising ", "bold"), path if self._is_running else "in another process")
+        if self._error:
+            return Text.assemble(("It failed. ", "bold"), plain(self._error.removeprefix("Error: ")))
         return Text(*_STATES[state])
 
     def _draw_pace(self, ingest: IngestHistory) -> None:
-        is_short = not self.screen.has_class("-high")
-        has_pace = len(ingest.pace) > 1
-        self.query_one(Chart).display = has_pace and not is_short
-        if has_pace and not is_short:
-            at, rates = zip(*ingest.pace, strict=True)
-            self.query_one(Chart).show([Curve(at, rates, "success")], "seconds since it began", lowest=0)
-        self.query_one(Spark).display = has_pace and is_short
-        self.query_one(Spark).show([rate for _, rate in ingest.pace])
+        chart, spark = self.query_one(Chart), self.query_one("#spark", DrawnText)
+        has_pace, is_high = len(ingest.pace) > 1, self.screen.has_class("-high")
+        chart.display, spark.display = has_pace and is_high, has_pace and not is_high
+        if has_pace and is_high:
+            seconds_since, rates = zip(*ingest.pace, strict=True)
+            chart.show([PlotCurve(seconds_since, rates, "success")], "seconds since it began", lowest=0)
+        spark.show([rate for _, rate in ingest.pace])
 
     def _draw_skipped(self, ingest: IngestHistory) -> None:
-        box = self.query_one("#skipped")
-        box.display = ingest.skips > 0
+        panel = self.query_one("#skipped")
+        panel.display = ingest.skips > 0
         if not ingest.skips:
             return
         first = ingest.skips - len(ingest.skipped)
-        rows = [Row(first + at, (self._near(own.source), own.reason)) for at, own in enumerate(ingest.skipped)]
-        self.query_one(Rows).show(rows)
-        box.border_title = f"Skipped {ingest.skips:,}"
-        reasons = Counter(own.reason for own in ingest.skipped).most_common(_REASONS)
-        box.border_subtitle = Text(", ".join(f"{plain(reason)}: {count:,}" for reason, count in reasons))
+        rows = [(first + at, (self._shown_name(own.source), own.reason)) for at, own in enumerate(ingest.skipped)]
+        self.query_one(RowTable).show([*rows])
+        panel.border_title = f"Skipped {ingest.skips:,}"
+        reasons = Counter(own.reason for own in ingest.skipped).most_common(_MAX_REASONS)
+        panel.border_subtitle = Text(", ".join(f"{plain(reason)}: {count:,}" for reason, count in reasons))
 
 
-def ingest_facts(known: Known) -> list[tuple[str, str | Text]]:
+def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
     """How far the bank's ingest is, or how it ended."""
     ingest, finished, reported = known.ingest, known.ingest.finished, known.ingest.reported
     facts: list[tuple[str, str | Text]] = []
@@ -288,7 +269,7 @@ def ingest_facts(known: Known) -> list[tuple[str, str | Text]]:
     return facts
 
 
-def _share(known: Known) -> float | None:
+def _share(known: DashboardState) -> float | None:
     """How much is done of what there is to read; None where nothing is under way, or nobody knows."""
     started = known.ingest.started
     if started is None or not started.size or known.ingest_state is not IngestState.RUNNING:

@@ -11,20 +11,20 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 
 from mbc_cli.render.bank import code_layout, holdings, size_facts
 from mbc_cli.text import counted, near, seconds, size
-from mbc_cli.tui.state import Attached, BankSeen, Known
-from mbc_cli.tui.views.view import View, told_no_bank
-from mbc_cli.tui.widgets.chart import Chart, Curve
-from mbc_cli.tui.widgets.figures import Bar, Bars, Box, Facts
+from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardState
+from mbc_cli.tui.views import View, no_bank_text
+from mbc_cli.tui.widgets.chart import Chart, PlotCurve
+from mbc_cli.tui.widgets.figures import DrawnText, Facts, bars, box
 from mbc_engine.runs.ingests import IngestState
 from mbc_engine.runs.training_runs import RunState
 
 _DAY: Final = 86_400.0
-# Moments that a plot tells apart.
+# Steps of time that a plot can show.
 _STEPS: Final = 200
 
 
 class OverviewView(View):
-    """What there is."""
+    """What the bank holds and what is running."""
 
     NAME, TITLE, ABOUT = "overview", "Overview", "The bank at a glance: what it holds, how large it is, and how it grew"
     HELP = """What the bank holds, how large it is, what is running, and how it grew. Follows other processes too."""
@@ -32,82 +32,73 @@ class OverviewView(View):
     def compose(self) -> ComposeResult:
         with Horizontal():
             with VerticalScroll(classes="facts", can_focus=True):
-                with Box("Bank"):
+                with box("Bank"):
                     yield Facts(id="bank")
-                with Box("Activity"):
+                with box("Activity"):
                     yield Facts(id="work")
-                with Box("Bytes", id="sizes"):
-                    yield Bars()
+                with box("Bytes", id="sizes"):
+                    yield DrawnText(bars, [], id="bars")
             with Vertical():
                 yield Chart("Chunks over time", "nothing ingested yet", id="growth")
 
     def draw(self) -> None:
-        """Show what is known now."""
-        known = self.known
-        bank, work = self.query_one("#bank", Facts), self.query_one("#work", Facts)
-        if known.bank is not None:
-            bank.show(bank_facts(known.bank, self.places.model))
-        elif known.trouble is not None:
-            bank.show([("", told_no_bank(known.trouble))])
-        work.show(work_facts(known))
+        state = self.state
+        if state.bank is not None:
+            self.query_one("#bank", Facts).show(_bank_facts(state.bank, self.places.model))
+            self.query_one("#bars", DrawnText).show(_size_bars(state.bank))
+        elif state.bank_error is not None:
+            self.query_one("#bank", Facts).show([("", no_bank_text(state.bank_error))])
+        lines = [("ingest", _ingest_line(state)), ("training", _training_line(state.run))]
+        self.query_one("#work", Facts).show(lines)
         self.query_one("#sizes").display = (
-            known.bank is not None and known.bank.totals.chunks > 0 and self.screen.has_class("-high")
+            state.bank is not None and state.bank.totals.chunks > 0 and self.screen.has_class("-high")
         )
-        if known.bank is not None:
-            self.query_one(Bars).show(size_bars(known.bank))
-        self._draw_growth(known)
+        self._draw_growth()
 
-    def _draw_growth(self, known: Known) -> None:
-        points = growth_points(known, time.time())
+    def _draw_growth(self) -> None:
+        chart, points = self.query_one("#growth", Chart), growth_points(self.state, time.time())
         if len(points) < 2 or not any(chunks for _, chunks in points):
-            self.query_one("#growth", Chart).show([])
+            chart.show([])
             return
         times, chunks = zip(*points, strict=True)
-        unit, name = _unit(times[-1] - times[0])
-        curve = Curve([(at - times[-1]) / unit for at in times], chunks, "text-success")
+        span = times[-1] - times[0]
+        unit, name = (_DAY, "days") if span >= 2 * _DAY else (3600.0, "hours") if span >= 7200 else (60.0, "minutes")
+        curve = PlotCurve([(at - times[-1]) / unit for at in times], chunks, "text-success")
         since = datetime.fromtimestamp(times[0], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-        self.query_one("#growth", Chart).show([curve], f"{name} before now, since {since}", lowest=0)
+        chart.show([curve], f"{name} before now, since {since}", lowest=0)
 
 
-def growth_points(known: Known, now: float) -> list[tuple[float, int]]:
+def growth_points(state: DashboardState, now: float) -> list[tuple[float, int]]:
     """When the bank had how many chunks: at the end of each ingest, when the last one began, and now.
 
-    Args:
-        known: what there is to tell from.
-        now: seconds since the epoch; it counts in steps that are not seen, so that nothing is drawn anew in between.
+    `now`, in seconds since the epoch, is rounded to steps too small to be seen, so that nothing is redrawn in between.
     """
-    ingest = known.ingest
+    ingest = state.ingest
     points = [(time, end.bank_chunks) for time, end in ingest.growth]
     if ingest.began is not None:
         last = points.pop() if points and ingest.finished else None
         before = points[-1][1] if points else 0
         points += [(ingest.began, before), *([last] if last else [])]
-    if known.bank is not None and points:
+    if state.bank is not None and points:
         # A power of two: of the span itself, every moment would be a whole multiple.
         step = 2.0 ** int(math.log2(max(1.0, (now - points[0][0]) / _STEPS)))
-        points.append((max(points[-1][0], now // step * step), known.bank.totals.chunks))
+        points.append((max(points[-1][0], now // step * step), state.bank.totals.chunks))
     return points
 
 
-def bank_facts(bank: BankSeen, model: str) -> list[tuple[str, str | Text]]:
-    """What the bank is and holds, and the sizes of its parts."""
-    shape, totals, sizes = bank.header.shape, bank.totals, bank.sizes
-
-    facts: list[tuple[str, str | Text]] = [
-        ("bank", near(bank.path)),
-        ("holds", holdings(totals)),
-        *size_facts(sizes, totals.chunks),
-    ]
+def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
+    header, shape = bank.header, bank.header.shape
     layout = code_layout(shape.tokens, shape.levels, shape.num_codes)
-    facts += [
-        ("a chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(bank.header.float_bytes(1))}"),
-        ("model", f"{bank.header.signature.name} ({bank.header.signature.fingerprint}), asked with {model}"),
+    return [
+        ("bank", near(bank.path)),
+        ("holds", holdings(bank.totals)),
+        *size_facts(bank.sizes, bank.totals.chunks),
+        ("a chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(header.float_bytes(1))}"),
+        ("model", f"{header.signature.name} ({header.signature.fingerprint}), asked with {model}"),
     ]
-    return facts
 
 
-def size_bars(bank: BankSeen) -> list[Bar]:
-    """The sizes of the file and its parts, and of the vectors that the codes stand for."""
+def _size_bars(bank: BankSnapshot) -> list[tuple[str, float, str]]:
     sizes = bank.sizes
     amounts = {
         "codes": sizes.codes,
@@ -116,16 +107,10 @@ def size_bars(bank: BankSeen) -> list[Bar]:
         "file on disk": sizes.file,
         "as floats": bank.header.float_bytes(bank.totals.chunks),
     }
-    return [Bar(label, amount, size(amount)) for label, amount in amounts.items()]
+    return [(label, amount, size(amount)) for label, amount in amounts.items()]
 
 
-def work_facts(known: Known) -> list[tuple[str, str | Text]]:
-    """What is going on, in this process or another."""
-    return [("ingest", ingest_line(known)), ("training", training_line(known.run))]
-
-
-def ingest_line(known: Known) -> str:
-    """The bank's last ingest, in a line."""
+def _ingest_line(known: DashboardState) -> str:
     ingest, state = known.ingest, known.ingest_state
     if state is None:
         return "none yet; start one in Ingest"
@@ -138,18 +123,10 @@ def ingest_line(known: Known) -> str:
     return line + rate + left
 
 
-def training_line(run: Attached | None) -> str:
-    """The run that is followed, in a line."""
+def _training_line(run: AttachedRun | None) -> str:
     if run is None:
         return "none yet; start one in Train"
     history, state = run.history, run.state
     is_moving = state is RunState.TRAINING and history.seconds_left is not None
     left = f", {seconds(history.seconds_left or 0)} left" if is_moving else ""
     return f"{run.folder.name} is {state}: step {history.step:,} of {history.total_steps:,}{left}"
-
-
-def _unit(span: float) -> tuple[float, str]:
-    """What to count a stretch of time in."""
-    if span >= 2 * _DAY:
-        return _DAY, "days"
-    return (3600.0, "hours") if span >= 7200 else (60.0, "minutes")

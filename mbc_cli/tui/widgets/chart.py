@@ -1,42 +1,53 @@
-"""A plot of a few curves with axes, that draws itself anew only when they have changed.
+"""A plot of a few curves with axes, in braille, that is drawn again only when it has changed.
 
-The curves are drawn here, in braille, rather than by a plotting widget: the dashboard shows a dozen plots that move
-every second, and one that sets its characters one by one took fifteen milliseconds for each of them.
-
-Plots side by side, as many as there is room for.
+The dashboard shows a dozen plots that move every second. A plotting widget that sets its characters one by one took
+fifteen milliseconds for each of them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from itertools import count, pairwise
+from typing import ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from rich.segment import Segment
 from rich.style import Style
-from textual import events
-from textual.app import ComposeResult
 from textual.color import Color
-from textual.containers import Grid
 from textual.content import Content
-from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mbc_cli.tui.widgets.plot import AXIS, Cells, Points, plot
+Floats = NDArray[np.float64]
 
-# A diverging training gets beyond what can be calculated with.
-_TINIEST: Final = 1e-200
-_LARGEST: Final = 1e200
+DOTS_ACROSS: Final = 2
+DOTS_DOWN: Final = 4
+BLANK: Final = 0x2800
+# Which bit of a braille character a dot is, by its row and column.
+_BITS: Final = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
+# Indices of styles; those of curves follow, in their order.
+_PLAIN, _AXIS, _EVENT, _CURVES = range(4)
+# Cells between two labels of an axis, at least.
+_APART_ACROSS: Final = 8
+_APART_DOWN: Final = 2
+# Smaller plots have no axes.
+_MIN_COLUMNS: Final = 16
+_MIN_ROWS: Final = 5
+# A diverging training logs numbers beyond what can be calculated with.
+_SMALLEST, _LARGEST = 1e-200, 1e200
+
+# From the first number on, numbers are divided by the second and written with a letter.
+_UNITS: Final = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
+# Below the first and from the second on, they are written with a power of ten.
+_POWERS_BELOW, _POWERS_FROM = 1e-3, 1e13
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One curve.
+class PlotCurve:
+    """Points x, y: [points] each; a line, or with a marker that character at each point.
 
-    Attributes:
-        x, y: its points; those that are no numbers, or none to calculate with, are left out.
-        colour: a variable of the theme, such as `text-primary`.
-        marker: draws each point as this character instead of a line, so that curves differ without colour.
+    The colour is a variable of the theme.
     """
 
     x: ArrayLike
@@ -44,32 +55,28 @@ class Curve:
     colour: str = "text-primary"
     marker: str | None = None
 
-
-@dataclass(frozen=True)
-class _Shown:
-    """Everything in a plot, such that two can be compared: arrays as the bytes of float64 numbers."""
-
-    curves: tuple[tuple[bytes, bytes, str, str | None], ...] = ()
-    note: str = ""
-    lowest: float | None = None
-    lines: bytes = b""
-    pointers: bytes = b""
+    def drawable(self) -> "tuple[Floats, Floats]":
+        """The points whose differences and quotients are finite numbers."""
+        x, y = np.asarray(self.x, float), np.asarray(self.y, float)
+        kept = np.ones(x.shape, bool)
+        for values in (x, y):
+            size = np.abs(values)
+            kept &= (values == 0) | ((size >= _SMALLEST) & (size <= _LARGEST))
+        return x[kept], y[kept]
 
 
 class Chart(Widget, can_focus=False):
     """Curves over one axis, as large as its box.
 
     Args:
-        title: what the curves are, in the border.
-        empty: what stands there as long as there is nothing to draw.
+        title: in the border.
+        empty: shown while there is nothing to draw.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis", "chart--event"}
     DEFAULT_CSS = """
     Chart {
-        border: round $surface-lighten-2;
-        border-title-color: $text;
-        border-subtitle-color: $text-muted;
+        border: round $surface-lighten-2; border-title-color: $text; border-subtitle-color: $text-muted;
         & > .chart--axis { color: $text-muted; }
         & > .chart--event { color: $text-muted; }
     }
@@ -79,12 +86,14 @@ class Chart(Widget, can_focus=False):
         super().__init__(id=id)
         self._title, self._value, self._empty = title, "", empty
         self.border_title = Content(title)
-        self._shown = _Shown()
+        self._curves: list[PlotCurve] = []
+        self._options: tuple[float | None, Floats, Floats] = (None, np.zeros(0), np.zeros(0))
+        self._drawn: object = None
         self._strips: list[Strip] | None = None
 
     def show(
         self,
-        curves: Sequence[Curve],
+        curves: Sequence[PlotCurve],
         note: str = "",
         *,
         value: str = "",
@@ -92,170 +101,222 @@ class Chart(Widget, can_focus=False):
         lines: ArrayLike = (),
         pointers: ArrayLike = (),
     ) -> None:
-        """Draw these curves instead of the ones before.
+        """Replace the curves.
 
         Args:
-            curves: may be empty.
+            curves: may be empty; points that cannot be drawn are left out.
             note: a few words at the lower edge.
             value: a few words beside the title, such as the last number.
-            lowest: where the vertical axis begins at the latest; None to let the curves say.
-            lines: where something happened, [places]; a dashed line from top to bottom each.
-            pointers: where something happened that may have happened often, [places]; marked at the axis.
+            lowest: the vertical axis includes it; None leaves it to the curves.
+            lines: places of events, [places], each a dashed line from top to bottom.
+            pointers: places of frequent events, [places], marked at the axis.
         """
-        told = ((*_finite(own), own.colour, own.marker) for own in curves)
-        shown = _Shown(tuple(own for own in told if own[0]), note, lowest, _bytes(lines), _bytes(pointers))
+        finite = [PlotCurve(*curve.drawable(), curve.colour, curve.marker) for curve in curves]
+        self._curves = [curve for curve in finite if len(np.asarray(curve.x))]
+        self._options = (lowest, np.asarray(lines, float), np.asarray(pointers, float))
         if value != self._value:
             self._value = value
             self.border_title = Content.assemble(self._title, "  ", (value, "bold")) if value else Content(self._title)
-        if shown != self._shown:
-            self._shown = shown
-            self.border_subtitle = Content(note if shown.curves else "")
-            self._draw_anew()
+        points = [(np.asarray(own.x).tobytes(), np.asarray(own.y).tobytes()) for own in self._curves]
+        looks = [(own.colour, own.marker) for own in self._curves]
+        drawn = (points, looks, note, lowest, self._options[1].tobytes(), self._options[2].tobytes())
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.border_subtitle = Content(note if self._curves else "")
+            self.on_resize()
 
     def notify_style_update(self) -> None:
-        """Take up the colours of another theme."""
         super().notify_style_update()
-        self._draw_anew()
+        self.on_resize()
 
     def on_resize(self) -> None:
-        """Fill the box."""
-        self._draw_anew()
-
-    def render_line(self, y: int) -> Strip:
-        """A line of the plot; all of it is drawn with the first."""
-        if self._strips is None:
-            self._strips = self._drawn()
-        return self._strips[y] if y < len(self._strips) else Strip.blank(self.content_size.width, self.rich_style)
-
-    def _draw_anew(self) -> None:
         self._strips = None
         self.refresh()
 
-    def _drawn(self) -> list[Strip]:
+    def render_line(self, y: int) -> Strip:
+        if self._strips is None:
+            self._strips = self._draw()
+        return self._strips[y] if y < len(self._strips) else Strip.blank(self.content_size.width, self.rich_style)
+
+    def _draw(self) -> list[Strip]:
         width, height = self.content_size
-        cells, shown = Cells(width, height), self._shown
-        if shown.curves and width and height:
-            curves = [Points(np.frombuffer(x), np.frombuffer(y), marker) for x, y, _, marker in shown.curves]
-            plot(cells, curves, shown.lowest, np.frombuffer(shown.lines), np.frombuffer(shown.pointers))
+        canvas = PlotCanvas(width, height)
+        if self._curves and width and height:
+            plot(canvas, self._curves, *self._options)
         elif height:
-            cells.write(max(0, (width - len(self._empty)) // 2), height // 2, self._empty, AXIS)
-        own = (self.get_component_rich_style(name) for name in ("chart--axis", "chart--event"))
-        return cells.strips([self.rich_style, *own, *(self._style(colour) for _, _, colour, _ in shown.curves)])
-
-    def _style(self, colour: str) -> Style:
-        return self.rich_style + Style(color=Color.parse(self.app.theme_variables[colour]).rich_color)
-
-
-def _finite(curve: Curve) -> tuple[bytes, bytes]:
-    x, y = np.asarray(curve.x, float), np.asarray(curve.y, float)
-    shown = _is_drawable(x) & _is_drawable(y)
-    return x[shown].tobytes(), y[shown].tobytes()
+            canvas.write(max(0, (width - len(self._empty)) // 2), height // 2, self._empty, _AXIS)
+        axis, event = (self.get_component_rich_style(name) for name in ("chart--axis", "chart--event"))
+        variables = self.app.theme_variables
+        colours = [Style(color=Color.parse(variables[curve.colour]).rich_color) for curve in self._curves]
+        return canvas.strips([self.rich_style, axis, event, *(self.rich_style + colour for colour in colours)])
 
 
-def _is_drawable(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which are numbers, and such that their differences and quotients are numbers too."""
-    size = np.abs(values)
-    is_drawable: NDArray[np.bool_] = (values == 0) | ((size >= _TINIEST) & (size <= _LARGEST))
-    return is_drawable
+class PlotCanvas:
+    """Characters in rows and columns, each with the index of a style."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.characters = np.full((height, width), ord(" "), "<u4")
+        self.styles = np.full((height, width), _PLAIN, np.uint8)
+
+    def write(self, column: int, row: int, text: str, style: int) -> None:
+        """Put narrow characters into a row; what does not fit is cut off."""
+        room = self.characters[row, column : column + len(text)]
+        room[:] = np.frombuffer(text[: len(room)].encode("utf-32-le"), "<u4")
+        self.styles[row, column : column + len(text)] = style
+
+    def strips(self, styles: Sequence[Style]) -> list[Strip]:
+        strips = []
+        for characters, indices in zip(self.characters, self.styles, strict=True):
+            text = characters.tobytes().decode("utf-32-le")
+            bounds = [0, *(np.flatnonzero(np.diff(indices)) + 1).tolist(), len(text)]
+            runs = [Segment(text[start:end], styles[indices[start]]) for start, end in pairwise(bounds) if start < end]
+            strips.append(Strip(runs, len(text)))
+        return strips
 
 
-def _bytes(numbers: ArrayLike) -> bytes:
-    return np.asarray(numbers, float).tobytes()
+@dataclass(frozen=True)
+class PlotAxis:
+    """What an axis spans; `high` is larger than `low`."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, values: Sequence[Floats], lowest: float | None = None) -> Self:
+        """From `lowest`, or the smallest number, to the largest, with some room where they are the same."""
+        numbers = np.concatenate([*values, [] if lowest is None else [lowest]])
+        low, high = float(numbers.min()), float(numbers.max())
+        if high - low > 1e-9 * max(abs(low), abs(high)):
+            return cls(low, high)
+        return cls(low - abs(low) / 2, high + abs(high) / 2) if high else cls(0.0, 1.0)
+
+    def dots(self, values: Floats, size: int) -> Floats:
+        """Where numbers lie on `size` dots, from `low` on."""
+        return (values - self.low) / (self.high - self.low) * (size - 1)
+
+    def columns(self, values: Floats, columns: int) -> NDArray[np.intp]:
+        return np.rint(self.dots(values, columns * DOTS_ACROSS)).astype(np.intp) // DOTS_ACROSS
+
+    def rows(self, values: Floats, rows: int) -> NDArray[np.intp]:
+        dots = rows * DOTS_DOWN
+        return (dots - 1 - np.rint(self.dots(values, dots)).astype(np.intp)) // DOTS_DOWN
 
 
-# Cells below which a plot says too little.
-_LEAST_WIDTH: Final = 38
-_LEAST_HEIGHT: Final = 9
-# Cells of a chart's width that its border and its numbers take.
-_FRAME: Final = 6
-# Where there is room for fewer, one large plot is better.
-_FEW: Final = 6
+def plot(
+    canvas: PlotCanvas, curves: Sequence[PlotCurve], lowest: float | None, lines: Floats, pointers: Floats
+) -> None:
+    """Fill a canvas with curves, of one drawable point at least each, and their axes; see `Chart.show`."""
+    rows, columns = canvas.characters.shape
+    points = [curve.drawable() for curve in curves]
+    across, upright = PlotAxis.around([x for x, _ in points]), PlotAxis.around([y for _, y in points], lowest)
+    gutter = 0
+    if rows >= _MIN_ROWS and columns >= _MIN_COLUMNS:
+        rows -= 2
+        gutter = _draw_vertical_axis(canvas, upright, rows)
+        columns -= gutter
+        _draw_horizontal_axis(canvas, across, rows, gutter)
+        for row, places, character in ((slice(rows), lines, "┊"), (slice(rows, rows + 1), pointers, "▴")):
+            inside = places[(across.low <= places) & (places <= across.high)]
+            marked = gutter + across.columns(inside, columns)
+            canvas.characters[row, marked], canvas.styles[row, marked] = ord(character), _EVENT
+    characters, styles = canvas.characters[:rows, gutter:], canvas.styles[:rows, gutter:]
+    dots = np.zeros((rows, columns), np.uint8)
+    # Lines first: they would hide single points.
+    for style, (x, y), marker in sorted(
+        zip(count(_CURVES), points, (curve.marker for curve in curves), strict=False),
+        key=lambda own: own[2] is not None,
+    ):
+        if marker is None:
+            down = rows * DOTS_DOWN - 1 - upright.dots(y, rows * DOTS_DOWN)
+            line = trace(across.dots(x, columns * DOTS_ACROSS), down, rows, columns)
+            dots |= line
+            characters[line > 0] = BLANK + dots[line > 0].astype("<u4")
+            styles[line > 0] = style
+        else:
+            at = upright.rows(y, rows), across.columns(x, columns)
+            characters[at], styles[at] = ord(marker), style
 
 
-class Plots(Grid, can_focus=True):
-    """Charts in rows. Where they have no room, some are shown, and the others are turned to.
+def _draw_vertical_axis(canvas: PlotCanvas, upright: PlotAxis, rows: int) -> int:
+    """Draw the axis at the left, without labels where they would leave little to the curves; returns its width."""
+    labels = ticks(upright.low, upright.high, max(2, rows // _APART_DOWN))
+    width = max(map(len, labels.values()), default=0)
+    if width > canvas.characters.shape[1] // 2:
+        labels, width = {}, 0
+    canvas.characters[:rows, width], canvas.styles[:rows, width] = ord("│"), _AXIS
+    for row, label in zip(upright.rows(np.array([*labels]), rows), labels.values(), strict=True):
+        canvas.write(width - len(label), row, f"{label}┤", _AXIS)
+    return width + 1
+
+
+def _draw_horizontal_axis(canvas: PlotCanvas, across: PlotAxis, row: int, gutter: int) -> None:
+    width = canvas.characters.shape[1]
+    canvas.write(gutter - 1, row, "└" + "─" * (width - gutter), _AXIS)
+    labels = ticks(across.low, across.high, max(2, (width - gutter) // _APART_ACROSS))
+    free = 0
+    for cell, label in zip(across.columns(np.array([*labels]), width - gutter), labels.values(), strict=True):
+        column = gutter + int(cell)
+        canvas.write(column, row, "┬", _AXIS)
+        start = min(max(column - len(label) // 2, 0), width - len(label))
+        if start >= free:
+            canvas.write(start, row + 1, label, _AXIS)
+            free = start + len(label) + 1
+
+
+def trace(x: Floats, y: Floats, rows: int, columns: int) -> NDArray[np.uint8]:
+    """The braille dots that lines from point to point run through.
 
     Args:
-        titles: of all charts by their ids.
+        x, y: the points in dots, [points], from the left and from the top; what lies outside is cut off.
+        rows, columns: the size in characters.
+
+    Returns:
+        What to add to `BLANK`, [rows, columns]; 0 where no line is.
     """
+    dots = np.zeros((rows * DOTS_DOWN, columns * DOTS_ACROSS), bool)
+    across, down = np.diff(np.rint(x)), np.diff(np.rint(y))
+    steps = np.maximum(np.abs(across), np.abs(down)).astype(np.intp)
+    # Each line as so many dots that neighbours touch; the last point closes the last line.
+    line = np.repeat(np.arange(len(steps)), np.maximum(steps, 1))
+    first = np.cumsum(np.maximum(steps, 1)) - np.maximum(steps, 1)
+    part = (np.arange(len(line)) - first[line]) / np.maximum(steps, 1)[line]
+    column = np.rint(np.append(x[line] + part * across[line], x[-1:])).astype(np.intp)
+    row = np.rint(np.append(y[line] + part * down[line], y[-1:])).astype(np.intp)
+    inside = (column >= 0) & (column < dots.shape[1]) & (row >= 0) & (row < dots.shape[0])
+    dots[row[inside], column[inside]] = True
+    cells = dots.reshape(rows, DOTS_DOWN, columns, DOTS_ACROSS)
+    characters: NDArray[np.uint8] = (cells * _BITS[:, None, :]).sum(axis=(1, 3), dtype=np.uint8)
+    return characters
 
-    DEFAULT_CSS = """
-    Plots { width: 1fr; height: 1fr; }
-    Plots Chart { display: none; }
-    Plots Chart.-in-sight { display: block; }
-    """
 
-    class Turned(Message):
-        """Other charts are in sight."""
+def ticks(low: float, high: float, most: int) -> dict[float, str]:
+    """At most `most` round numbers from `low` to `high`, a larger one, with their labels: same unit, same decimals."""
+    power = math.floor(math.log10((high - low) / most))
+    for index in count():
+        factor, exponent = (1, 2, 5)[index % 3], power + index // 3
+        step = factor * 10.0**exponent
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first < most:
+            break
+    values = [number * step for number in range(first, last + 1)]
+    largest = max((abs(value) for value in values), default=0.0)
+    unit, letter = next(((unit, letter) for least, unit, letter in _UNITS if largest >= least), (1.0, ""))
+    if 0 < largest < _POWERS_BELOW or largest >= _POWERS_FROM:
+        power = math.floor(math.log10(largest) + 1e-9)
+        unit, letter = 10.0**power, f"e{power}"
+    decimals = max(0, round(math.log10(unit)) - exponent)
+    return {value: f"{value / unit:,.{decimals}f}{letter}" if value else "0" for value in values}
 
-    def __init__(self, titles: dict[str, str], *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._charts = [Chart(title, id=name) for name, title in titles.items()]
-        self._first, self._shape = 0, (0, 0)
-        self._is_single: bool | None = None  # None as long as nobody has chosen
 
-    def compose(self) -> ComposeResult:
-        yield from self._charts
-
-    @property
-    def in_sight(self) -> Sequence[Chart]:
-        """The charts that are shown now."""
-        rows, columns = self._shape
-        return self._charts[self._first : self._first + rows * columns]
-
-    @property
-    def columns_each(self) -> int:
-        """About how many characters wide each of them is inside."""
-        return max(_LEAST_WIDTH, self.size.width // max(1, self._shape[1])) - _FRAME
-
-    @property
-    def place(self) -> str:
-        """Which of the charts are shown, in words; "" if all are."""
-        shown = len(self.in_sight)
-        if shown == len(self._charts):
-            return ""
-        last = f"-{self._first + shown}" if shown > 1 else ""
-        return f"{self._first + 1}{last} of {len(self._charts)}"
-
-    def turn(self, by: int) -> None:
-        """Show the charts after those in sight, or before."""
-        rows, columns = self._shape
-        if by > 0:
-            self._first = self._first + rows * columns if self._first + rows * columns < len(self._charts) else 0
-        else:
-            self._first = self._first - rows * columns if self._first else len(self._charts) - 1
-        self._arrange()
-
-    def zoom(self, chart: Chart | None = None) -> None:
-        """Show a chart alone, the first in sight unless it is given, or as many as there is room for again."""
-        if chart is not None:
-            self._first = self._charts.index(chart)
-        self._is_single = self._shape != (1, 1)
-        self._arrange()
-
-    def on_resize(self) -> None:
-        """Fill the room there is."""
-        self._arrange()
-
-    def on_click(self, event: events.Click) -> None:
-        """A click on a chart shows it alone, another one all of them again."""
-        if isinstance(event.widget, Chart):
-            self.zoom(event.widget)
-
-    def _arrange(self) -> None:
-        self._shape = rows, columns = self._fitting()
-        page = rows * columns
-        self._first = min(self._first // page * page, (len(self._charts) - 1) // page * page)
-        self.styles.grid_size_rows, self.styles.grid_size_columns = rows, columns
-        for place, chart in enumerate(self._charts):
-            chart.set_class(self._first <= place < self._first + page, "-in-sight")
-        self.post_message(self.Turned())
-
-    def _fitting(self) -> tuple[int, int]:
-        """Rows and columns."""
-        rows, columns = max(1, self.size.height // _LEAST_HEIGHT), max(1, self.size.width // _LEAST_WIDTH)
-        if rows * columns < _FEW if self._is_single is None else self._is_single:
-            return 1, 1
-        # No more columns than it takes to show all.
-        columns = min(columns, -(-len(self._charts) // rows))
-        return min(rows, -(-len(self._charts) // columns)), columns
+def short(value: float) -> str:
+    """A number in at most seven characters: 12.3k, 0.512, 2e-5, nan, inf."""
+    size = abs(value)
+    if not math.isfinite(value):
+        return str(value)
+    if size >= _POWERS_FROM or 0 < size < _POWERS_BELOW:
+        digits, exponent = f"{value:.1e}".split("e")
+        return f"{float(digits):g}e{int(exponent)}"
+    for least, unit, letter in _UNITS:
+        if size >= least:
+            return f"{value / unit:.4g}{letter}"
+    return f"{value:,.0f}" if size >= 1000 else f"{value:.3g}"

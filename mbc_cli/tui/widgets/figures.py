@@ -1,197 +1,108 @@
-"""Amounts beside each other as bars, the largest as long as there is room.
+"""Small figures: labelled values, and bars and lines of text drawn to the size of their widget."""
 
-A box with a name in its border, around what belongs together.
-
-Labelled values, one a line.
-
-How much of something is done, as a bar that needs no colour.
-
-Numbers as a row of bars, in a line of text.
-
-The last of many lines, as many as there is room for.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 from textual.containers import Vertical
+from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
 from mbc_cli.text import plain
-from mbc_cli.tui.widgets.rows import middle
+from mbc_cli.tui.widgets.table import shorten
 
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """An amount, its name, and how it is told."""
-
-    label: str
-    amount: float
-    told: str
+# So that the values of boxes above each other are aligned.
+_LABEL_WIDTH: Final = 9
+_PERCENT_WIDTH: Final = 6  # " 100 %"
+_EIGHTHS_ACROSS: Final = " ▏▎▍▌▋▊▉"
+_EIGHTHS_UP: Final = "▁▂▃▄▅▆▇█"
 
 
-class Bars(Widget):
-    """A bar a line. Even the smallest amount above zero is seen."""
-
-    DEFAULT_CSS = """
-    Bars { height: auto; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._bars: tuple[Bar, ...] = ()
-
-    def show(self, bars: Sequence[Bar]) -> None:
-        """Show these instead of the ones before."""
-        if tuple(bars) != self._bars:
-            self._bars = tuple(bars)
-            self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """The lines."""
-        if not self._bars:
-            return Text()
-        labels = max(len(bar.label) for bar in self._bars)
-        told = max(len(bar.told) for bar in self._bars)
-        width = max(1, self.content_size.width - labels - told - 3)
-        most = max(bar.amount for bar in self._bars) or 1
-        lines = []
-        for bar in self._bars:
-            drawn = drawn_bar(bar.amount / most, width)
-            lines.append(
-                Text.assemble((f"{bar.label:<{labels}} ", "dim"), f"{drawn:<{width}}  {bar.told:>{told}}", no_wrap=True)
-            )
-        return Text("\n").join(lines)
-
-
-def drawn_bar(share: float, width: int) -> str:
-    """A bar as long as a share of the width, in eighths of a cell; full only where the share is all."""
-    eighths = int(share * width * 8)
-    if share > 0:
-        eighths = max(1, eighths)
-    full, part = divmod(eighths, 8)
-    return "█" * full + (_EIGHTHS[part] if part else "")
-
-
-class Box(Vertical):
-    """A panel of several widgets, as high as these unless its view says otherwise.
-
-    Args:
-        title: what is in it.
-    """
-
-    DEFAULT_CSS = """
-    Box { height: auto; }
-    """
-
-    def __init__(self, title: str, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="panel")
-        self.border_title = title
-
-
-# So that the values of boxes above each other stand in one line.
-_LABEL: Final = 9
+def box(title: str, *, id: str | None = None) -> Vertical:
+    """A panel with a title in its border, for a `with` statement in `compose`."""
+    panel = Vertical(id=id, classes="panel box")
+    panel.border_title = title
+    return panel
 
 
 class Facts(Static):
-    """A short table of labels and values. Values may hold foreign text."""
+    """A short table of labels and values. Values may be untrusted text."""
 
     def show(self, facts: Sequence[tuple[str, str | Text]]) -> None:
-        """Show these instead of the ones before."""
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True, min_width=_LABEL)
+        table = Grid.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True, min_width=_LABEL_WIDTH)
         table.add_column(overflow="fold")
         for label, value in facts:
             table.add_row(label, value if isinstance(value, Text) else Text(plain(value)))
         self.update(table)
 
 
-_PERCENT: Final = 6  # cells that " 100 %" takes
-
-
-class Gauge(Widget):
-    """A bar, and the percentage behind it."""
+class DrawnText(Widget):
+    """A value as text that is drawn for the size of the widget, by one of the functions below."""
 
     DEFAULT_CSS = """
-    Gauge { height: 1; color: $text-success; }
+    DrawnText { height: auto; }
+    DrawnText.-line { height: 1; color: $text-success; }
+    DrawnText.-fill { height: 1fr; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._share: float | None = None
+    def __init__(
+        self, draw: Callable[[Any, Size], Text], value: object, *, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self._draw, self._value = draw, value
 
-    def show(self, share: float | None) -> None:
-        """Show a share in [0, 1]; None where that is unknown."""
-        if share != self._share:
-            self._share = share
-            self.refresh()
-
-    def render(self) -> Text:
-        """The bar, as long as there is room."""
-        width = max(1, self.size.width - _PERCENT)
-        if self._share is None:
-            return Text("░" * width, no_wrap=True)
-        share = min(1.0, max(0.0, self._share))
-        bar = drawn_bar(share, width)
-        # 100 % is said when all is done, not when it nearly is.
-        return Text(f"{bar}{'░' * (width - len(bar))}{int(share * 100):>4} %", no_wrap=True)
-
-
-_SPARK_EIGHTHS: Final = "▁▂▃▄▅▆▇█"
-
-
-class Spark(Widget):
-    """The last of some numbers from 0 upwards, the largest of them as high as a character, the newest on the right."""
-
-    DEFAULT_CSS = """
-    Spark { height: 1; color: $text-success; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._values: tuple[float, ...] = ()
-
-    def show(self, values: Sequence[float]) -> None:
-        """Show these numbers instead of the ones before."""
-        if tuple(values) != self._values:
-            self._values = tuple(values)
-            self.refresh()
+    def show(self, value: object) -> None:
+        if value != self._value:
+            self._value = value
+            self.refresh(layout=self.styles.auto_dimensions)
 
     def render(self) -> Text:
-        """As many as there is room for."""
-        width = self.size.width
-        last = list(islice(self._values, max(0, len(self._values) - width), None))
-        most = max(last, default=0) or 1
-        bars = (_SPARK_EIGHTHS[max(0, min(7, round(value / most * 8) - 1))] for value in last)
-        return Text("".join(bars).rjust(width), no_wrap=True)
+        return self._draw(self._value, self.size)
 
 
-class Tail(Widget):
-    """Lines going by, the newest last. They may be foreign text."""
+def bar(share: float, width: int) -> str:
+    """A bar in eighths of a cell; never empty above 0, full only at 1."""
+    eighths = max(int(share * width * 8), int(share > 0))
+    full, part = divmod(eighths, 8)
+    return "█" * full + (_EIGHTHS_ACROSS[part] if part else "")
 
-    DEFAULT_CSS = """
-    Tail { height: 1fr; }
-    """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._lines: tuple[str, ...] = ()
+def gauge(share: float | None, size: Size) -> Text:
+    """A share in [0, 1] as a bar and a percentage, without need of colour; None where it is unknown."""
+    width = max(1, size.width - _PERCENT_WIDTH)
+    if share is None:
+        return Text("░" * width, no_wrap=True)
+    share = min(1.0, max(0.0, share))
+    # Rounded down: 100 % means that all is done.
+    return Text(f"{bar(share, width).ljust(width, '░')}{int(share * 100):>4} %", no_wrap=True)
 
-    def show(self, lines: Sequence[str]) -> None:
-        """Show these lines instead of the ones before."""
-        if tuple(lines) != self._lines:
-            self._lines = tuple(lines)
-            self.refresh()
 
-    def render(self) -> Text:
-        """The last of them."""
-        width, height = self.size
-        last = islice(self._lines, max(0, len(self._lines) - height), None)
-        return Text("\n".join(middle(plain(line), width) for line in last), no_wrap=True)
+def sparkline(values: Sequence[float], size: Size) -> Text:
+    """The last numbers, of at least 0, as bars of a cell each, the newest on the right."""
+    last = list(islice(values, max(0, len(values) - size.width), None))
+    largest = max(last, default=0) or 1
+    bars = (_EIGHTHS_UP[max(0, min(7, round(value / largest * 8) - 1))] for value in last)
+    return Text("".join(bars).rjust(size.width), no_wrap=True)
+
+
+def tail(lines: Sequence[str], size: Size) -> Text:
+    """The last lines, the newest at the bottom. They may be untrusted text."""
+    last = islice(lines, max(0, len(lines) - size.height), None)
+    return Text("\n".join(shorten(plain(line), size.width) for line in last), no_wrap=True)
+
+
+def bars(rows: Sequence[tuple[str, float, str]], size: Size) -> Text:
+    """Labelled amounts as bars of one scale: (label, amount, amount in words)."""
+    if not rows:
+        return Text()
+    labels, words = max(len(row[0]) for row in rows), max(len(row[2]) for row in rows)
+    width, largest = max(1, size.width - labels - words - 3), max(row[1] for row in rows) or 1
+    lines = [
+        Text.assemble((f"{label:<{labels}} ", "dim"), f"{bar(amount / largest, width):<{width}}  {word:>{words}}")
+        for label, amount, word in rows
+    ]
+    return Text("\n", no_wrap=True).join(lines)

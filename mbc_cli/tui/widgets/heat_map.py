@@ -1,12 +1,4 @@
-"""Steps of brightness for numbers that differ by orders of magnitude, such as how often codes are used.
-
-The scale is logarithmic: each step begins at the same multiple of the one before, and numbers that are nearly alike
-look alike. Few small whole numbers have a step each.
-
-How many cells go side by side: the layout of a grid of cells, with a label before each row.
-
-Numbers as cells of a grid, the brighter the larger, with a cursor and marked cells.
-"""
+"""Codes as cells: a heat map of how much each is used, and a sheet of those of a document."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -23,24 +15,34 @@ from textual.binding import Binding, BindingType
 from textual.color import Gradient
 from textual.content import Content
 from textual.geometry import Region, Size
-from textual.message import Message
+from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mbc_cli.tui.widgets.plot import short
+from mbc_cli.tui.widgets.chart import BLANK, short
 
 MOST_STEPS: Final = 8
-# What is smaller than the largest number by more than this looks alike. A moving average never gets to zero.
+# Smaller numbers, relative to the largest, look alike. A moving average never gets to zero.
 _WIDEST: Final = 1024.0
-# A step begins a quarter higher than the one before, at least.
+# Each step begins at least at this multiple of the one before.
 _NARROWEST: Final = 1.25
+# Rows are multiples of one of these, so that their labels are round numbers.
+_ROUND: Final = (16, 8)
+# Without colour, a step is told by its height.
+_HEIGHTS: Final = "▁▂▃▄▅▆▇█"
+_EMPTY, _MARK, _CURSOR_WIDE, _CURSOR = "·", "◆", "[]", "□"
+_PARTS: Final = ("empty", "mark", "cursor", "label")
+# What a map may take of the screen's height before its cells become narrow.
+_SHARE_OF_HEIGHT: Final = 0.45
 
 
 def steps(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Where each step begins, ascending, at most `MOST_STEPS`; none where no number is above zero.
+    """Where each step of brightness begins: ascending, at most `MOST_STEPS`, none if no number is above zero.
+
+    The scale is logarithmic, as usage differs by orders of magnitude; few small whole numbers have a step each.
 
     Args:
-        values: numbers of any shape, finite; steps are whole numbers if these are.
+        values: finite numbers of any shape; steps are whole if these are.
     """
     positive = values[values > 0].astype(np.float64)
     if not positive.size:
@@ -51,29 +53,22 @@ def steps(values: NDArray[Any]) -> NDArray[np.float64]:
         return np.arange(low, high + 1)
     low = max(low, high / _WIDEST)
     count = min(MOST_STEPS, max(1, math.floor(math.log(high / low) / math.log(_NARROWEST))))
-    begins = np.geomspace(low, high, count + 1)[:-1]
-    return np.unique(np.ceil(begins) if are_whole else begins)
+    starts = np.geomspace(low, high, count + 1)[:-1]
+    return np.unique(np.ceil(starts) if are_whole else starts)
 
 
-def levels(values: NDArray[Any], begins: NDArray[np.float64]) -> NDArray[np.uint8]:
+def levels(values: NDArray[Any], starts: NDArray[np.float64]) -> NDArray[np.uint8]:
     """The step of each number, from 1; 0 for those that are not above zero."""
-    found = np.searchsorted(begins, values, side="right").clip(1 if len(begins) else 0)
+    found = np.searchsorted(starts, values, side="right").clip(1 if len(starts) else 0)
     return np.where(values > 0, found, 0).astype(np.uint8)
-
-
-# Rows are multiples of one of these, so that they begin with numbers to count on from.
-_ROUND: Final = (16, 8)
 
 
 @dataclass(frozen=True)
 class CellGrid:
-    """Cells in rows.
+    """Cells in rows, each cell `width` characters, after a label of `label` characters.
 
     Attributes:
-        width: characters a cell.
-        columns, rows: how many cells.
-        label: characters before the cells of a row.
-        labels: what rows are called; None if by their first cells.
+        labels: of the rows; None labels them by their first cells.
     """
 
     width: int
@@ -88,23 +83,23 @@ class CellGrid:
         label = len(str(max(0, cells - 1))) + 1
         grids = []
         for each in (2, 1):
-            columns = min(_columns((width - label) // each), max(1, cells))
+            room = (width - label) // each
+            step = next((step for step in _ROUND if step <= room), 1)
+            columns = min(max(1, room // step * step), max(1, cells))
             grids.append(cls(each, columns, -(-cells // columns), label))
         return next((grid for grid in grids if grid.rows <= most_rows), grids[-1])
 
     @classmethod
     def labelled(cls, cells: int, width: int, labels: Sequence[str]) -> Self | None:
-        """One row for each label, all of the same length; None if that is longer than the width."""
+        """A row for each label; None if they are longer than the width."""
         columns, label = -(-cells // len(labels)), max(map(len, labels)) + 1
         each = next((each for each in (2, 1) if each * columns <= width - label), None)
         return None if each is None else cls(each, columns, len(labels), label, labels)
 
     def row(self, cell: int) -> int:
-        """The row of a cell."""
         return cell // self.columns
 
     def name(self, row: int) -> str:
-        """What stands before a row."""
         name = str(row * self.columns) if self.labels is None else self.labels[row]
         return f"{name:>{self.label - 1}} "
 
@@ -114,33 +109,8 @@ class CellGrid:
         return y * self.columns + column if 0 <= column < self.columns else None
 
 
-def _columns(room: int) -> int:
-    """How many cells a row has where there is room for so many."""
-    step = next((step for step in _ROUND if step <= room), 1)
-    return max(1, room // step * step)
-
-
-# Where there is no colour, a step is told by its height.
-_HEIGHTS: Final = "▁▂▃▄▅▆▇█"
-_EMPTY, _MARK, _CURSOR_WIDE, _CURSOR = "·", "◆", "[]", "□"
-_OTHERS: Final = ("empty", "mark", "cursor", "label")
-# What a map may take of the screen's height before its cells become narrow.
-_ROOMY: Final = 0.45
-
-
-@dataclass(frozen=True)
-class _Palette:
-    """Characters and styles of the steps of brightness; styles of a zero, of marks, of the cursor and of labels."""
-
-    steps: Sequence[tuple[str, Style]]
-    empty: Style
-    mark: Style
-    cursor: Style
-    label: Style
-
-
 class HeatMap(ScrollView, can_focus=True):
-    """A grid of numbers, as wide as its box; what does not fit is scrolled to.
+    """A grid of numbers, brighter for larger ones, as wide as its box; what does not fit is scrolled to.
 
     Cells are two characters wide where that leaves half of the screen to others, else one. A zero is a dot; marked
     cells and the cursor's have a shape and colours of their own.
@@ -151,9 +121,7 @@ class HeatMap(ScrollView, can_focus=True):
 
     DEFAULT_CSS = """
     HeatMap {
-        height: auto;
-        overflow-x: hidden;
-        scrollbar-size-vertical: 1;
+        height: auto; overflow-x: hidden; scrollbar-size-vertical: 1;
         & > .heat-map--label { color: $text-muted; }
         & > .heat-map--empty { color: $text-muted; }
         & > .heat-map--warm { color: $primary; }
@@ -162,7 +130,7 @@ class HeatMap(ScrollView, can_focus=True):
         & > .heat-map--cursor { color: $background; background: $success; text-style: bold; }
     }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"heat-map--{name}" for name in ("warm", "hot", *_OTHERS)}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"heat-map--{name}" for name in ("warm", "hot", *_PARTS)}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "move(-1, 0)", "Left", show=False),
         Binding("right", "move(1, 0)", "Right", show=False),
@@ -173,100 +141,70 @@ class HeatMap(ScrollView, can_focus=True):
         Binding("home", "go(0)", "First", show=False),
         Binding("end", "go(-1)", "Last", show=False),
         Binding("n", "next_mark", "Next marked", show=False),
-        Binding("enter", "choose", "Choose", show=False),
     ]
 
-    class Moved(Message):
-        """The cursor is on another cell."""
-
-    @dataclass
-    class Chosen(Message):
-        """Enter was pressed on the cell at the cursor."""
-
-        map: "HeatMap"
-
-        @property
-        def control(self) -> "HeatMap":
-            """The map."""
-            return self.map
+    cursor: reactive[int] = reactive(0, repaint=False)
 
     def __init__(self, title: str = "", *, id: str | None = None, can_focus: bool = True) -> None:
         super().__init__(id=id, classes="panel")
         self.border_title = Content(title)
         self.can_focus = can_focus
-        self.cursor = 0
-        self._begins, self._levels = np.zeros(0), np.zeros(0, np.uint8)
+        self._starts, self._levels = np.zeros(0), np.zeros(0, np.uint8)
         self._marks: frozenset[int] = frozenset()
         self._labels: Sequence[str] | None = None
         self._grid = CellGrid(1, 1, 0, 0)
         self._strips: dict[int, Strip] = {}
-        self._palette: _Palette | None = None
+        self._cells: list[tuple[str, Style]] = []  # characters and styles of the steps
+        self._styles: dict[str, Style] = {}  # of the other parts
 
     def show(self, values: NDArray[Any], marks: Collection[int] = (), *, labels: Sequence[str] | None = None) -> None:
-        """Draw these numbers instead of the ones before.
+        """Replace the numbers.
 
         Args:
             values: [cells], finite and not negative.
             marks: cells to light up.
-            labels: of the rows, shown where there is room for whole ones; None to number them.
+            labels: of the rows, where there is room for whole ones; None to number them.
         """
-        begins = steps(values)
-        own, marked = levels(values, begins), frozenset(marks)
-        is_other_size = len(own) != len(self._levels) or labels != self._labels
-        is_other_scale = not np.array_equal(begins, self._begins) or bool(marked) != bool(self._marks)
-        self._begins, self._labels = begins, labels
+        starts = steps(values)
+        new, marked = levels(values, starts), frozenset(marks)
+        is_other_size = len(new) != len(self._levels) or labels != self._labels
+        is_other_scale = not np.array_equal(starts, self._starts) or bool(marked) != bool(self._marks)
+        changed = () if is_other_size else (*np.flatnonzero(new != self._levels).tolist(), *(marked ^ self._marks))
+        self._starts, self._levels, self._marks, self._labels = starts, new, marked, labels
         if is_other_size or is_other_scale:
-            self._levels, self._marks = own, marked
-            self._tell_steps()
+            self._show_legend()
             self._strips.clear()
             if is_other_size:
-                self.cursor = min(self.cursor, max(0, len(own) - 1))
+                self.cursor = min(self.cursor, max(0, len(new) - 1))
                 self._lay_out()
-                self.refresh(layout=True)
-            else:
-                self.refresh()
-            return
-        changed = {*np.flatnonzero(own != self._levels).tolist(), *(marked ^ self._marks)}
-        self._levels, self._marks = own, marked
-        for row in {self._grid.row(cell) for cell in changed}:
-            self._redraw(row)
+            self.refresh(layout=is_other_size)
+        else:
+            self._redraw(*changed)
 
     def go(self, cell: int) -> None:
         """Put the cursor on a cell, or on the nearest there is."""
-        cell = max(0, min(cell, len(self._levels) - 1))
-        if cell == self.cursor:
-            return
-        before, self.cursor = self.cursor, cell
-        for row in {self._grid.row(before), self._grid.row(cell)}:
-            self._redraw(row)
-        self.scroll_to_region(Region(0, self._grid.row(cell), 1, 1), animate=False)
-        self.post_message(self.Moved())
+        self.cursor = max(0, min(cell, len(self._levels) - 1))
+
+    def watch_cursor(self, before: int, now: int) -> None:
+        self._redraw(before, now)
+        self.scroll_to_region(Region(0, self._grid.row(now), 1, 1), animate=False)
 
     def action_move(self, x: int, y: int) -> None:
-        """Move the cursor by cells and rows; it stays where it would leave the map."""
         cell = self.cursor + x + y * self._grid.columns
         if 0 <= cell < len(self._levels):
             self.go(cell)
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by as many rows as are in sight."""
         rows = min(max(1, self.size.height - 1), max(1, self._grid.rows - 1))
         row = self._grid.row(self.cursor)
         self.go(self.cursor + (max(0, min(row + pages * rows, self._grid.rows - 1)) - row) * self._grid.columns)
 
     def action_go(self, cell: int) -> None:
-        """Go to a cell, counted from the end if negative."""
         self.go(cell if cell >= 0 else len(self._levels) + cell)
 
     def action_next_mark(self) -> None:
-        """Go to the next marked cell; after the last comes the first."""
         if self._marks:
             self.go(min(self._marks, key=lambda cell: (cell <= self.cursor, cell)))
-
-    def action_choose(self) -> None:
-        """Say that the cursor's cell is meant."""
-        if len(self._levels):
-            self.post_message(self.Chosen(self))
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
@@ -281,10 +219,10 @@ class HeatMap(ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._palette = None
+        self._cells = []
         self._strips.clear()
         if self.is_mounted:
-            self.call_after_refresh(self._tell_steps)  # the styles of its parts come after its own
+            self.call_after_refresh(self._show_legend)  # the styles of its parts come after its own
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         return container.width
@@ -314,62 +252,176 @@ class HeatMap(ScrollView, can_focus=True):
     def _grid_for(self, width: int, screen: int) -> CellGrid:
         cells = max(1, len(self._levels))
         labelled = CellGrid.labelled(cells, width, self._labels) if self._labels else None
-        return labelled or CellGrid.numbered(cells, width, int(screen * _ROOMY))
+        return labelled or CellGrid.numbered(cells, width, int(screen * _SHARE_OF_HEIGHT))
 
-    def _redraw(self, row: int) -> None:
-        self._strips.pop(row, None)
-        self.refresh_line(row)
+    def _redraw(self, *cells: int) -> None:
+        for row in {self._grid.row(cell) for cell in cells}:
+            self._strips.pop(row, None)
+            self.refresh_line(row)
 
     def _row(self, row: int) -> Strip:
-        """A row of cells, neighbours that look alike in one piece."""
-        grid = self._grid
+        """A row of cells, neighbours that look alike in one segment."""
+        self._update_styles()
+        grid, styles = self._grid, self._styles
         first = row * grid.columns
         own = self._levels[first : first + grid.columns].tolist()
         if not own:
             return Strip([])
-        palette = self._colours()
-        segments = [Segment(grid.name(row), palette.label)]
+        segments = [Segment(grid.name(row), styles["label"])]
         for cell, level in enumerate(own, first):
             if cell == self.cursor and self.can_focus:
-                text, style = _CURSOR_WIDE if grid.width == 2 else _CURSOR, palette.cursor
+                text, style = _CURSOR_WIDE if grid.width == 2 else _CURSOR, styles["cursor"]
             elif cell in self._marks:
-                text, style = _MARK.ljust(grid.width), palette.mark
+                text, style = _MARK.ljust(grid.width), styles["mark"]
             elif level:
-                text, style = palette.steps[level - 1]
+                text, style = self._cells[level - 1]
                 text *= grid.width
             else:
-                text, style = _EMPTY.ljust(grid.width), palette.empty
+                text, style = _EMPTY.ljust(grid.width), styles["empty"]
             if segments[-1].style is style:
                 text = segments.pop().text + text
             segments.append(Segment(text, style))
         return Strip(segments)
 
-    def _colours(self) -> _Palette:
-        count = len(self._begins)
-        if self._palette is None or len(self._palette.steps) != count:
-            base, hot = self.background_colors[1], self.get_component_styles("heat-map--hot").color
-            warm = self.get_component_styles("heat-map--warm").color
-            shades = Gradient((0.0, base.blend(warm, 0.2)), (0.65, warm), (1.0, base.blend(hot, 0.9)))
-            steps = [(" ", Style(bgcolor=shades.get_color(step / count).rich_color)) for step in range(1, count + 1)]
-            if self.app.no_color:
-                style = Style(color=hot.rich_color, bgcolor=base.rich_color)
-                steps = [(_HEIGHTS[step * len(_HEIGHTS) // count - 1], style) for step in range(1, count + 1)]
-            others = (self.get_component_rich_style(f"heat-map--{name}") for name in _OTHERS)
-            self._palette = _Palette(steps, *others)
-        return self._palette
+    def _update_styles(self) -> None:
+        count = len(self._starts)
+        if self._styles and len(self._cells) == count > 0:
+            return
+        base, hot = self.background_colors[1], self.get_component_styles("heat-map--hot").color
+        warm = self.get_component_styles("heat-map--warm").color
+        shades = Gradient((0.0, base.blend(warm, 0.2)), (0.65, warm), (1.0, base.blend(hot, 0.9)))
+        self._cells = [(" ", Style(bgcolor=shades.get_color(step / count).rich_color)) for step in range(1, count + 1)]
+        if self.app.no_color:
+            style = Style(color=hot.rich_color, bgcolor=base.rich_color)
+            self._cells = [(_HEIGHTS[step * len(_HEIGHTS) // count - 1], style) for step in range(1, count + 1)]
+        self._styles = {name: self.get_component_rich_style(f"heat-map--{name}") for name in _PARTS}
 
-    def _tell_steps(self) -> None:
-        """Say in the border what the steps begin with."""
-        palette, told = self._colours(), Text()
-        if len(self._begins):
-            told.append(_EMPTY, palette.empty).append(" 0")
-        for begin, (character, style) in zip(self._begins.tolist(), palette.steps, strict=True):
-            told.append("  ").append(character, style).append(f" {_rough(begin)}")
+    def _show_legend(self) -> None:
+        """Show in the border what the steps begin with."""
+        self._update_styles()
+        legend = Text()
+        if len(self._starts):
+            legend.append(_EMPTY, self._styles["empty"]).append(" 0")
+        for start, (character, style) in zip(self._starts.tolist(), self._cells, strict=True):
+            rough = short(start) if start >= 100 or start == int(start) else f"{start:.2g}"
+            legend.append("  ").append(character, style).append(f" {rough}")
         if self._marks:
-            told.append("  ").append(_MARK, palette.mark).append(" read last")
-        self.border_subtitle = Content.from_rich_text(told)
+            legend.append("  ").append(_MARK, self._styles["mark"]).append(" read last")
+        self.border_subtitle = Content.from_rich_text(legend)
 
 
-def _rough(value: float) -> str:
-    """A number as exact as brightness is."""
-    return short(value) if value >= 100 or value == int(value) else f"{value:.2g}"
+class CodeSheet(ScrollView, can_focus=True):
+    """The codes of a document's chunks, as numbers and as dots: a line each chunk and level, a column each position.
+
+    Equal codes have equal dots, as far as eight dots can tell them apart.
+
+    Attributes:
+        cursor: (line below the titles, position).
+    """
+
+    DEFAULT_CSS = """
+    CodeSheet {
+        height: 1fr; scrollbar-size: 1 1;
+        & > .sheet--title { color: $text-muted; }
+        & > .sheet--dots { color: $text-accent; }
+        & > .sheet--cursor { background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold; }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"sheet--title", "sheet--dots", "sheet--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1, 0)", "Up", show=False),
+        Binding("down", "move(1, 0)", "Down", show=False),
+        Binding("left", "move(0, -1)", "Left", show=False),
+        Binding("right", "move(0, 1)", "Right", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "move(-1_000_000_000, 0)", "First", show=False),
+        Binding("end", "move(1_000_000_000, 0)", "Last", show=False),
+    ]
+
+    cursor: reactive[tuple[int, int]] = reactive((0, 0))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._codes: NDArray[np.uint16] = np.zeros((0, 1, 1), np.uint16)
+        self._num_codes = 2
+
+    def show(self, codes: NDArray[np.uint16], num_codes: int) -> None:
+        """Replace the codes: [chunks, tokens, levels], each below `num_codes`."""
+        if np.array_equal(codes, self._codes):
+            return
+        self._codes, self._num_codes = codes, num_codes
+        chunks, tokens, num_levels = codes.shape
+        self.set_reactive(CodeSheet.cursor, (0, 0))
+        self.virtual_size = Size(self._column(tokens) + 1 + tokens, chunks * num_levels + 1)
+        self.scroll_to(0, 0, animate=False, force=True)
+        self.refresh()
+
+    @property
+    def code_at_cursor(self) -> tuple[int, int, int] | None:
+        """Its level, position and number; None without codes."""
+        if not len(self._codes):
+            return None
+        line, position = self.cursor
+        chunk, level = divmod(line, self._codes.shape[2])
+        return level, position, int(self._codes[chunk, position, level])
+
+    def watch_cursor(self) -> None:
+        line, position = self.cursor
+        self.scroll_to_region(Region(self._column(position), line, self._digits, 2), animate=False, force=True)
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        super().watch_has_focus(_has_focus)
+        self.refresh()  # the cursor is shown only where it can be moved
+
+    def action_move(self, lines: int, positions: int) -> None:
+        line, position = self.cursor
+        chunks, tokens, num_levels = self._codes.shape
+        line = min(max(0, line + lines), max(0, chunks * num_levels - 1))
+        self.cursor = (line, min(max(0, position + positions), tokens - 1))
+
+    def action_page(self, by: int) -> None:
+        self.action_move(by * max(1, self.size.height - 2), 0)
+
+    def on_click(self, event: events.Click) -> None:
+        line = event.y - 1 + self.scroll_offset.y
+        position = (event.x + self.scroll_offset.x - self._column(0)) // (self._digits + 1)
+        chunks, tokens, num_levels = self._codes.shape
+        if event.y > 0 and line < chunks * num_levels and 0 <= position < tokens:
+            self.cursor = (line, position)
+
+    def render_line(self, y: int) -> Strip:
+        width, (scroll_x, scroll_y) = self.size.width, self.scroll_offset
+        if not len(self._codes):
+            return Strip.blank(width, self.rich_style)
+        strip = self._titles() if y == 0 else self._line(y - 1 + scroll_y)
+        return strip.crop_extend(scroll_x, scroll_x + width, self.rich_style)
+
+    def _titles(self) -> Strip:
+        positions = " ".join(f"{position:>{self._digits}}" for position in range(1, self._codes.shape[1] + 1))
+        return Strip([Segment(f"{'chunk':>{self._label}}  {positions}", self.get_component_rich_style("sheet--title"))])
+
+    def _line(self, line: int) -> Strip:
+        chunk, level = divmod(line, self._codes.shape[2])
+        if chunk >= len(self._codes):
+            return Strip([])
+        codes, plain = self._codes[chunk, :, level].tolist(), self.rich_style
+        label = f"{chunk + 1:,}" if level == 0 else f"·{level + 1}"
+        segments = [Segment(f"{label:>{self._label}}  ", self.get_component_rich_style("sheet--title"))]
+        for position, code in enumerate(codes):
+            is_here = self.has_focus and self.cursor == (line, position)
+            style = self.get_component_rich_style("sheet--cursor") if is_here else plain
+            segments += [Segment(f"{code:>{self._digits}}", style), Segment(" ", plain)]
+        dots = "".join(chr(BLANK + code * 255 // max(1, self._num_codes - 1)) for code in codes)
+        return Strip([*segments, Segment(" ", plain), Segment(dots, self.get_component_rich_style("sheet--dots"))])
+
+    @property
+    def _digits(self) -> int:
+        return len(str(max(self._num_codes - 1, self._codes.shape[1])))
+
+    @property
+    def _label(self) -> int:
+        return max(len("chunk"), len(f"{len(self._codes):,}"))
+
+    def _column(self, position: int) -> int:
+        return self._label + 2 + position * (self._digits + 1)

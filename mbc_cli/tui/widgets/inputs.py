@@ -1,32 +1,44 @@
-"""One of a few things to choose, in a line.
+"""What a person chooses and types: choices in a line, questions, paths, files, training runs, and a new training."""
 
-A choice of yes or no that is told by a sign, not by a colour.
+import asyncio
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
 
-A line to type questions into, with those of before at the arrow keys.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
-
-from rich.text import Text
-from textual import events
+from rich.text import Text, TextType
+from textual import events, on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.message import Message
-from textual.widgets import Checkbox, Input, Static
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.reactive import reactive
+from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
+from textual.widgets import Button, Checkbox, DirectoryTree, Input, Label, OptionList, Static
+from textual.widgets.directory_tree import DirEntry
+from textual.widgets.option_list import Option
+from textual.widgets.tree import TreeNode
+
+from mbc_cli.text import plain
+
+# Nodes of a folder; a person finds others by typing a path.
+_MAX_NODES: Final = 1000
 
 
-class Choice(Static, can_focus=True):
-    """Names in a row, the chosen one in brackets and reversed; left and right or a click choose.
+class InlineSelect(Static, can_focus=True):
+    """Names in a row, the chosen one in brackets and reversed; left, right and clicks choose.
+
+    Attributes:
+        at: index of the chosen name.
 
     Args:
-        names: what there is to choose, short.
+        names: short names.
         label: what is chosen, before the names.
         is_folded: show the chosen name alone, between arrows.
     """
 
     DEFAULT_CSS = """
-    Choice {
+    InlineSelect {
         width: auto; height: 1;
         color: $text-muted;
         &:focus { background: $boost; color: $foreground; }
@@ -38,72 +50,46 @@ class Choice(Static, can_focus=True):
         Binding("right,space,enter", "step(1)", "Next", show=False),
     ]
 
-    @dataclass
-    class Changed(Message):
-        """Another one is chosen, the one at this place."""
-
-        at: int
+    at: reactive[int] = reactive(0)
 
     def __init__(self, names: Sequence[str], *, label: str = "", is_folded: bool = False, id: str) -> None:
         super().__init__(id=id)
         self._label, self._names, self._is_folded = f"{label} " if label else "", names, is_folded
-        self.at = 0
 
-    def on_mount(self) -> None:
-        self._draw()
-
-    def choose(self, at: int) -> None:
-        """Choose one by its place; past the last comes the first."""
-        at %= len(self._names)
-        if at != self.at:
-            self.at = at
-            self._draw()
-            self.post_message(self.Changed(at))
+    def watch_at(self) -> None:
+        text = Text(self._label)
+        if self._is_folded:
+            text.append("◂ ").append(self._names[self.at], "bold").append(" ▸")
+        else:
+            for at, name in enumerate(self._names):
+                text.append(*((f"[{name}]", "bold reverse") if at == self.at else (f" {name} ",)))
+        self.update(text)
 
     def action_step(self, by: int) -> None:
-        """Choose the next, or the one before."""
-        self.choose(self.at + by)
+        self.at = (self.at + by) % len(self._names)
 
     def on_click(self, event: events.Click) -> None:
         end = len(self._label)
         if self._is_folded:
-            self.choose(self.at + (-1 if event.x <= end else 1))
+            self.action_step(-1 if event.x <= end else 1)
             return
         for at, name in enumerate(self._names):
-            end += len(name) + 2
-            if event.x < end:
-                if event.x >= len(self._label):
-                    self.choose(at)
-                return
-
-    def _draw(self) -> None:
-        told = Text(self._label)
-        if self._is_folded:
-            self.update(told.append("◂ ").append(self._names[self.at], "bold").append(" ▸"))
-            return
-        for at, name in enumerate(self._names):
-            if at == self.at:
-                told.append(f"[{name}]", "bold reverse")
-            else:
-                told.append(f" {name} ")
-        self.update(told)
+            start, end = end, end + len(name) + 2
+            if start <= event.x < end:
+                self.at = at
 
 
-class Option(Checkbox):
-    """A name behind [x] or [ ]."""
+class PlainCheckbox(Checkbox):
+    """A name behind [x] or [ ], which needs no colour."""
 
     DEFAULT_CSS = """
-    Option, Option:focus { border: none !important; padding: 0; height: 1; width: auto; background: transparent; }
-    Option > .toggle--button, Option.-on > .toggle--button { color: $foreground; background: transparent; }
+    PlainCheckbox, PlainCheckbox:focus { border: none !important; padding: 0; height: 1; width: auto; background: transparent; }
+    PlainCheckbox > .toggle--button, PlainCheckbox.-on > .toggle--button { color: $foreground; background: transparent; }
     """
     BUTTON_LEFT, BUTTON_RIGHT = "", ""
 
-    def __init__(self, label: str, *, id: str) -> None:
-        super().__init__(label, id=id, compact=True)
-
     @property
-    def BUTTON_INNER(self) -> str:  # type: ignore[override]  # noqa: N802  # as Textual names it
-        """The sign."""
+    def BUTTON_INNER(self) -> str:  # type: ignore[override]  # noqa: N802  # Textual's name
         return "[x]" if self.value else "[ ]"
 
 
@@ -111,8 +97,8 @@ class QuestionInput(Input):
     """Up brings the questions asked before, down the later ones and what was being typed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "recall(-1)", "Question before", show=False),
-        Binding("down", "recall(1)", "Later question", show=False),
+        Binding("up", "recall(-1)", "Previous question", show=False),
+        Binding("down", "recall(1)", "Next question", show=False),
     ]
 
     def __init__(self, *, placeholder: str, id: str) -> None:
@@ -121,12 +107,11 @@ class QuestionInput(Input):
         self._at, self._typed = 0, ""
 
     def remember(self, questions: Sequence[str]) -> None:
-        """Take in questions that were asked, the first one asked first."""
+        """Add questions that were asked, the oldest first."""
         self._asked += [question for question in questions if self._asked[-1:] != [question]]
         self._at = len(self._asked)
 
     def action_recall(self, by: int) -> None:
-        """Go back or forth in what was asked."""
         at = self._at + by
         if not 0 <= at <= len(self._asked):
             return
@@ -135,3 +120,241 @@ class QuestionInput(Input):
         self._at = at
         self.value = self._typed if at == len(self._asked) else self._asked[at]
         self.cursor_position = len(self.value)
+
+
+class Confirm(ModalScreen[bool]):
+    """Asks before something that matters. Escape, or a click beside it, means no.
+
+    Args:
+        question: what is about to happen; may hold untrusted text.
+        yes: what doing it is called.
+        no: what not doing it is called; it has the focus, so that Enter alone does no harm.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Yes"),
+        Binding("n,escape", "dismiss(False)", "No"),
+        Binding("left,right", "app.focus_next", show=False),
+    ]
+
+    def __init__(self, question: str, yes: str, no: str) -> None:
+        super().__init__()
+        self._question, self._yes, self._no = question, yes, no
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(plain(self._question)))
+            with Horizontal(classes="buttons"):
+                yield Button(Text(plain(self._yes)), id="yes", variant="warning", compact=True)
+                yield Button(Text(plain(self._no)), id="no", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#no").focus()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(event.button.id == "yes")
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is self:
+            self.dismiss(False)
+
+
+class PathPrompt(ModalScreen[Path | None]):
+    """Asks for a path until it is a good one. Escape gives None.
+
+    Args:
+        question: what is asked for.
+        example: stands in the empty field.
+        find: makes a path of what was typed, or raises ValueError with what is wrong.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
+
+    def __init__(self, question: str, example: str, find: Callable[[str], Path]) -> None:
+        super().__init__()
+        self._question, self._example, self._find = question, example, find
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(self._question))
+            yield Input(placeholder=self._example, compact=True)
+            yield Static(Text("Enter opens it, Escape closes.", "dim"), id="words")
+
+    @on(Input.Submitted)
+    def _submit(self, event: Input.Submitted) -> None:
+        try:
+            self.dismiss(self._find(event.value.strip()))
+        except ValueError as error:
+            self.query_one("#words", Static).update(Text(plain(error)))
+
+
+def existing_path(typed: str) -> Path:
+    """The file or folder that was typed; ~ stands for one's home.
+
+    Raises:
+        ValueError: there is none that can be looked at.
+    """
+    try:
+        path = Path(typed or ".").expanduser().resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ValueError(f"{typed}: {reason}") from error
+    return path
+
+
+class FolderTree(DirectoryTree):
+    """What can be ingested: no hidden files, and of a large folder the first thousand. Names are untrusted text."""
+
+    ICON_NODE_EXPANDED = "▾ "
+    ICON_NODE = "▸ "
+    ICON_FILE = "  "
+
+    @property
+    def chosen(self) -> Path | None:
+        """What the cursor is on; None where that is no file."""
+        node = self.cursor_node
+        return None if node is None or node.data is None else Path(node.data.path)
+
+    async def show(self, path: Path) -> None:
+        """Show another folder, or the one a file is in, with the cursor on that."""
+        is_folder = await asyncio.to_thread(path.is_dir)
+        self.set_reactive(FolderTree.path, path if is_folder else path.parent)
+        await self.watch_path()
+        for node in self.root.children:
+            if not is_folder and node.data is not None and node.data.path.name == path.name:
+                self.move_cursor(node)
+
+    def process_label(self, label: TextType) -> Text:
+        return Text(plain(label) or "/", no_wrap=True)
+
+    def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
+        return (path for path in paths if not path.name.startswith("."))
+
+    def _populate_node(self, node: TreeNode[DirEntry], content: Iterable[Path]) -> None:
+        paths = list(content)
+        super()._populate_node(node, paths[:_MAX_NODES])
+        if len(paths) > _MAX_NODES:
+            node.add_leaf(f"… and {len(paths) - _MAX_NODES:,} more")
+
+
+class RunList(OptionList):
+    """Training runs, by the ids of their options."""
+
+    DEFAULT_CSS = """
+    RunList {
+        border: round $surface-lighten-2; border-title-color: $text; border-subtitle-color: $text-muted; padding: 0;
+        background: transparent; text-wrap: nowrap; text-overflow: ellipsis;
+        &:focus { border: round $accent; }
+    }
+    """
+
+    def __init__(self, title: str, *, id: str | None = None) -> None:
+        super().__init__(id=id, markup=False)
+        self.border_title = title
+        self._runs: dict[str, Text] = {}
+
+    def show(self, runs: Mapping[str, Text], current: str | None) -> None:
+        """Replace the runs; the highlight stays on its run, and begins on the current one."""
+        if [*runs] == [*self._runs]:
+            for key, text in runs.items():
+                if text != self._runs[key]:
+                    self.replace_option_prompt(key, text)
+        else:
+            before = self.highlighted_option
+            self.set_options([Option(text, key) for key, text in runs.items()])
+            wanted = [key for key in (before and before.id, current) if key in runs]
+            if runs:
+                self.highlighted = [*runs].index(wanted[0]) if wanted else 0
+        self._runs = {**runs}
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        # Turning pages takes room for one, which Textual takes for granted.
+        return bool(self.scrollable_content_region) if action in ("page_up", "page_down") else True
+
+
+class RunPicker(ModalScreen[str | None]):
+    """Lets a person choose a run; gives its key, or None on Escape."""
+
+    DEFAULT_CSS = """
+    RunPicker RunList { width: 64; max-width: 96%; height: auto; max-height: 90%; background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
+
+    def __init__(self, title: str, runs: Mapping[str, Text], current: str | None) -> None:
+        super().__init__()
+        self._title, self._runs, self._current = title, runs, current
+
+    def compose(self) -> ComposeResult:
+        yield RunList(self._title)
+
+    def on_mount(self) -> None:
+        self.query_one(RunList).show(self._runs, self._current)
+
+    @on(OptionList.OptionSelected)
+    def _choose(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+
+class RunForm(ModalScreen[None]):
+    """Asks what to train on what. It stays open until the training is at work, to show why it is not.
+
+    Args:
+        presets: the names to suggest; a TOML file is accepted as well.
+        start: called with the fields of `FIELDS` by name; `data` and `settings` are split as a shell would.
+    """
+
+    FIELDS: ClassVar = {
+        "preset": ("Preset", "mini, the name of another preset, or a TOML file"),
+        "data": ("Data", "a .jsonl or .csv file, squad:train, newswire:train:5000"),
+        "validation": ("Validation", "the last 5% of the documents"),
+        "run": ("Name", "the preset's name and a number"),
+        "settings": ("Settings", "training.epochs=3 training.batch_size=32"),
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Close")]
+
+    def __init__(self, presets: Sequence[str], start: Callable[..., None]) -> None:
+        super().__init__()
+        self._presets, self._start = presets, start
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(can_focus=False, classes="dialog") as box:
+            box.border_title, box.border_subtitle = "New training", "Enter starts, Escape closes"
+            for name, (label, example) in self.FIELDS.items():
+                with Horizontal(classes="field"):
+                    yield Label(label)
+                    suggester = SuggestFromList(self._presets) if name == "preset" else None
+                    yield Input(placeholder=example, id=name, suggester=suggester, compact=True)
+            yield Static(id="words")
+            with Horizontal(classes="buttons"):
+                yield Button("Start", id="start", variant="primary", compact=True)
+                yield Button("Close", id="close", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#preset").focus()
+
+    def say(self, words: str) -> None:
+        """Show a line, which may be untrusted text, above the buttons."""
+        self.query_one("#words", Static).update(Text(plain(words)))
+
+    @on(Button.Pressed, "#close")
+    def _close(self) -> None:
+        self.dismiss()
+
+    @on(Button.Pressed, "#start")
+    @on(Input.Submitted)
+    def _submit(self) -> None:
+        typed = {name: self.query_one(f"#{name}", Input).value.strip() for name in self.FIELDS}
+        try:
+            data, settings = shlex.split(typed["data"]), shlex.split(typed["settings"])
+        except ValueError as error:
+            self.say(f"Data and settings are split at spaces unless quoted: {error}.")
+            return
+        if not data:
+            self.say("Which data? Give files, or newswire:train:5000.")
+            self.query_one("#data").focus()
+        elif not typed["preset"]:
+            self.say(f"Which preset? {', '.join(self._presets)}, or a TOML file.")
+            self.query_one("#preset").focus()
+        else:
+            self.say("Starting…")
+            self._start(typed["preset"], data, typed["validation"], typed["run"], settings)

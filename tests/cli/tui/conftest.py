@@ -33,7 +33,7 @@ def screen() -> Callable[[Dashboard], str]:
 
 @pytest.fixture
 def until() -> Until:
-    """Waits for a condition: `await until(lambda: app.known.bank)`; long, as a busy machine takes to start a process."""
+    """Waits for a condition: `await until(lambda: app.state.bank)`; long, as a busy machine takes to start a process."""
 
     async def wait(condition: Callable[[], object], seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
@@ -54,7 +54,7 @@ def _no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         started.append(begin(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.processes.subprocess.Popen", begun)
+    monkeypatch.setattr("mbc_cli.tui.jobs.subprocess.Popen", begun)
     yield
     for process in started:
         process.kill()

@@ -38,7 +38,7 @@ async def test_the_panel_of_keys_tells_what_a_view_shows(places: Places, until: 
 async def test_without_a_bank_it_says_how_to_get_one(places: Places, until: Any, screen: Any) -> None:
     app = Dashboard(places)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(lambda: app.known.trouble)
+        await until(lambda: app.state.bank_error)
         await until(lambda: "mbc demo" in screen(app))
         await pilot.pause()
 
@@ -48,15 +48,15 @@ async def test_a_bank_that_comes_changes_and_goes_is_seen(
 ) -> None:
     app = Dashboard(places)
     async with app.run_test(size=(120, 40)):
-        await until(lambda: app.known.trouble)
+        await until(lambda: app.state.bank_error)
         path = make_bank("memory.mbc", record("/a.txt", "Ada"))
-        await until(lambda: app.known.bank and app.known.bank.totals.documents == 1)
-        assert app.known.trouble is None
+        await until(lambda: app.state.bank and app.state.bank.totals.documents == 1)
+        assert app.state.bank_error is None
         with MemoryBank.open(path) as bank:
             bank.remove([("/a.txt", "")])
-        await until(lambda: app.known.bank and app.known.bank.totals.documents == 0)
+        await until(lambda: app.state.bank and app.state.bank.totals.documents == 0)
         path.unlink()
-        await until(lambda: app.known.trouble)
+        await until(lambda: app.state.bank_error)
 
 
 async def test_hostile_names_reach_the_screen_as_text(
@@ -67,7 +67,7 @@ async def test_hostile_names_reach_the_screen_as_text(
     path = make_bank("memory.mbc").rename(folder / "a.mbc")
     app = Dashboard(Places(path, places.model, places.runs))
     async with app.run_test(size=(120, 40)):
-        await until(lambda: app.known.bank)
+        await until(lambda: app.state.bank)
         await until(lambda: "[red]" in screen(app))
         assert "\x1b" not in screen(app)
 

@@ -10,7 +10,7 @@ from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.inputs import QuestionInput
-from mbc_cli.tui.widgets.rows import Rows
+from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank
 from mbc_engine.datasets.newswire import stories
 from tests.needs import embedded_encoder
@@ -28,7 +28,7 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
 
     async with app.run_test(size=(160, 45)) as pilot:
         await until(lambda: "8 documents, 8 chunks" in screen(app) and "27 bytes a chunk" in screen(app))
-        await until(lambda: app.known.ingest.growth)
+        await until(lambda: app.state.ingest.growth)
         await until(lambda: app.focused and app.focused.has_focus)
         await pilot.pause()  # else the tab that gets the focus at the start comes back into sight
 
@@ -36,7 +36,7 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         await until(lambda: app.query_one(QuestionInput).has_focus)
         app.query_one(QuestionInput).value = told[0].questions[0][0]
         await pilot.press("enter")
-        await until(lambda: app.known.codes_read is not None)
+        await until(lambda: app.state.codes_read is not None)
         await until(lambda: told[0].id in screen(app) and "3 sources" in screen(app))
         assert told[0].questions[0][1] in screen(app)
 
@@ -47,10 +47,10 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         await until(lambda: "read" in str(app.query_one("#heat").border_title))
 
         app.action_view(DocumentsView.NAME)
-        await until(lambda: all(story.id in screen(app) for story in told) and app.query_one(Rows).has_focus)
+        await until(lambda: all(story.id in screen(app) for story in told) and app.query_one(RowTable).has_focus)
         await pilot.press("d")
-        await until(lambda: app.known.bank and app.known.bank.totals.documents == 7)
+        await until(lambda: app.state.bank and app.state.bank.totals.documents == 7)
         await pilot.press("u")
-        await until(lambda: app.known.bank and app.known.bank.totals.documents == 8)
+        await until(lambda: app.state.bank and app.state.bank.totals.documents == 8)
     with MemoryBank.open(path) as bank:
         assert bank.counts().sum() == 8 * 24

@@ -17,7 +17,7 @@ from textual.widgets import Input
 
 from mbc_cli.paths import activity_log
 from mbc_cli.tui.app import VIEWS, Dashboard
-from mbc_cli.tui.jobs.answering import Answered, Answering
+from mbc_cli.tui.jobs import Answering
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
@@ -138,7 +138,7 @@ def _training(decay: float) -> Iterable[Event]:
     yield TrainFinished(60, 60.0, "runs/first/model")
 
 
-def _answered(places: Places) -> Answered:
+def _answer(places: Places) -> Answer:
     news = places.bank.parent / "news"
     sources = tuple(
         Source(
@@ -158,7 +158,7 @@ def _answered(places: Places) -> Answered:
     )
     codes = np.zeros((1, 1, 8), np.float32)
     codes[0, 0, [1, 4]] = 0.75, 0.25
-    reply = Answer(
+    return Answer(
         question="Where did Ada move?",
         text="Aalen",
         confidence=Confidence(0.83, "high"),
@@ -168,7 +168,6 @@ def _answered(places: Places) -> Answered:
         sizes=BankSizes(codes=180, texts=4000, codebook=96, file=90_000),
         codes=codes,
     )
-    return Answered(1, reply)
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x45"])
@@ -180,13 +179,13 @@ async def test_a_view_looks_as_it_should(
     async with app.run_test(size=size) as pilot:
         for line in app.query(Input):
             line.cursor_blink = False
-        await until(lambda: app.known.bank and app.known.run and app.known.run.history.finished)
-        await until(lambda: app.known.ingest.finished)
+        await until(lambda: app.state.bank and app.state.run and app.state.run.history.finished)
+        await until(lambda: app.state.ingest.finished)
         if view == AskView.NAME:
             app.query_one(QuestionInput).value = "Where did Ada move?"
             await pilot.press("enter")
-            app.query_one(AskView).post_message(_answered(scene))
-            await until(lambda: app.known.codes_read is not None)
+            app.query_one(AskView).show_answer(1, _answer(scene))
+            await until(lambda: app.state.codes_read is not None)
         if view == CodesView.NAME:
             await until(lambda: "story-" in screen(app))
         if view == DocumentsView.NAME:

@@ -14,11 +14,11 @@ from textual.widgets import Static
 from mbc_cli.paths import question_history
 from mbc_cli.question_history import QuestionHistory
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.jobs.answering import Answered, Answering, ModelReady
+from mbc_cli.tui.jobs import Answering
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
+from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.inputs import QuestionInput
-from mbc_cli.tui.widgets.turn import Citation, Passage, Turn
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.question import Answer, Confidence, Label
@@ -58,7 +58,7 @@ def shown(places: Places) -> Dashboard:
 
 
 def _answers(app: Dashboard) -> list[str]:
-    return [str(turn.query_one(".answer", Static).render()) for turn in app.query(Turn)]
+    return [str(turn.query_one(".answer", Static).render()) for turn in app.query(ChatTurn)]
 
 
 async def _type(pilot: Pilot[None], text: str) -> None:
@@ -81,17 +81,17 @@ async def test_an_answer_comes_with_its_sources_and_lights_up_codes(
         await until(lambda: "2 sources" in screen(shown))
         assert f"? {QUESTION}" in screen(shown)
         assert "Aa[b]␛len" in screen(shown)
-        cited = [source.cited for source in shown.query(Citation)]
-        assert {own.name for own in cited} == {"ada.txt", "bruno.md"}
+        cited = [citation.source for citation in shown.query(Citation)]
+        assert {Path(own.path).name for own in cited} == {"ada.txt", "bruno.md"}
         assert sum(own.share for own in cited) == pytest.approx(1)
-        assert shown.known.codes_read is not None
-        assert shown.known.codes_read.sum() == pytest.approx(1)
+        assert shown.state.codes_read is not None
+        assert shown.state.codes_read.sum() == pytest.approx(1)
         await until(lambda: "codes read" in screen(shown))
         assert shown.query_one("#aside").has_class("-open") == is_wide
         await pilot.press("ctrl+o", "down", "enter")
         await until(lambda: shown.query_one("#aside").has_class("-open"))
-        text = "The bridge held." if cited[1].name == "bruno.md" else "The river rose."
-        await until(lambda: text in str(shown.query_one(Passage).query_one(Static).render()))
+        text = "The bridge held." if cited[1].path.endswith("bruno.md") else "The river rose."
+        await until(lambda: text in str(shown.query_one(PassagePane).query_one(Static).render()))
         await until(lambda: shown.query_one("#read").display == is_wide)
         await pilot.press("escape")
         assert shown.query_one("#aside").has_class("-open") == is_wide
@@ -111,7 +111,7 @@ async def test_questions_are_answered_in_their_order_with_what_was_set(
         assert "waiting for the previous answer" in screen(shown)
         goes_on.set()
         await until(lambda: "1 source" in screen(shown))
-        assert [len(turn.query(Citation)) for turn in shown.query(Turn)] == [2, 1]
+        assert [len(turn.query(Citation)) for turn in shown.query(ChatTurn)] == [2, 1]
         assert _answers(shown) == ["one", "two"]
         assert "flat" in screen(shown)
 
@@ -144,7 +144,7 @@ def _reply(answer: str | None, label: Label, *sources: Source) -> Answer:
 async def _answer(app: Dashboard, pilot: Pilot[None], reply: Answer) -> None:
     """Ask, and let this be what comes back."""
     await _type(pilot, QUESTION)
-    app.query_one(AskView).post_message(Answered(len(app.query(Turn)), reply))
+    app.query_one(AskView).show_answer(len(app.query(ChatTurn)), reply)
     await pilot.pause()
 
 
@@ -165,7 +165,7 @@ async def test_the_sentence_that_the_answer_was_read_in_is_underlined(
         first = lines.index("Aalen")
         assert lines[first + 1] == "93% confident (high), read in /notes/ada.txt"
         assert _answers(shown) == ["Aalen"]
-        told = shown.query_one(Passage).query_one(Static).visual
+        told = shown.query_one(PassagePane).query_one(Static).visual
         assert isinstance(told, Content)
         underlined = [told.plain[span.start : span.end] for span in told.spans if "underline" in str(span.style)]
         assert underlined == ["Ada moved to Aalen\nin the spring."]
@@ -205,7 +205,7 @@ async def test_a_read_is_chosen_only_for_a_model_that_has_several(shown: Dashboa
     async with shown.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         for has_reads in (False, True, False):
-            shown.query_one(AskView).post_message(ModelReady(has_reads))
+            shown.query_one(AskView).show_model("ready", None, has_reads)
             await until(lambda expected=has_reads: shown.query_one("#how").display == expected)
             await until(lambda expected=has_reads: ("Read" in shown_keys(shown)) == expected)
 
@@ -246,7 +246,7 @@ async def test_a_bank_of_another_model_is_told_with_the_way_out(
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with shown.run_test(size=(100, 30)):
         await until(lambda: "mbc bank reencode" in screen(shown))
-        shown.query_one(AskView).post_message(ModelReady(has_reads=True))  # as when the right one has come
+        shown.query_one(AskView).show_model("ready", None, True)  # as when the right one has come
         await until(lambda: "mbc bank reencode" not in screen(shown))
 
 
@@ -256,6 +256,7 @@ async def test_questions_of_before_are_at_the_arrow_keys(shown: Dashboard, until
     history.add("Why?")
     async with shown.run_test(size=(80, 24)) as pilot:
         line = shown.query_one(QuestionInput)
+        await until(lambda: line._asked)
         line.value = "half"
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
@@ -265,7 +266,7 @@ async def test_questions_of_before_are_at_the_arrow_keys(shown: Dashboard, until
         await _type(pilot, " When? ")
         await pilot.press("up")
         assert line.value == "When?"
-    assert history.read() == ["Who?", "Why?", "When?"]
+        await until(lambda: history.read() == ["Who?", "Why?", "When?"])
 
 
 async def test_escape_leads_out_of_the_line_and_back_and_says_so(shown: Dashboard) -> None:
@@ -290,7 +291,7 @@ async def test_the_embedded_model_answers(home: Path, notes: Path, mbc: Any, unt
         await _type(pilot, QUESTION)
         await until(lambda: "2 sources" in screen(app))
         assert _answers(app) == ["Aalen"]
-        assert app.query(Citation).first().cited.sentence == "Ada moved to Aalen in the spring."
-        assert app.known.codes_read is not None
-        assert app.known.bank is not None
-        assert app.known.codes_read.shape == app.known.bank.counts.shape
+        assert app.query(Citation).first().source.sentence == "Ada moved to Aalen in the spring."
+        assert app.state.codes_read is not None
+        assert app.state.bank is not None
+        assert app.state.codes_read.shape == app.state.bank.counts.shape

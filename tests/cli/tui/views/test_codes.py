@@ -7,10 +7,10 @@ import pytest
 from textual.widgets import Footer, Static
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import Attached, Places
+from mbc_cli.tui.state import AttachedRun, Places
 from mbc_cli.tui.views.codes import CodesView, most_read
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.inputs import Choice
+from mbc_cli.tui.widgets.inputs import InlineSelect
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
 from tests.cli.tui.conftest import shown_keys
 
@@ -114,7 +114,7 @@ async def test_a_layer_without_numbers_says_how_to_get_them(shown: Dashboard, un
         await pilot.press("t")
         await pilot.pause()
         assert "Train" in nothing()
-        shown.known.run = Attached(shown.places.runs / "[i]first")
+        shown.state.run = AttachedRun(shown.places.runs / "[i]first")
         shown.changed()
         await until(lambda: "[i]first has no codes yet" in nothing())
         await pilot.click("#layer", offset=(20, 0))
@@ -131,9 +131,9 @@ async def test_training_and_the_last_question_have_layers_of_their_own(
     make_bank("memory.mbc", record("/a.txt", "a"))
     async with shown.run_test(size=(160, 45)) as pilot:
         await until(lambda: "2 times" in _line(shown))
-        shown.known.run = Attached(shown.places.runs / "first")
-        shown.known.run.usage = np.array([[[0.5, 0.25, 0.25, 1e-6, 0, 0, 0, 0]]], np.float32)
-        read = shown.known.codes_read = np.zeros((1, 1, 8), np.float32)
+        shown.state.run = AttachedRun(shown.places.runs / "first")
+        shown.state.run.usage = np.array([[[0.5, 0.25, 0.25, 1e-6, 0, 0, 0, 0]]], np.float32)
+        read = shown.state.codes_read = np.zeros((1, 1, 8), np.float32)
         read[0, 0, [1, 5]] = 0.25, 0.75
         shown.view.draw()
         await pilot.press("n", "n")
@@ -147,12 +147,12 @@ async def test_training_and_the_last_question_have_layers_of_their_own(
         await pilot.pause()
         assert _line(shown) == "code 1: 25% of the last read"
         assert str(_codes(shown).border_title) == "Codes: 2 of 8 read"
-        assert shown.query_one(Choice).at == 2
+        assert shown.query_one(InlineSelect).at == 2
 
 
 async def test_the_last_question_is_shown_where_it_read(shown: Dashboard, until: Any) -> None:
     async with shown.run_test(size=(80, 24)) as pilot:
-        read = shown.known.codes_read = np.zeros((1, 3, 8), np.float32)
+        read = shown.state.codes_read = np.zeros((1, 3, 8), np.float32)
         read[0, 1, 2], read[0, 2, [4, 6]] = 0.25, (0.25, 0.5)
         await pilot.press("l")
         await until(lambda: _line(shown) == "code 6: 67% of the last read")

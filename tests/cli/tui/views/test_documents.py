@@ -15,9 +15,9 @@ from textual.widgets import Input, Static
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.widgets.code_sheet import CodeSheet
-from mbc_cli.tui.widgets.dialogs import Confirm
-from mbc_cli.tui.widgets.rows import Rows
+from mbc_cli.tui.widgets.heat_map import CodeSheet
+from mbc_cli.tui.widgets.inputs import Confirm
+from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank, database
 from tests.cli.tui.conftest import shown_keys
 
@@ -31,7 +31,7 @@ def opened(places: Places) -> Dashboard:
 
 def found(app: Dashboard) -> list[str]:
     """What stands in the column of sources."""
-    return [row.cells[0] for row in app.query_one("#found Rows", Rows).rows]
+    return [cells[0] for _, cells in app.query_one("#found RowTable", RowTable).rows]
 
 
 def said(app: Dashboard) -> list[str]:
@@ -116,9 +116,9 @@ async def test_rows_are_sorted_by_a_column_and_back(places: Places, make_bank: A
         assert found(app) == ["/b", "/a", "/c"]
         await pilot.press("s", "s")
         assert found(app) == ["/b", "/c", "/a"]
-        await pilot.click("#found Rows", offset=(5, 0))
+        await pilot.click("#found RowTable", offset=(5, 0))
         assert found(app) == ["/a", "/b", "/c"]
-        await pilot.click("#found Rows", offset=(5, 0))
+        await pilot.click("#found RowTable", offset=(5, 0))
         assert found(app) == ["/c", "/b", "/a"]
 
 
@@ -131,7 +131,7 @@ async def test_a_removal_is_undone_and_a_second_one_too(
         await until(lambda: len(found(app)) == 4)
         await pilot.press("down", "d")
         await until(lambda: found(app) == ["/a", "/c", "/d"])
-        assert app.query_one("#found Rows", Rows).key == ("/c", "")
+        assert app.query_one("#found RowTable", RowTable).key == ("/c", "")
         await pilot.press("space", "space", "delete")
         await until(lambda: found(app) == ["/a"])
         assert held(path) == {"/a"}
@@ -152,8 +152,8 @@ async def test_more_than_twenty_are_removed_only_if_that_is_meant(
     app = opened(places)
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(found(app)) == 25)
-        rows = app.query_one("#found Rows", Rows)
-        rows.marked = {row.key for row in rows.rows[:21]}
+        rows = app.query_one("#found RowTable", RowTable)
+        rows.marked = frozenset(key for key, _ in rows.rows[:21])
         await pilot.press("d")
         assert isinstance(app.screen, Confirm)
         await pilot.press("n")
@@ -200,7 +200,7 @@ async def test_without_a_bank_it_says_why_and_shows_the_bank_that_comes(
 ) -> None:
     app = opened(places)
     async with app.run_test(size=SMALL):
-        await until(lambda: app.known.trouble and "No bank at" in screen(app))
+        await until(lambda: app.state.bank_error and "No bank at" in screen(app))
         path = make_bank("memory.mbc")
         await until(lambda: "The bank is empty." in screen(app))
         with MemoryBank.open(path) as bank:

@@ -14,8 +14,8 @@ from mbc_cli.paths import activity_log
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ingest import IngestView
-from mbc_cli.tui.widgets.dialogs import Confirm, FolderTree
-from mbc_cli.tui.widgets.rows import Rows
+from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PlainCheckbox
+from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank, verify
 from mbc_engine.events import BankVerified, DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.runs.ingests import IngestState, recorded
@@ -62,7 +62,7 @@ def names(app: Dashboard) -> list[str]:
 
 
 def skipped(app: Dashboard) -> list[tuple[str, ...]]:
-    return [row.cells for row in app.query_one("#skipped Rows", Rows).rows]
+    return [cells for _, cells in app.query_one("#skipped RowTable", RowTable).rows]
 
 
 async def go_to(pilot: Pilot[None], path: str) -> None:
@@ -171,19 +171,43 @@ async def test_the_way_up_leads_past_folders_that_are_gone(places: Places, home:
         await until(lambda: "here" in names(app))
 
 
-async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
-    places: Places, home: Path, until: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The arguments of processes, which are not started."""
+    found: list[list[str]] = []
+
     class Child:
         is_running = True
 
-        def __init__(self, arguments: list[str], ended: Callable[[object], object]) -> None:
+        def __init__(self, arguments: list[str], on_end: Callable[[str], object]) -> None:
+            found.append(arguments)
+
+        def interrupt(self) -> None:
             pass
 
-        def stop(self) -> None:
-            pass
+    monkeypatch.setattr("mbc_cli.tui.views.ingest.ChildProcess", Child)
+    return found
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.processes.Child", Child)
+
+async def test_the_command_says_what_was_chosen(
+    places: Places, home: Path, until: Any, started: list[list[str]]
+) -> None:
+    (home / "-x").mkdir()
+    app = opened(places)
+    async with app.run_test(size=SMALL) as pilot:
+        await go_to(pilot, "./-x")
+        await until(lambda: app.query_one(FolderTree).chosen == home / "-x")
+        for name in ("watch", "prune"):
+            app.query_one(f"#{name}", PlainCheckbox).value = True
+        app.query_one("#ignore", Input).value = "-a  *.csv"
+        await pilot.press("i")
+    options = [f"--bank={places.bank}", f"--model={places.model}", "--ignore=-a", "--ignore=*.csv"]
+    assert started == [["ingest", *options, "--watch", "--prune", "--", str(home / "-x")]]
+
+
+async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
+    places: Places, until: Any, monkeypatch: pytest.MonkeyPatch, started: list[list[str]]
+) -> None:
     list(recorded(iter([*EVENTS, END]), activity_log(places.bank)))
     app = opened(places)
     async with app.run_test(size=SMALL) as pilot:
@@ -238,17 +262,17 @@ async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home:
         await go_to(pilot, "stories")
         await until(lambda: "0.txt" in names(app))
         await pilot.press("i")
-        await until(lambda: app.known.is_ingesting and app.known.ingest.reported)
+        await until(lambda: app.state.is_ingesting and app.state.ingest.reported)
         await until(lambda: "Memorising stories" in state(app))
         await until(lambda: len(skipped(app)) == 2)
         await pilot.press("escape")
         assert isinstance(app.screen, Confirm)
         await pilot.press("y")
-        await until(lambda: "Stopping" in state(app) or app.known.ingest_state is IngestState.STOPPED)
+        await until(lambda: "Stopping" in state(app) or app.state.ingest_state is IngestState.STOPPED)
         await until(lambda: "Stopped" in state(app))
         assert {cells[0]: cells[1] for cells in skipped(app)}["0.txt"] == "is empty"
         assert any(cells[0] == f"0{HARMLESS}.pdf" and "damaged" in cells[1] for cells in skipped(app))
-        shown = app.known.ingest.finished
+        shown = app.state.ingest.finished
     assert shown is not None
     with MemoryBank.open(places.bank) as bank:
         assert 0 < bank.totals().documents == shown.documents < 600

@@ -4,7 +4,7 @@ from typing import Any
 
 from mbc_cli.paths import activity_log
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.state import BankSeen, Known, Places
+from mbc_cli.tui.state import BankSnapshot, DashboardState, Places
 from mbc_cli.tui.views.overview import growth_points
 from mbc_engine.bank import BankTotals
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
@@ -17,8 +17,8 @@ def finished(chunks: int) -> IngestFinished:
     return IngestFinished(1, chunks, 0, 0, 0, 1.0, 1.0, True, 1, 1, chunks, chunks * 27, 0, 0)
 
 
-def known(chunks: int, *events: tuple[float, Event]) -> Known:
-    found = Known(bank=BankSeen.__new__(BankSeen))
+def known(chunks: int, *events: tuple[float, Event]) -> DashboardState:
+    found = DashboardState(bank=BankSnapshot.__new__(BankSnapshot))
     found.bank.__dict__["totals"] = BankTotals(1, 1, chunks)  # type: ignore[union-attr]
     found.ingest.add(events)
     return found
@@ -43,7 +43,7 @@ async def test_no_chunks_yet_are_no_curve(places: Places, make_bank: Any, until:
     list(recorded(iter([STARTED, finished(0)]), activity_log(places.bank)))
     app = Dashboard(places)
     async with app.run_test(size=(120, 40)):
-        await until(lambda: app.known.bank and app.known.ingest.finished)
+        await until(lambda: app.state.bank and app.state.ingest.finished)
         await until(lambda: "finished" in screen(app))
         assert "nothing ingested yet" in screen(app)
 

@@ -3,8 +3,6 @@
 from textual.app import App, ComposeResult
 from textual.widget import Widget
 
-from mbc_cli.tui.widgets.code_sheet import CodeSheet
-
 HOSTILE = "[red]\x1b[31m\u202eb"
 
 
@@ -21,9 +19,6 @@ class Alone(App[None]):
 
     def on_mount(self) -> None:
         self._widget.focus()
-
-    def on_code_sheet_code_chosen(self, message: CodeSheet.CodeChosen) -> None:
-        self.told.append((message.level, message.position, message.code))
 
 
 def lines(widget: Widget) -> list[str]:

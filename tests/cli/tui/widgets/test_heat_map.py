@@ -4,9 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
-from mbc_cli.tui.widgets.heat_map import HeatMap
+from mbc_cli.tui.widgets.heat_map import MOST_STEPS, CellGrid, CodeSheet, HeatMap, levels, steps
+from tests.cli.tui.widgets.conftest import Alone, lines
 
 
 class _Shown(App[None]):
@@ -17,11 +20,11 @@ class _Shown(App[None]):
     def compose(self) -> ComposeResult:
         yield self.map
 
-    def on_heat_map_moved(self, message: HeatMap.Moved) -> None:
-        self.heard.append(("moved", self.map.cursor))
+    def on_mount(self) -> None:
+        self.watch(self.map, "cursor", self.hear, init=False)
 
-    def on_heat_map_chosen(self, message: HeatMap.Chosen) -> None:
-        self.heard.append(("chosen", message.map.cursor))
+    def hear(self, cell: int) -> None:
+        self.heard.append(cell)
 
     def lines(self) -> list[str]:
         strips = [self.map.render_line(y) for y in range(self.map.size.height)]
@@ -70,9 +73,9 @@ async def test_keys_and_clicks_move_the_cursor() -> None:
         app.map.show(np.arange(40), marks=[3, 30])
         await pilot.pause()
         assert app.lines()[1].startswith("16 ")
-        await pilot.press("down", "right", "up", "left", "up", "end", "pageup", "n", "n", "n", "enter")
+        await pilot.press("down", "right", "up", "left", "up", "end", "pageup", "n", "n", "n")
         moved = [16, 17, 1, 0, 39, 7, 30, 3, 30]
-        assert app.heard == [*(("moved", cell) for cell in moved), ("chosen", 30)]
+        assert app.heard == moved
         await pilot.click(HeatMap, offset=(3 + 2 * 5, 2))
         await pilot.click(HeatMap, offset=(0, 0))
         assert app.map.cursor == 37
@@ -108,3 +111,92 @@ async def test_only_rows_that_changed_are_drawn_anew(monkeypatch: pytest.MonkeyP
         app.map.show(values)
         app.map.go(63)
         assert sorted(drawn) == [0, 1, 3]
+
+
+def test_few_whole_numbers_have_a_step_each() -> None:
+    values = np.array([0, 5, 1, 3])
+    assert steps(values).tolist() == [1, 2, 3, 4, 5]
+    assert levels(values, steps(values)).tolist() == [0, 5, 1, 3]
+
+
+def test_each_step_begins_at_the_same_multiple_of_the_one_before() -> None:
+    begins = steps(np.array([0.5, 128.0]))
+    np.testing.assert_allclose(begins, 0.5 * 2.0 ** np.arange(8))
+    assert levels(np.array([0, 0.5, 1.9, 2, 128]), begins).tolist() == [0, 1, 2, 3, 8]
+
+
+def test_numbers_nearly_alike_look_alike() -> None:
+    values = np.array([0.0, 1.0, 1.2])
+    assert levels(values, steps(values)).tolist() == [0, 1, 1]
+
+
+def test_what_an_average_never_quite_forgets_does_not_stretch_the_scale() -> None:
+    assert steps(np.array([1e-30, 1.0]))[0] == 1 / 1024
+
+
+def test_nothing_has_no_steps() -> None:
+    assert steps(np.zeros(3)).tolist() == []
+    assert levels(np.zeros(3), steps(np.zeros(3))).tolist() == [0, 0, 0]
+
+
+numbers = st.lists(st.integers(0, 10**9), min_size=1) | st.lists(st.floats(0, 1e9, allow_subnormal=False), min_size=1)
+
+
+@given(numbers)
+def test_brighter_is_never_less(drawn: list[float]) -> None:
+    values = np.sort(np.array(drawn))
+    begins = steps(values)
+    found = levels(values, begins)
+    assert len(begins) <= MOST_STEPS
+    assert (np.diff(begins) > 0).all()
+    assert (np.diff(found.astype(int)) >= 0).all()
+    assert ((found == 0) == (values == 0)).all()
+    assert found.max(initial=0) == len(begins)
+
+
+def test_a_codebook_is_in_sight_on_a_small_terminal() -> None:
+    assert CellGrid.numbered(512, 76, most_rows=10) == CellGrid(width=1, columns=64, rows=8, label=4)
+
+
+def test_cells_are_wide_where_there_is_room() -> None:
+    assert CellGrid.numbered(512, 76, most_rows=16) == CellGrid(width=2, columns=32, rows=16, label=4)
+
+
+def test_rows_that_mean_something_are_whole_or_not_there() -> None:
+    names = ["level 1", "level 2"]
+    assert CellGrid.labelled(24, 32, names) == CellGrid(2, 12, 2, 8, names)
+    assert CellGrid.labelled(24, 31, names) == CellGrid(1, 12, 2, 8, names)
+    assert CellGrid.labelled(24, 19, names) is None
+
+
+@given(st.integers(1, 70_000), st.integers(1, 300), st.integers(1, 60))
+def test_every_cell_has_a_place_of_its_own(cells: int, width: int, most_rows: int) -> None:
+    grid = CellGrid.numbered(cells, width, most_rows)
+    assert grid.rows == grid.row(cells - 1) + 1
+    for cell in {0, cells // 2, cells - 1}:
+        x = grid.label + cell % grid.columns * grid.width
+        for within in range(grid.width):
+            assert grid.cell(x + within, grid.row(cell)) == cell
+    assert grid.cell(grid.label - 1, 0) is None
+    assert grid.cell(grid.label + grid.columns * grid.width, 0) is None
+    assert len(grid.name(grid.rows - 1)) == grid.label
+
+
+async def test_codes_stand_by_chunk_level_and_position_and_can_be_chosen() -> None:
+    app = Alone(CodeSheet())
+    async with app.run_test(size=(40, 6)) as pilot:
+        widget = app.query_one(CodeSheet)
+        widget.show(np.array([[[1, 2], [3, 4]], [[5, 6], [7, 0]]], np.uint16), 8)
+        assert [line[:11].rstrip() for line in lines(widget)[:5]] == [
+            "chunk  1 2",
+            "    1  1 3",
+            "   ·2  2 4",
+            "    2  5 7",
+            "   ·2  6 0",
+        ]
+        dots = [line[12:] for line in lines(widget)[1:5]]
+        assert len({letter for line in dots for letter in line if letter != " "}) == 8
+        await pilot.press("end", "right")
+        assert widget.code_at_cursor == (1, 1, 0)
+        await pilot.press("up", "left")
+        assert widget.code_at_cursor == (0, 0, 5)

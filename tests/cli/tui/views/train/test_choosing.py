@@ -3,10 +3,9 @@
 import pytest
 from textual.widgets import Input, OptionList
 
-from mbc_cli.tui.widgets.chart import Plots
-from mbc_cli.tui.widgets.dialogs import RunPicker
 from mbc_cli.tui.widgets.figures import Facts
-from mbc_cli.tui.widgets.run_form import RunList
+from mbc_cli.tui.widgets.inputs import RunList, RunPicker
+from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.events import TrainStateChanged
 from tests.cli.tui.conftest import shown_keys
 from tests.cli.tui.views.train.conftest import (
@@ -42,14 +41,14 @@ async def test_another_run_is_chosen_from_the_list(places, until):
         assert app.focused is runs
         await pilot.press("down" if runs.highlighted == 0 else "up", "enter")
         await until(lambda: title(app, "loss") == "Loss  1")
-        assert app.known.run.folder.name == "other"
+        assert app.state.run.folder.name == "other"
 
 
 async def test_a_small_screen_has_the_list_behind_a_key(places, until):
     write(places.runs / "other", [STARTED, *steps(1, 90, loss=1.0)])
     app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: len(app.known.runs) == 2 and "Runs" in shown_keys(app))
+        await until(lambda: len(app.state.runs) == 2 and "Runs" in shown_keys(app))
         await pilot.press("l")
         await until(lambda: isinstance(app.screen, RunPicker))
         picker = app.screen.query_one(OptionList)
@@ -61,8 +60,8 @@ async def test_a_small_screen_has_the_list_behind_a_key(places, until):
 async def test_page_keys_do_no_harm_in_a_list_without_room(places, until):
     app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)]))
     async with app.run_test(size=(200, 12)) as pilot:
-        await until(lambda: len(app.known.runs) == 1 and "stopped" in words(app, "#facts"))
-        assert not app.query_one(RunList).scrollable_content_region
+        await until(lambda: len(app.state.runs) == 1 and "stopped" in words(app, "#facts"))
+        await until(lambda: not app.query_one(RunList).scrollable_content_region)
         app.query_one(RunList).focus()
         await pilot.press("end", "pageup", "pagedown")
 
@@ -85,7 +84,7 @@ async def test_its_keys_outlive_the_size_of_the_screen(places, until):
         await until(lambda: isinstance(app.focused, RunList) and "New" in shown_keys(app))
         app.query_one(Facts).show([])
         await pilot.resize_terminal(*SMALL)
-        await until(lambda: isinstance(app.focused, Plots) and shown_keys(app) >= {"New", "Runs", "Plots"})
+        await until(lambda: isinstance(app.focused, RunPlots) and shown_keys(app) >= {"New", "Runs", "Plots"})
         await pilot.resize_terminal(*LARGE)
         await until(lambda: "New" in shown_keys(app) and "Runs" not in shown_keys(app))
         await until(lambda: "✗ interrupted" in words(app, "#facts"))

@@ -4,9 +4,7 @@ import json
 
 from textual.widgets import Input
 
-from mbc_cli.tui.jobs.processes import TrainingEnded
-from mbc_cli.tui.widgets.dialogs import Confirm
-from mbc_cli.tui.widgets.run_form import RunForm
+from mbc_cli.tui.widgets.inputs import Confirm, RunForm
 from mbc_engine.events import TrainStateChanged
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import LOCK, Request, RunState, request_in
@@ -43,7 +41,7 @@ async def test_what_cannot_be_asked_is_said(places, until, monkeypatch):
     def refuse(*_):
         raise PermissionError("[red]not yours")
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.processes.make_request", refuse)
+    monkeypatch.setattr("mbc_cli.tui.views.train.make_request", refuse)
     run = write(places.runs / "one", [STARTED, *steps(1, 10)])
     app = opened(places, run)
     async with app.run_test(size=SMALL) as pilot:
@@ -59,7 +57,7 @@ async def test_words_of_a_training_that_failed_do_nothing_to_the_screen(places, 
     app = opened(places, run)
     async with app.run_test(size=SMALL):
         await until(lambda: "stopped" in words(app, "#brief"))
-        app.view.post_message(TrainingEnded(run, "no [red]\x1b[31m disk"))
+        app.view.training_ended(run, "no [red]\x1b[31m disk")
         await until(lambda: "no [red]␛[31m disk" in words(app, "#brief"))
 
 
@@ -69,14 +67,14 @@ async def test_a_training_that_cannot_start_says_why_in_the_form(places, until):
         await pilot.press("n")
         await until(lambda: isinstance(app.screen, RunForm))
         await pilot.press("enter")
-        await until(lambda: "Trained on what?" in words(app, "#words"))
+        await until(lambda: "Which data?" in words(app, "#words"))
         app.screen.query_one("#preset", Input).value = "mini"
         app.screen.query_one("#data", Input).value = "'missing [file].jsonl'"
         await pilot.press("enter")
         await until(lambda: "Error: There is no file" in words(app, "#words"))
         await until(lambda: "missing [file].jsonl. --data takes" in words(app, "#words"))
         await pilot.press("escape")
-        assert app.known.run is None
+        assert app.state.run is None
 
 
 async def test_the_form_for_another_training_stays_open_while_one_is_at_work(places, until):
@@ -88,7 +86,7 @@ async def test_the_form_for_another_training_stays_open_while_one_is_at_work(pla
             await pilot.press("n")
             await until(lambda: isinstance(app.screen, RunForm))
             write(run, steps(11, 20))
-            await until(lambda: app.known.run.history.latest.step == 20)
+            await until(lambda: app.state.run.history.latest.step == 20)
             app.view.draw()
             await pilot.pause()
             assert isinstance(app.screen, RunForm)
@@ -100,10 +98,10 @@ async def test_enter_twice_starts_one_training(places, until, monkeypatch):
     class Child:
         is_running = True
 
-        def __init__(self, arguments, ended):
+        def __init__(self, arguments, on_end):
             begun.append(arguments)
 
-    monkeypatch.setattr("mbc_cli.tui.jobs.processes.Child", Child)
+    monkeypatch.setattr("mbc_cli.tui.views.train.ChildProcess", Child)
     app = opened(places)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")
@@ -125,7 +123,7 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
     async with app.run_test(size=SMALL) as pilot:
 
         def is_(state: RunState) -> bool:
-            return app.known.run is not None and app.known.run.state is state
+            return app.state.run is not None and app.state.run.state is state
 
         await pilot.press("n")
         await until(lambda: isinstance(app.screen, RunForm))
@@ -134,14 +132,14 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
             app.screen.query_one(f"#{field}", Input).value = value
         await pilot.press("enter")
         await until(lambda: not isinstance(app.screen, RunForm))
-        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.latest is not None)
-        assert app.known.run.folder == places.runs / "mine"
+        await until(lambda: is_(RunState.TRAINING) and app.state.run.history.latest is not None)
+        assert app.state.run.folder == places.runs / "mine"
         await until(lambda: "Pause" in shown_keys(app))
         await pilot.press("p")
         await until(lambda: is_(RunState.PAUSED) and "Go on" in shown_keys(app))
-        step = app.known.run.history.step
+        step = app.state.run.history.step
         await pilot.press("p")
-        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.step > step)
+        await until(lambda: is_(RunState.TRAINING) and app.state.run.history.step > step)
 
         async def stop() -> int:
             await until(lambda: "Stop" in shown_keys(app))
@@ -149,9 +147,23 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
             await until(lambda: isinstance(app.screen, Confirm))
             await pilot.press("y")
             await until(lambda: is_(RunState.STOPPED) and "Resume" in shown_keys(app))
-            return app.known.run.history.step
+            return app.state.run.history.step
 
         step = await stop()
         await pilot.press("r")
-        await until(lambda: is_(RunState.TRAINING) and app.known.run.history.step > step)
+        await until(lambda: is_(RunState.TRAINING) and app.state.run.history.step > step)
         assert await stop() > step
+
+
+async def test_what_is_asked_last_is_what_stands_in_the_folder(places, until, monkeypatch):
+    run, waiting = write(places.runs / "one", [STARTED, *steps(1, 10)]), []
+    app = opened(places, run)
+    async with app.run_test(size=SMALL):
+        with work_lock(run / LOCK):
+            await until(lambda: "Pause" in shown_keys(app))
+            monkeypatch.setattr("mbc_cli.tui.views.train.start_thread", lambda work, call_later: waiting.append(work))
+            for action in (app.view.action_go_on, app.view.action_pause, app.view.action_go_on, app.view.action_pause):
+                action()
+            for work in reversed(waiting):  # threads come in any order
+                work()
+            assert request_in(run) is Request.PAUSE

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from textual.widgets import OptionList
 
-from mbc_cli.tui.widgets.chart import Plots
-from mbc_cli.tui.widgets.dialogs import RunPicker
+from mbc_cli.tui.widgets.inputs import RunPicker
+from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStateChanged
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK
@@ -35,7 +35,7 @@ async def test_a_large_screen_shows_everything_at_once(places, until):
     app = opened(places, run)
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: title(app, "loss") == "Loss  4")
-        assert len(app.query_one(Plots).in_sight) == 12
+        assert len(app.query_one(RunPlots).visible_charts) == 12
         assert title(app, "answers") == "Answers, %  ● F1 25.0  ○ EM 12.5"
         assert title(app, "source") == "Right source, %  25  ● val. 75.0"
         await pilot.pause()
@@ -55,12 +55,12 @@ async def test_a_small_screen_shows_one_plot_and_turns_to_the_others(places, unt
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: title(app, "loss") == "Loss  4")
         assert "✗ one interrupted step 30 of 100 (30%)" in words(app, "#brief")
-        plots = app.query_one(Plots)
+        plots = app.query_one(RunPlots)
         seen = []
         for key in ("right", "]", "left", "[", "["):
             await pilot.press(key)
             await pilot.pause()
-            seen.append([own.id for own in plots.in_sight])
+            seen.append([own.id for own in plots.visible_charts])
         assert seen == [["answers"], ["source"], ["answers"], ["loss"], ["speed"]]
         await until(lambda: title(app, "speed") == "Questions a second  50")
 
@@ -69,12 +69,12 @@ async def test_one_plot_can_be_seen_alone(places, until):
     app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: title(app, "rate") == "Learning rate  0.001")
-        plots = app.query_one(Plots)
+        plots = app.query_one(RunPlots)
         await until(lambda: chart(app, "rate").size.height)
         await pilot.click("#rate")
-        await until(lambda: [own.id for own in plots.in_sight] == ["rate"])
+        await until(lambda: [own.id for own in plots.visible_charts] == ["rate"])
         await pilot.press("z")
-        await until(lambda: len(plots.in_sight) == 12)
+        await until(lambda: len(plots.visible_charts) == 12)
 
 
 async def test_it_moves_with_the_run_and_forgets_what_a_resumed_run_takes_back(places, until):
@@ -108,7 +108,7 @@ async def test_two_runs_are_told_apart_by_what_they_are_drawn_with(places, until
         assert "+ other: finished, best F1 25.0" in words(app, "#facts")
         await pilot.press("c")
         await until(lambda: "+" not in drawing(chart(app, "loss")))
-        assert app.known.other is None
+        assert app.state.other is None
 
 
 async def test_a_training_that_diverges_is_drawn_all_the_same(places, until):

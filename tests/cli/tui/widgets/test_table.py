@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from mbc_cli.tui.widgets.rows import Column, Row, Rows, middle
+from mbc_cli.tui.widgets.table import Column, Row, RowTable, shorten
 from tests.cli.tui.widgets.conftest import HOSTILE, Alone, lines
 
 
-def table() -> Rows:
-    return Rows((Column("name"), Column("n", 3, is_number=True)), can_mark=True)
+def table() -> RowTable:
+    return RowTable((Column("name"), Column("n", 3, is_number=True)), can_mark=True)
 
 
 def rows(names: Sequence[str]) -> list[Row]:
-    return [Row(name, (name, "7")) for name in names]
+    return [(name, (name, "7")) for name in names]
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ def rows(names: Sequence[str]) -> list[Row]:
         ("日本語日本語", 7, "日…本語"),
     ],
 )
-def test_a_long_text_loses_its_middle(text: str, width: int, short: str) -> None:
-    assert middle(text, width) == short
+def test_a_long_text_loses_its_shorten(text: str, width: int, short: str) -> None:
+    assert shorten(text, width) == short
 
 
 @given(st.text(max_size=40), st.integers(0, 30))
 def test_a_shortened_text_fits_and_keeps_both_ends(text: str, width: int) -> None:
-    short = middle(text, width)
+    short = shorten(text, width)
     assert cell_len(short) <= width
     if short != text and width > 1:
         assert any(text.startswith(short[:cut]) and text.endswith(short[cut + 1 :]) for cut in range(len(short)))
@@ -44,15 +44,15 @@ def test_a_shortened_text_fits_and_keeps_both_ends(text: str, width: int) -> Non
 async def test_columns_share_the_width_and_names_are_text() -> None:
     app = Alone(table())
     async with app.run_test(size=(24, 5)):
-        widget = app.query_one(Rows)
-        widget.show([Row(1, (HOSTILE, "12"))])
+        widget = app.query_one(RowTable)
+        widget.show([(1, (HOSTILE, "12"))])
         assert lines(widget)[:2] == ["   name                n", "▸  [red]␛…m<U+202E>b  12"]
 
 
 async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
     app = Alone(table())
     async with app.run_test(size=(24, 6)) as pilot:
-        widget = app.query_one(Rows)
+        widget = app.query_one(RowTable)
         widget.show(rows("abcdefgh"))
         await pilot.press("down", "space", "down", "space")
         assert (widget.key, widget.marked) == ("e", {"b", "d"})
@@ -71,13 +71,13 @@ async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
 async def test_keys_and_clicks_move_the_cursor_and_keep_it_in_sight() -> None:
     app = Alone(table())
     async with app.run_test(size=(24, 6)) as pilot:
-        widget = app.query_one(Rows)
+        widget = app.query_one(RowTable)
         widget.show(rows([f"{number:03}" for number in range(100)]))
         for key, name in [("end", "099"), ("pageup", "095"), ("up", "094"), ("home", "000"), ("pagedown", "004")]:
             await pilot.press(key)
             assert widget.key == name
             assert any(line.startswith("▸") and name in line for line in lines(widget)[1:])
-        await pilot.click(Rows, offset=(5, 2))
+        await pilot.click(RowTable, offset=(5, 2))
         assert lines(widget)[2].startswith("▸")
-        await pilot.click(Rows, offset=(0, 2))
+        await pilot.click(RowTable, offset=(0, 2))
         assert widget.marked == {widget.key}

@@ -2,12 +2,14 @@
 
 import pytest
 
-from mbc_cli.tui.widgets.turn import Cited, passage_text
+from mbc_cli.tui.widgets.answer import passage_text
+from mbc_engine.sources import Source
 
 
 def underlined(sentence: str | None, passage: str | None) -> tuple[str, list[str]]:
     """The text of a passage, and what is underlined in it."""
-    told = passage_text(Cited("a.txt", "", 0.5, "50%", "", None, "from the file", sentence, passage))
+    source = Source("a.txt", "", 0.5, 0, "unchanged", sentence, passage, "file", 0, None, "memory.mbc")
+    told = passage_text(source)
     return told.plain, [told.plain[span.start : span.end] for span in told.spans]
 
 

@@ -1,0 +1,468 @@
+"""Work beside the dashboard, in threads and processes: polling files, answering, looking into the bank, commands.
+
+Jobs alone open files and banks. Their results reach the app's thread as calls, by a function like `App.call_later`.
+"""
+
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, Literal
+
+from mbc_cli.engine import open_memory
+from mbc_cli.render.terminal import notes
+from mbc_cli.text import plain
+from mbc_cli.tui.state import BankSnapshot, Places, RunSummary
+from mbc_engine.bank import (
+    Codes,
+    CodeShape,
+    CodeUse,
+    FoundDocument,
+    MemoryBank,
+    StoredDocument,
+    Taken,
+    documents_with_code,
+    restore,
+    take,
+)
+from mbc_engine.bank.lookup import find_documents
+from mbc_engine.errors import MBCError
+from mbc_engine.machine import SlowDown
+from mbc_engine.question import AskOptions
+from mbc_engine.runs.event_log import EventFollower, Followed
+from mbc_engine.runs.ingests import is_recorded
+from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_at_work, read_usage, runs_in
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mbc_engine.question import Answer
+
+# Looks once a step, and yields whether there is more to read at once.
+Poll = Generator[bool, None, None]
+# Calls a function with arguments in the app's thread, some time soon.
+CallLater = Callable[..., object]
+
+# Seconds between two polls: shorter than a person notices.
+_POLL_INTERVAL: Final = 0.25
+# Events that the app takes in between two keys.
+_MAX_EVENTS: Final = 2_000
+# Seconds of reading in one step of a poll, and lines of other runs' logs between two looks at the clock.
+_STEP_SECONDS: Final = 0.1
+_MAX_LINES: Final = 20_000
+# Seconds between two reports of a search.
+_REPORT_INTERVAL: Final = 0.1
+# More documents than fit on a large screen.
+_MAX_CODE_USERS: Final = 100
+# The end of what a process wrote on stderr.
+_MAX_STDERR_BYTES: Final = 4096
+_MAX_STDERR_LINES: Final = 2
+
+
+def start_thread(work: Callable[[], object], call_later: CallLater) -> threading.Thread:
+    """Run in a daemon thread, whose errors are the app's.
+
+    The dashboard's end does not wait for it, as a worker's thread: a model that is being loaded cannot be stopped.
+    """
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    def run() -> None:
+        try:
+            work()
+        # It would end just this thread, and leave the dashboard waiting.
+        except BaseException as error:  # noqa: BLE001
+            call_later(fail, error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+class Poller:
+    """Takes steps of polls, a few times a second: they look at everything that other processes may change."""
+
+    def __init__(self) -> None:
+        self._polls: dict[str, Poll] = {}
+        self._replaced: list[Poll] = []
+        self._lock = threading.Lock()
+        self._woken, self._is_over = threading.Event(), False
+
+    def put(self, name: str, poll: Poll | None) -> None:
+        """Add a poll under a name, in place of the one that has it."""
+        with self._lock:
+            if before := self._polls.pop(name, None):
+                self._replaced.append(before)
+            if poll is not None:
+                self._polls[name] = poll
+        self._woken.set()
+
+    def stop(self) -> None:
+        self._is_over = True
+        self._woken.set()
+
+    def run(self) -> None:
+        """Poll until stopped."""
+        while not self._is_over:
+            self._woken.clear()
+            with self._lock:
+                polls, replaced, self._replaced = list(self._polls.values()), self._replaced, []
+            for poll in replaced:
+                poll.close()
+            has_more = [next(poll) for poll in polls]
+            if not any(has_more):
+                self._woken.wait(_POLL_INTERVAL)
+        for poll in [*self._polls.values(), *self._replaced]:
+            poll.close()
+
+
+def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None], object]) -> Poll:
+    """The bank at a path whenever it has changed, or why it cannot be read."""
+    bank: MemoryBank | None = None
+    version: tuple[int, int] | None = None
+    reported: str | None = None
+    rest = SlowDown(share=0.1, least=0.25)
+    try:
+        while True:
+            began = time.monotonic()
+            try:
+                if rest.is_due(began):
+                    if bank is not None and bank.is_replaced():
+                        bank.close()
+                        bank = version = None
+                    bank = bank or MemoryBank.open(path, read_only=True)
+                    if (now := bank.version()) != version:
+                        update(_snapshot(bank, path), None)
+                        version, reported = now, None
+                        rest.took(began, time.monotonic())
+            except MBCError as error:
+                # One that was read before has perhaps been encoded anew; the next step opens what is there then.
+                if version is None and reported != error.message:
+                    reported = error.message
+                    update(None, error)
+                if bank is not None:
+                    bank.close()
+                bank = version = None
+            yield False
+    finally:
+        if bank is not None:
+            bank.close()
+
+
+def _snapshot(bank: MemoryBank, path: Path) -> BankSnapshot:
+    with bank.snapshot():
+        return BankSnapshot(path, bank.header, bank.totals(), bank.sizes(), bank.counts())
+
+
+def poll_log(log: Path, is_at_work: Callable[[], bool], update: Callable[[Followed, bool], object]) -> Poll:
+    """What a log has gained, and whether anyone is at work on it, whenever either has changed."""
+    follower, was_at_work = EventFollower(log), None
+    while True:
+        at_work = is_at_work()  # before reading: who has ended by now has written everything
+        until, has_more = time.monotonic() + _STEP_SECONDS, True
+        while has_more and time.monotonic() < until:
+            followed = follower.poll(most=_MAX_EVENTS)
+            has_more = followed.has_more
+            if followed.events or followed.is_anew or at_work != was_at_work:
+                was_at_work = at_work
+                update(followed, at_work)
+        yield has_more
+
+
+def poll_ingest(log: Path, update: Callable[[Followed, bool], object]) -> Poll:
+    """The ingests into a bank, by their log."""
+    return poll_log(log, lambda: is_recorded(log), update)
+
+
+def poll_run(
+    folder: Path, update: Callable[[Followed, bool], object], update_usage: Callable[["NDArray[np.float32]"], object]
+) -> Poll:
+    """The log of a training run, and how its codes are used."""
+    has_news = False
+
+    def note(followed: Followed, at_work: bool) -> None:
+        nonlocal has_news
+        has_news = True
+        update(followed, at_work)
+
+    for has_more in poll_log(folder / EVENTS, lambda: is_at_work(folder), note):
+        if has_news and not has_more and (usage := read_usage(folder)) is not None:
+            update_usage(usage)
+        has_news = has_news and has_more
+        yield has_more
+
+
+def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) -> Poll:
+    """All runs in a folder, the one changed last first, whenever one is new or has changed."""
+    runs: dict[Path, FollowedRun] = {}
+    reported: tuple[RunSummary, ...] | None = None
+    rest = SlowDown(share=0.02, least=1.0)
+    while True:
+        began, has_more = time.monotonic(), False
+        if rest.is_due(began):
+            runs = {run: runs.get(run) or FollowedRun(run, has_curves=False) for run in runs_in(folder)}
+            for run in runs.values():
+                # Each a bit, so that nobody waits for the whole of a long log.
+                while (is_behind := run.update(most=_MAX_LINES).has_more) and time.monotonic() < began + _STEP_SECONDS:
+                    pass
+                has_more = has_more or is_behind
+            if not has_more:
+                rest.took(began, time.monotonic())
+            summaries = tuple(
+                RunSummary(run.folder, run.state, run.history.step, run.history.best) for run in runs.values()
+            )
+            if summaries != reported:
+                reported = summaries
+                update(summaries)
+        yield has_more
+
+
+def poll_terminal(descriptor: int) -> Poll:
+    """End the process when its terminal is gone: no signal may tell of that, and there is nothing left to restore."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # hanging up is reported without being asked for
+    while True:
+        if any(mask & select.POLLHUP for _, mask in poll.poll(0)):
+            os._exit(128 + signal.SIGHUP)
+        yield False
+
+
+ModelState = Literal["unloaded", "requested", "loading", "ready", "missing"]
+
+
+class Answering:
+    """Answers questions in their order in a thread, with a model that is loaded when it is first needed.
+
+    Args:
+        places: the bank, the model, and where it runs.
+        on_model: called with the state of the model, an error if it is missing, and whether it has read modes.
+        on_token: called with the number of a question and a further piece of its answer.
+        on_answer: called with the number of a question and its answer, an error, or None if it was cancelled.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        on_model: Callable[[ModelState, MBCError | None, bool], object],
+        on_token: Callable[[int, str], object],
+        on_answer: Callable[[int, "Answer | MBCError | None"], object],
+    ) -> None:
+        self._places, self._on_model, self._on_token, self._on_answer = places, on_model, on_token, on_answer
+        self._questions: queue.SimpleQueue[tuple[int, str, AskOptions] | None] = queue.SimpleQueue()
+        self._cancelled: set[int] = set()
+        self._is_over = self._is_ready = False
+        self._memory = open_memory([places.bank], places.model, places.device)
+
+    def load(self) -> None:
+        """Load the model now, so that the first question waits less."""
+        self._questions.put(None)
+
+    def ask(self, number: int, question: str, options: AskOptions) -> None:
+        self._questions.put((number, question, options))
+
+    def cancel(self, number: int) -> None:
+        """Leave a question: an answer under way ends with its next token."""
+        self._cancelled.add(number)
+
+    def stop(self) -> None:
+        self._is_over = True
+        self._questions.put(None)
+
+    def run(self) -> None:
+        """Answer until stopped."""
+        while True:
+            item = self._questions.get()
+            if self._is_over:
+                break
+            try:
+                self._open()
+            except MBCError as error:
+                if item is None:
+                    self._on_model("missing", error, False)
+                else:
+                    self._on_answer(item[0], error)
+                continue
+            if item is not None:
+                self._on_answer(item[0], self._answer(*item))
+        self._memory.close()
+
+    def _open(self) -> None:
+        if self._is_ready:
+            return
+        from mbc_engine.paper.mbc import MBC
+
+        self._on_model("loading", None, False)
+        was_quiet, notes.quiet = notes.quiet, True  # the dashboard has the terminal
+        try:
+            self._memory.open(AskOptions())
+        finally:
+            notes.quiet = was_quiet
+        self._is_ready = True
+        self._on_model("ready", None, isinstance(self._memory.model, MBC))
+
+    def _answer(self, number: int, question: str, options: AskOptions) -> "Answer | MBCError | None":
+        def check() -> None:
+            if self._is_over or number in self._cancelled:
+                raise CancelledError
+
+        def on_token(piece: str) -> None:
+            check()
+            self._on_token(number, piece)
+
+        try:
+            check()
+            (answer,) = self._memory.ask([question], options, on_token=on_token, with_codes=True)
+            check()
+        except MBCError as error:
+            return error
+        except CancelledError:
+            return None
+        return answer
+
+
+@dataclass(frozen=True)
+class FoundDocuments:
+    """What a search has found so far.
+
+    Attributes:
+        text: what was searched for.
+        rows: as many as were wanted, of `matches`.
+        keeps_origins: whether the bank knows where its documents were read.
+        is_done: whether the whole bank was searched, in `seconds`.
+    """
+
+    text: str
+    rows: tuple[FoundDocument, ...]
+    matches: int
+    keeps_origins: bool
+    is_done: bool
+    seconds: float
+
+
+def search_documents(bank: Path, text: str, most: int) -> Iterator[FoundDocuments]:
+    """Find documents whose name or date contains a text; reports ten times a second at most.
+
+    Raises:
+        BankError: the bank cannot be read.
+    """
+    began = reported = time.monotonic()
+    rows: list[FoundDocument] = []
+    matches = 0
+    with MemoryBank.open(bank, read_only=True) as memory:
+        keeps_origins, totals = memory.header.keeps_origins, memory.totals()
+        for finding in find_documents(memory, text, most):
+            rows += finding.rows
+            matches = finding.matches
+            if not text and len(rows) == most:
+                matches = totals.origins if keeps_origins else totals.documents
+                break
+            if (now := time.monotonic()) - reported >= _REPORT_INTERVAL:
+                reported = now
+                yield FoundDocuments(text, tuple(rows), matches, keeps_origins, False, now - began)
+    yield FoundDocuments(text, tuple(rows), matches, keeps_origins, True, time.monotonic() - began)
+
+
+def read_document(bank: Path, found: FoundDocument) -> tuple[StoredDocument, Codes, CodeShape] | None:
+    """A document, its codes and their shape; None if the bank no longer has it.
+
+    Raises:
+        BankError: the bank cannot be read.
+    """
+    with MemoryBank.open(bank, read_only=True) as memory:
+        if memory.header.keeps_origins:
+            item = memory.document(found.source, found.part)
+        else:
+            item = next(iter(memory.lookup((), [found.digest])), None)
+        return item and (*item, memory.header.shape)
+
+
+def remove_documents(bank: Path, documents: Iterable[FoundDocument]) -> Taken:
+    """Take documents out of a bank: where they were read, or as such in a bank that does not know.
+
+    Raises:
+        BankError: the bank cannot be changed.
+    """
+    with MemoryBank.open(bank) as memory:
+        if memory.header.keeps_origins:
+            taken = take(memory, {(own.source, own.part) for own in documents})
+        else:
+            taken = take(memory, (), {own.digest for own in documents})
+        memory.settle()
+    return taken
+
+
+def restore_documents(bank: Path, taken: Taken) -> int:
+    """Put documents back that were taken out; returns how many origins or documents.
+
+    Raises:
+        BankError: the bank cannot be changed.
+    """
+    with MemoryBank.open(bank) as memory:
+        count = restore(memory, taken)
+        memory.settle()
+    return count
+
+
+def find_code_users(bank: Path, level: int, position: int, code: int) -> list[CodeUse]:
+    """The documents that use a code most, most often first; none where the bank has no such code.
+
+    Raises:
+        BankError: the bank cannot be read.
+    """
+    with MemoryBank.open(bank, read_only=True) as memory:
+        shape = memory.header.shape
+        if level >= shape.levels or position >= shape.positions or code >= shape.num_codes:
+            return []
+        return documents_with_code(memory, level, position, code, top=_MAX_CODE_USERS)
+
+
+class ChildProcess:
+    """An `mbc` command in a session of its own: it goes on when the dashboard ends. Its log shows how far it is.
+
+    Args:
+        arguments: what would be typed after `mbc`.
+        on_end: called in a thread with the last lines on stderr, "" if it finished or was interrupted.
+
+    Raises:
+        OSError, ValueError: it cannot be started, as with words that no command line can hold.
+    """
+
+    def __init__(self, arguments: Sequence[str], on_end: Callable[[str], object]) -> None:
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody empties would fill
+        self._process = subprocess.Popen(  # noqa: S603  # mbc itself
+            [sys.executable, "-m", "mbc_cli", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._stderr,
+            env={**os.environ, "NO_COLOR": "1"},
+            start_new_session=True,
+        )
+        threading.Thread(target=self._wait, args=(on_end,), daemon=True).start()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def interrupt(self) -> None:
+        """Ask it to finish what it is at and end, as Ctrl-C does; a second time ends it at once."""
+        if self.is_running:
+            self._process.send_signal(signal.SIGINT)
+
+    def _wait(self, on_end: Callable[[str], object]) -> None:
+        code = self._process.wait()
+        with self._stderr as stderr:
+            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _MAX_STDERR_BYTES))
+            lines = stderr.read().decode(errors="replace").splitlines()[-_MAX_STDERR_LINES:]
+        words = " ".join(plain(line).strip() for line in lines)
+        on_end("" if code in (0, 130, -signal.SIGINT) else words or f"It ended with code {code}.")

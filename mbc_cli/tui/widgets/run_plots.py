@@ -1,0 +1,220 @@
+"""A training in plots, one for each measure, as many as there is room for, beside those of another training if wanted."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Grid
+from textual.reactive import reactive
+
+from mbc_cli.text import plain
+from mbc_cli.tui.state import AttachedRun
+from mbc_cli.tui.widgets.chart import DOTS_ACROSS, Chart, PlotCurve, short
+from mbc_engine.runs.training_runs import RunHistory
+
+# How a run is drawn: its colour, the marker of each step (None for a line), the markers of validations.
+Look = tuple[str, str | None, tuple[str, str]]
+FIRST: Final[Look] = ("text-primary", None, ("●", "○"))
+SECOND: Final[Look] = ("text-warning", "+", ("◆", "◇"))
+# Seconds between two drawings. Nobody reads a dozen curves faster.
+_INTERVAL: Final = 1.0
+# Cells between two markers of a series, so that a line behind them is seen.
+_MARKERS_APART: Final = 4
+# Smaller plots say too little; the frame is the border and the numbers.
+_MIN_WIDTH, _MIN_HEIGHT, _FRAME_WIDTH = 38, 9, 6
+# Where there is room for fewer, one large plot is better.
+_MIN_PLOTS: Final = 6
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something measured in training.
+
+    Attributes:
+        name, title: the plot's id, and what stands above it.
+        field: of `TrainStep`; None for what only validations measure.
+        validated: fields of `Validated` drawn beside it, in percent, and their names.
+        scale: what the field is multiplied by.
+        lowest: the axis includes it; None leaves it to the values.
+        of_codes: whether resets of codes show in it.
+    """
+
+    name: str
+    title: str
+    field: str | None
+    validated: tuple[tuple[str, str], ...] = ()
+    scale: float = 1.0
+    lowest: float | None = None
+    of_codes: bool = False
+
+    def curves(self, history: RunHistory, look: Look, points: int) -> list[PlotCurve]:
+        """The curves of a run, a series as at most so many points."""
+        curves, (colour, marker, validation_markers) = [], look
+        if self.field is not None:
+            at, values = history.series(self.field, points)
+            curves.append(PlotCurve(at, values * self.scale, colour, marker))
+        steps = [own.step for own in history.validations]
+        for (field, _), validation_marker in zip(self.validated, validation_markers, strict=False):
+            values = np.array([getattr(own, field) for own in history.validations], float)
+            if self.field is None and marker is None:
+                curves.append(PlotCurve(steps, values, colour))
+            curves.append(PlotCurve(steps, values, colour, validation_marker))
+        return curves
+
+    def value(self, history: RunHistory, look: Look) -> str:
+        """The last values of a run with the markers they are drawn by; "" before the first."""
+        values, (_, marker, validation_markers) = [], look
+        if self.field is not None and history.latest is not None:
+            latest = getattr(history.latest, self.field)
+            if latest is not None:
+                values.append(f"{marker or ''} {short(latest * self.scale)}".lstrip())
+        if history.validations:
+            last = history.validations[-1]
+            for (field, name), validation_marker in zip(self.validated, validation_markers, strict=False):
+                if (value := getattr(last, field)) is not None:
+                    values.append(f"{validation_marker} {name} {value:.1f}")
+        return "  ".join(values)
+
+
+MEASURES: Final = (
+    Measure("loss", "Loss", "loss"),
+    Measure("answers", "Answers, %", None, (("f1", "F1"), ("exact_match", "EM")), lowest=0),
+    Measure("source", "Right source, %", "route_accuracy", (("first_source", "val."),), scale=100, lowest=0),
+    Measure("question", "Question loss", "question_loss"),
+    Measure("routing", "Routing loss", "route_loss"),
+    Measure("reconstruction", "Reconstruction loss", "reconstruction_loss"),
+    Measure("quantisation", "Quantisation loss", "vq_loss", of_codes=True),
+    Measure("perplexity", "Perplexity of codes", "perplexity", lowest=0, of_codes=True),
+    Measure("dead", "Dead codes", "dead_codes", lowest=0, of_codes=True),
+    Measure("variance", "Document variance", "document_variance"),
+    Measure("rate", "Learning rate", "learning_rate", lowest=0),
+    Measure("speed", "Questions a second", "examples_per_second", lowest=0),
+)
+
+
+class RunPlots(Grid, can_focus=True):
+    """Plots of all measures in rows. Where they have no room, some are shown, and the others can be turned to.
+
+    Attributes:
+        place: which plots are shown, as `1-6 of 12`; "" if all are.
+    """
+
+    DEFAULT_CSS: ClassVar[str] = """
+    RunPlots { width: 1fr; height: 1fr; }
+    RunPlots Chart { display: none; }
+    RunPlots Chart.-visible { display: block; }
+    """
+
+    place: reactive[str] = reactive("")
+
+    def __init__(self) -> None:
+        super().__init__(id="plots")
+        self._charts = {Chart(measure.title, id=measure.name): measure for measure in MEASURES}
+        self._first, self._shape = 0, (0, 0)
+        self._is_single: bool | None = None  # None until somebody zooms
+        self._runs: tuple[AttachedRun | None, AttachedRun | None] = (None, None)
+        self._drawn: tuple[object, ...] = (None,)
+        self._next_time, self._is_waiting = 0.0, False
+
+    def compose(self) -> ComposeResult:
+        yield from self._charts
+
+    @property
+    def visible_charts(self) -> Sequence[Chart]:
+        rows, columns = self._shape
+        return [*self._charts][self._first : self._first + rows * columns]
+
+    def show(self, run: AttachedRun | None, other: AttachedRun | None) -> None:
+        """Draw the visible plots; if they were drawn a moment ago, once that is over.
+
+        Args:
+            run: the training looked at, if any.
+            other: one to draw beside it, if any.
+        """
+        self._runs = (run, other)
+        subject = (run and run.folder, other and other.folder, self.visible_charts, self.size)
+        drawn = (subject, run and _progress(run.history), other and _progress(other.history))
+        if drawn == self._drawn or any(own is not None and own.is_behind for own in (run, other)):
+            return
+        now = time.monotonic()
+        if subject == self._drawn[0] and now < self._next_time:
+            if not self._is_waiting:
+                self._is_waiting = True
+                self.set_timer(self._next_time - now, self._show_again)
+            return
+        self._drawn, self._next_time = drawn, now + _INTERVAL
+        for chart in self.visible_charts:
+            self._draw(chart, run, other)
+
+    def turn(self, by: int) -> None:
+        """Show the next plots, or those before."""
+        page = self._shape[0] * self._shape[1]
+        if by > 0:
+            self._first = self._first + page if self._first + page < len(self._charts) else 0
+        else:
+            self._first = self._first - page if self._first else len(self._charts) - 1
+        self.on_resize()
+
+    def zoom(self, chart: Chart | None = None) -> None:
+        """Show one plot alone, the first visible one unless it is given, or as many as there is room for again."""
+        if chart is not None:
+            self._first = [*self._charts].index(chart)
+        self._is_single = self._shape != (1, 1)
+        self.on_resize()
+
+    def on_click(self, event: events.Click) -> None:
+        if isinstance(event.widget, Chart):
+            self.zoom(event.widget)
+
+    def on_resize(self) -> None:
+        self._shape = rows, columns = self._fitting()
+        page = rows * columns
+        self._first = min(self._first // page * page, (len(self._charts) - 1) // page * page)
+        self.styles.grid_size_rows, self.styles.grid_size_columns = rows, columns
+        visible = self.visible_charts
+        for chart in self._charts:
+            chart.set_class(chart in visible, "-visible")
+        last = f"-{self._first + len(visible)}" if len(visible) > 1 else ""
+        is_all = len(visible) == len(self._charts)
+        self.place = "" if is_all else f"{self._first + 1}{last} of {len(self._charts)}"
+        self.show(*self._runs)
+
+    def _fitting(self) -> tuple[int, int]:
+        rows, columns = max(1, self.size.height // _MIN_HEIGHT), max(1, self.size.width // _MIN_WIDTH)
+        if rows * columns < _MIN_PLOTS if self._is_single is None else self._is_single:
+            return 1, 1
+        columns = min(columns, -(-len(self._charts) // rows))
+        return min(rows, -(-len(self._charts) // columns)), columns
+
+    def _show_again(self) -> None:
+        self._is_waiting = False
+        self.show(*self._runs)
+
+    def _draw(self, chart: Chart, run: AttachedRun | None, other: AttachedRun | None) -> None:
+        if run is None:
+            chart.show([])
+            return
+        measure, history = self._charts[chart], run.history
+        width = max(_MIN_WIDTH, self.size.width // max(1, self._shape[1])) - _FRAME_WIDTH
+        curves = measure.curves(history, FIRST, width * DOTS_ACROSS)
+        notes = [self.place if chart is self.visible_charts[-1] else ""]
+        if other is not None:
+            curves = [*measure.curves(other.history, SECOND, width // _MARKERS_APART), *curves]
+            notes.insert(0, f"{plain(other.folder.name)} {measure.value(other.history, SECOND)}")
+        chart.show(
+            curves,
+            " · ".join(filter(None, notes)),
+            value=measure.value(history, FIRST),
+            lowest=measure.lowest,
+            lines=[history.quantised.step] if history.quantised else [],
+            pointers=history.resets if measure.of_codes else [],
+        )
+
+
+def _progress(history: RunHistory) -> tuple[object, ...]:
+    """What tells whether a history has grown."""
+    return id(history), history.latest, len(history.validations), len(history.resets), history.quantised

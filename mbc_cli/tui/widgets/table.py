@@ -1,0 +1,200 @@
+"""A table of any number of rows, of which only those in sight are drawn: new rows cost nothing else."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from mbc_cli.text import plain
+
+# A key that identifies the row when it is shown again, and its cells, which may be untrusted text.
+Row = tuple[Hashable, tuple[str, ...]]
+
+_GUTTER: Final = 3  # cells, for the signs of the cursor and of a mark
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; without a width it shares what the others leave. Longer texts are shortened in the middle."""
+
+    title: str
+    width: int | None = None
+    is_number: bool = False
+
+
+class RowTable(ScrollView, can_focus=True):
+    """Rows under fixed titles, with a cursor and, if `can_mark`, marks.
+
+    Attributes:
+        cursor: index of the row under the cursor; `key` is that row's key, None without rows.
+        marked: keys of marked rows; rows that are no longer shown lose their mark.
+        empty: shown where there are no rows.
+    """
+
+    DEFAULT_CSS = """
+    RowTable {
+        height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1;
+        & > .table--title { color: $text-muted; text-style: bold; }
+        & > .table--mark { color: $text-warning; text-style: bold; }
+        & > .table--cursor { background: $block-cursor-blurred-background; }
+        &:focus > .table--cursor {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
+        }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--title", "table--mark", "table--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "Up", show=False),
+        Binding("down", "move(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "go(0)", "First", show=False),
+        Binding("end", "go(-1)", "Last", show=False),
+        Binding("space", "mark", "Mark"),
+    ]
+
+    cursor: reactive[int] = reactive(0)
+    key: reactive[Hashable | None] = reactive(None)
+    marked: reactive[frozenset[Hashable]] = reactive(frozenset())
+    empty: reactive[str] = reactive("")
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        can_mark: bool = False,
+        on_title: Callable[[int], None] | None = None,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id)
+        self.columns, self.rows = tuple(columns), list[Row]()
+        self._can_mark, self._on_title = can_mark, on_title
+
+    def show(self, rows: list[Row], columns: Sequence[Column] | None = None) -> None:
+        """Replace the rows. The cursor and marks stay on their rows, and what is in sight stays, as far as possible."""
+        if columns is not None and tuple(columns) != self.columns:
+            self.columns = tuple(columns)
+            self.refresh()
+        if rows == self.rows:
+            return
+        before, offset = self.key, self.cursor - self.scroll_offset.y
+        is_same_start = self.cursor < len(rows) and rows[self.cursor][0] == before
+        if bool(rows) != bool(self.rows):
+            self.call_next(self.refresh_bindings)
+        self.rows = rows
+        index = {key: place for place, (key, _) in enumerate(rows)} if self.marked or not is_same_start else {}
+        self.marked = frozenset(key for key in self.marked if key in index)
+        self.virtual_size = Size(self._line_width, len(rows) + 1)
+        if not is_same_start:
+            place = index.get(before, min(self.cursor, max(0, len(rows) - 1)))
+            self.set_reactive(RowTable.cursor, place)
+            self.scroll_to(y=max(0, place - offset), animate=False, force=True)
+        self._update_key()
+        self.refresh()
+
+    def watch_cursor(self) -> None:
+        self._update_key()
+        # The titles take a line of what is in sight.
+        self.scroll_to_region(Region(0, self.cursor, 1, 2), animate=False, force=True)
+
+    def action_move(self, by: int) -> None:
+        self.action_go(max(0, min(self.cursor + by, len(self.rows) - 1)))
+
+    def action_page(self, by: int) -> None:
+        self.action_move(by * max(1, self.size.height - 2))
+
+    def action_go(self, place: int) -> None:
+        self.cursor = place % max(1, len(self.rows))
+
+    def action_mark(self) -> None:
+        if self.key is not None:
+            self.marked ^= {self.key}
+            self.action_move(1)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self._can_mark and bool(self.rows) if action == "mark" else True
+
+    def on_resize(self) -> None:
+        self.virtual_size = Size(self._line_width, len(self.rows) + 1)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.y == 0:
+            self._click_title(event.x)
+        elif (place := event.y - 1 + self.scroll_offset.y) < len(self.rows):
+            self.cursor = place
+            if self._can_mark and (event.ctrl or event.x < _GUTTER):
+                self.marked ^= {self.rows[place][0]}
+
+    def render_line(self, y: int) -> Strip:
+        if y == 0:
+            titles = self._line([column.title for column in self.columns])
+            return self._strip(" " * _GUTTER + titles, self.get_component_rich_style("table--title"))
+        place = y - 1 + self.scroll_offset.y
+        if place >= len(self.rows):
+            return self._strip(" " * _GUTTER + (self.empty if place == 0 else ""), self.rich_style)
+        (key, cells), is_here, style = self.rows[place], place == self.cursor, self.rich_style
+        if key in self.marked:
+            style += self.get_component_rich_style("table--mark", partial=True)
+        if is_here:
+            style += self.get_component_rich_style("table--cursor")
+        signs = ("▸" if is_here else " ") + ("● " if key in self.marked else "  ")
+        return self._strip(signs + self._line([plain(cell) for cell in cells]), style)
+
+    @property
+    def _line_width(self) -> int:
+        return self.scrollable_content_region.width
+
+    def _strip(self, line: str, style: Style) -> Strip:
+        return Strip([Segment(set_cell_size(line, self._line_width), style)], self._line_width)
+
+    def _line(self, cells: Sequence[str]) -> str:
+        fitted = []
+        for cell, width, column in zip(cells, self._widths(), self.columns, strict=True):
+            text = shorten(cell, width)
+            fitted.append(" " * (width - cell_len(text)) + text if column.is_number else set_cell_size(text, width))
+        return " ".join(fitted)
+
+    def _widths(self) -> list[int]:
+        fixed = sum(column.width or 0 for column in self.columns) + len(self.columns) - 1
+        sharing = sum(column.width is None for column in self.columns)
+        share = max(1, (self._line_width - _GUTTER - fixed) // max(1, sharing))
+        return [share if column.width is None else column.width for column in self.columns]
+
+    def _click_title(self, x: int) -> None:
+        end = _GUTTER
+        for number, width in enumerate(self._widths()):
+            end += width + 1
+            if x < end:
+                if self._on_title is not None:
+                    self._on_title(number)
+                return
+
+    def _update_key(self) -> None:
+        self.key = self.rows[self.cursor][0] if self.cursor < len(self.rows) else None
+
+
+def shorten(text: str, width: int) -> str:
+    """A text in at most `width` cells, shortened in the middle: of a path, most of what is kept is its end."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    end = _prefix(text[::-1], (width - 1) * 2 // 3)[::-1]
+    return f"{_prefix(text, width - 1 - cell_len(end))}…{end}"
+
+
+def _prefix(text: str, width: int) -> str:
+    """As much of the beginning as fits."""
+    length = 0
+    while length < len(text) and cell_len(text[: length + 1]) <= width:
+        length += 1
+    return text[:length]

@@ -1,0 +1,60 @@
+"""Jobs: what is reported of the model and its bank, and a dashboard that ends with its terminal."""
+
+import os
+import pty
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbc_cli.engine import load_model
+from mbc_cli.tui.jobs import Answering
+from mbc_cli.tui.state import Places
+
+
+def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
+    places: Places, bank: Path, home: Path, make_bank: Any, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[str] = []
+
+    def load(name: str, device: str | None) -> Any:
+        loads.append(name)
+        return load_model(name, device)
+
+    monkeypatch.setattr("mbc_cli.engine.load_model", load)
+    states: queue.Queue[str] = queue.Queue()
+    away = bank.rename(home / "away.mbc")
+    make_bank(bank.name, record("/a.txt", "a"))  # of another model
+    answering = Answering(places, lambda state, *_: states.put(state), print, print)
+    thread = threading.Thread(target=answering.run)
+    thread.start()
+    try:
+        answering.load()
+        assert [states.get(timeout=60) for _ in range(2)] == ["loading", "missing"]
+        away.replace(bank)
+        answering.load()
+        assert [states.get(timeout=60) for _ in range(2)] == ["loading", "ready"]
+    finally:
+        answering.stop()
+        thread.join()
+    assert states.empty()
+    assert loads == [places.model]
+
+
+def test_a_dashboard_ends_with_its_terminal_when_no_signal_tells_of_it(home: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mbc_cli", "tui", "--bank", str(home / "none.mbc")]
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        drawn = b""
+        while b"Overview" not in drawn:
+            drawn += os.read(ours, 65536)
+        os.close(ours)
+        assert process.wait(timeout=20) == 129
