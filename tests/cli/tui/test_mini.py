@@ -4,6 +4,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
@@ -16,6 +18,7 @@ from mbc_engine.datasets.newswire import stories
 from tests.needs import embedded_encoder
 
 
+@pytest.mark.slow
 @embedded_encoder
 async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until: Any, screen: Any) -> None:
     told = list(islice(stories("test", 8, seed=3), 8))

@@ -209,6 +209,7 @@ async def test_without_a_bank_it_says_why_and_shows_the_bank_that_comes(
         await until(lambda: "/a" in screen(app))
 
 
+@pytest.mark.slow
 async def test_an_ingest_of_another_process_is_seen_within_a_moment(places: Places, notes: Path, until: Any) -> None:
     app = opened(places)
     async with app.run_test(size=SMALL):

@@ -250,6 +250,7 @@ async def test_what_fails_tells_its_error_and_the_way_out(places: Places, notes:
 
 
 @pytest.mark.skipif(not MINI.is_dir(), reason="the embedded model is not there")
+@pytest.mark.slow
 async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home: Path, until: Any) -> None:
     folder = home / "stories"
     folder.mkdir()

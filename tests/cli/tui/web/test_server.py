@@ -26,6 +26,7 @@ def url(home: Path) -> Iterator[str]:
         assert "Traceback" not in process.stderr.read()
 
 
+@pytest.mark.slow
 async def test_only_the_printed_address_lets_anyone_in(url: str) -> None:
     parts = urlsplit(url)
     bare = f"http://{parts.netloc}/"
@@ -45,6 +46,7 @@ async def test_only_the_printed_address_lets_anyone_in(url: str) -> None:
                 assert answer.status == 403, address
 
 
+@pytest.mark.slow
 async def test_the_page_takes_everything_from_the_server_itself(url: str) -> None:
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(cookie_jar=jar) as session, session.get(url) as answer:
@@ -58,6 +60,7 @@ async def test_the_page_takes_everything_from_the_server_itself(url: str) -> Non
             assert font.status == 200
 
 
+@pytest.mark.slow
 async def test_the_dashboard_itself_comes_over_the_socket(url: str) -> None:
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(cookie_jar=jar) as session:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from textual.widgets import Input
 
 from mbc_cli.tui.widgets.inputs import Confirm, RunForm
@@ -112,6 +113,7 @@ async def test_enter_twice_starts_one_training(places, until, monkeypatch):
         assert [own[0] for own in begun] == ["train"]
 
 
+@pytest.mark.slow
 async def test_a_training_is_started_paused_stopped_and_resumed(places, until, preset, home):
     data = home / "questions.jsonl"
     rows = [
