@@ -260,11 +260,11 @@ class RunList(OptionList):
                 if text != self._runs[key]:
                     self.replace_option_prompt(key, text)
         else:
-            before = self.highlighted_option
+            before, keys = self.highlighted_option, [*runs]
+            here = before.id if before is not None and before.id in runs else current
             self.set_options([Option(text, key) for key, text in runs.items()])
-            wanted = [key for key in (before and before.id, current) if key in runs]
             if runs:
-                self.highlighted = [*runs].index(wanted[0]) if wanted else 0
+                self.highlighted = keys.index(here) if here is not None and here in runs else 0
         self._runs = {**runs}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
