@@ -1,8 +1,6 @@
-"""Progress of long work on stderr: a live bar on a terminal, a plain line now and then elsewhere."""
+"""Progress of long work on stderr: live bars on a terminal, a plain line every half a minute elsewhere."""
 
 import time
-from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 from rich.progress import (
@@ -21,34 +19,22 @@ from rich.text import Text
 from mbc_cli.render.terminal import errors, notes, out
 from mbc_cli.text import seconds, size
 
-# Seconds between two lines where no bar is drawn.
-LINE_EVERY: Final = 30.0
+_SECONDS_A_LINE: Final = 30.0
 _NARROW: Final = 100
 
 
-class _Pace(ProgressColumn):
-    """What the work says of its pace, or how much of it is done in a second."""
+class _SpeedColumn(ProgressColumn):
+    """The bar's note, or how much is done in a second."""
 
     def render(self, task: Task) -> Text:
-        """The column's text."""
         if note := task.fields["note"]:
             return Text(note, "dim")
         speed = task.finished_speed or task.speed
         return Text(f"{speed:,.0f}/s" if speed and speed >= 10 else f"{speed:.1f}/s" if speed else "", "dim")
 
 
-@dataclass
-class _Bar:
-    """A bar, when it was first seen and where it stood then, and when a line last told of it."""
-
-    task: TaskID
-    began: float
-    start: int
-    told: float
-
-
 class ProgressView:
-    """Bars by name. Where stderr is no terminal, lines tell every half a minute how far they are.
+    """Bars by name.
 
     Args:
         in_bytes: the bars count bytes.
@@ -57,12 +43,15 @@ class ProgressView:
 
     def __init__(self, *, in_bytes: bool = False, is_shown: bool = True) -> None:
         self._in_bytes, self._is_shown = in_bytes, is_shown
-        self._bars: dict[str, _Bar] = {}
+        self._bars: dict[str, TaskID] = {}
+        # When each bar was made and what it stood at, and when a line last said how far it is.
+        self._starts: dict[str, tuple[float, int]] = {}
+        self._lines: dict[str, float] = {}
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20 if notes.width < _NARROW else 40),
             DownloadColumn() if in_bytes else MofNCompleteColumn(),
-            _Pace(),
+            _SpeedColumn(),
             TimeRemainingColumn(),
             console=notes,
             # What is printed on a terminal goes above the bars; in a pipe it must stay what it is.
@@ -78,20 +67,26 @@ class ProgressView:
     def bar(self, name: str, total: int | None, *, completed: int = 0, note: str = "") -> None:
         """Move the bar `name`, made on first use, to `completed` of `total`, None if that is unknown."""
         now = time.monotonic()
-        if name in self._bars:
-            self._progress.update(self._bars[name].task, total=total, completed=completed, note=note)
-        else:
-            task = self._progress.add_task(name, total=total, completed=completed, note=note)
-            self._bars[name] = _Bar(task, now, completed, now)
-        bar = self._bars[name]
-        if not self.is_live and self._is_shown and now - bar.told >= LINE_EVERY:
-            bar.told = now
-            self.line(f"{name}: {self._told(completed, total)}{_left(bar, completed, total)}{note and f' · {note}'}")
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task(name, note=note)
+            self._starts[name], self._lines[name] = (now, completed), now
+        self._progress.update(self._bars[name], total=total, completed=completed, note=note)
+        if self.is_live or not self._is_shown or now - self._lines[name] < _SECONDS_A_LINE:
+            return
+        self._lines[name] = now
+        began, start = self._starts[name]
+        amount = size if self._in_bytes else "{:,}".format
+        line = f"{name}: {amount(completed)}"
+        if total is not None:
+            line += f" of {amount(total)}"
+            if completed > start:
+                line += f", {seconds((now - began) * (total - completed) / (completed - start))} left"
+        self.line(f"{line}{note and f' · {note}'}")
 
     def remove_bar(self, name: str) -> None:
         """Draw a bar no longer."""
         if name in self._bars:
-            self._progress.remove_task(self._bars.pop(name).task)
+            self._progress.remove_task(self._bars.pop(name))
 
     def line(self, text: str, style: str = "") -> None:
         """One line, above the bars if there are any."""
@@ -101,22 +96,9 @@ class ProgressView:
         """A line that --quiet does not silence: the answer to Ctrl-C."""
         (errors if notes.quiet else notes).print(Text(text))
 
-    def _told(self, completed: int, total: int | None) -> str:
-        amount = size if self._in_bytes else "{:,}".format
-        return amount(completed) + (f" of {amount(total)}" if total is not None else "")
-
     def __enter__(self) -> Self:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
-
-
-def _left(bar: _Bar, completed: int, total: int | None) -> str:
-    done = completed - bar.start
-    if total is None or done <= 0:
-        return ""
-    return f", {seconds((bar.told - bar.began) * (total - completed) / done)} left"

@@ -1,13 +1,11 @@
-"""How much is said beside data and errors: less with --quiet, more with --verbose, tracebacks with --debug.
-
-The consoles: `out` for data, `notes` for what --quiet silences, `errors`; and data on stdout as JSON or a table.
-"""
+"""What commands print: data on `out`, notes that --quiet silences on `notes`, and `errors`; as text, tables or JSON."""
 
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -17,16 +15,14 @@ from rich.text import Text
 
 from mbc_cli.text import plain
 
+# No string is ever read as markup: most of them hold text from outside.
+_console = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)
+out, notes, errors = _console(), _console(stderr=True), _console(stderr=True)
+
 
 @dataclass(frozen=True)
 class Verbosity:
-    """What was asked for.
-
-    Attributes:
-        quiet: nothing but data and errors.
-        verbose: also what was taken from where, how long things took, and what the libraries warn of.
-        debug: the traceback of an error.
-    """
+    """Which of --quiet, --verbose and --debug were given."""
 
     quiet: bool = False
     verbose: bool = False
@@ -37,46 +33,30 @@ _current = Verbosity()
 
 
 def verbosity() -> Verbosity:
-    """What holds now."""
+    """That of the command that is running."""
     return _current
 
 
 @contextmanager
-def held(chosen: Verbosity) -> Iterator[None]:
-    """Inside, this holds, also in other threads."""
-    global _current  # noqa: PLW0603  # a process does one command
-    before, _current = _current, chosen
+def talking(wanted: Verbosity) -> Iterator[None]:
+    """Inside, this verbosity holds, also in other threads."""
+    global _current  # a process runs one command
+    before, was_quiet = _current, notes.quiet
+    _current, notes.quiet = wanted, wanted.quiet
     try:
         yield
     finally:
-        _current = before
-
-
-# No string is ever read as markup: most of them hold text from outside.
-out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
-notes = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
-errors = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def talking(chosen: Verbosity) -> Iterator[None]:
-    """Inside, as much is said as is chosen; the console of notes obeys."""
-    was_quiet, notes.quiet = notes.quiet, chosen.quiet
-    try:
-        with held(chosen):
-            yield
-    finally:
-        notes.quiet = was_quiet
+        _current, notes.quiet = before, was_quiet
 
 
 def detail(text: str) -> None:
-    """A line on stderr where --verbose asks for it; it may hold foreign text."""
-    if verbosity().verbose:
+    """A line on stderr with --verbose; it may hold foreign text."""
+    if _current.verbose:
         notes.print(Text(plain(text), "dim"))
 
 
 def working(what: str) -> AbstractContextManager[object]:
-    """Show on a terminal that something is under way whose end cannot be told."""
+    """Show on a terminal that something is under way, for as long as it takes."""
     return notes.status(f"{plain(what)}…") if notes.is_terminal and not notes.quiet else nullcontext()
 
 
@@ -93,12 +73,9 @@ def print_json_lines(values: Iterable[Any]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
-    """A table on a terminal; lines of tab-separated values without a heading in a pipe.
+    """A table on a terminal, with the columns `right` aligned on the right; tab-separated without a heading in a pipe.
 
-    Args:
-        columns: headings.
-        rows: cells, which may hold foreign text.
-        right: headings of the columns to align on the right.
+    Cells may hold foreign text.
     """
     cells = [[plain(cell) for cell in row] for row in rows]
     if not out.is_terminal:
@@ -114,20 +91,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, rig
 
 
 def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> None:
-    """A table as `print_table` prints it, but row by row as they come, for tables of any length.
-
-    Args:
-        columns: headings, and how cells are aligned on a terminal: `>7` is on the right of 7 places.
-        rows: cells, which may hold foreign text.
-    """
-    if not out.is_terminal:
-        for row in rows:
-            print("\t".join(map(plain, row)))
-        return
-    out.print("  ".join(format(name, places) for name, places in columns).rstrip(), style="bold")
+    """As `print_table`, but row by row as they come; columns are headings with formats, `>7` is 7 wide on the right."""
+    if out.is_terminal:
+        out.print("  ".join(format(name, layout) for name, layout in columns).rstrip(), style="bold")
     for row in rows:
-        cells = (format(plain(cell), places) for cell, (_, places) in zip(row, columns, strict=True))
-        print("  ".join(cells).rstrip())
+        cells = list(map(plain, row))
+        if out.is_terminal:
+            print("  ".join(format(cell, layout) for cell, (_, layout) in zip(cells, columns, strict=True)).rstrip())
+        else:
+            print("\t".join(cells))
 
 
 def print_indented(text: str, *, by: int, style: str = "") -> None:
