@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,59 +58,51 @@ def check(folder: Path, what: str, hint: str) -> Config:
         ModelError: something is missing, damaged, inconsistent or not to be trusted; or it is a retriever-reader.
     """
     try:
-        _require_files(folder, CONFIG)
-        config = _config(folder)
-        _require_files(folder, *MODEL_FILES)
-        _check_names(config.model)
+        config = _parsed(folder, CONFIG, lambda text: parse_model_config(text, CONFIG))
+        if isinstance(config, RetrieverReaderConfig):
+            raise ModelError(
+                "Retriever-readers such as mini cannot be shared yet.",
+                hint="mini comes with mbc; models trained with `mbc train` can be shared.",
+            )
+        assert isinstance(config, Config)
+        _check_settings(config.model)
         _check_weights(config.model, _tensors(folder / WEIGHTS))
-        _check_adapter(config.model, _adapter_config(folder), _tensors(folder / ADAPTER_WEIGHTS))
+        _check_adapter(config.model, _parsed(folder, ADAPTER_CONFIG, json.loads), _tensors(folder / ADAPTER_WEIGHTS))
     except ValueError as error:
         raise ModelError(f"{what} cannot be used: {error}.", hint=hint) from error
     except OSError as error:
-        raise ModelError(f"{what} cannot be read: {error.strerror or error}.", hint=hint) from error
+        raise ModelError(f"{what} cannot be read: {error}.", hint=hint) from error
     return config
 
 
 # The checks below raise ValueError with what is wrong, worded to follow a colon.
 
 
-def _require_files(folder: Path, *names: str) -> None:
-    for name in names:
-        if not (folder / name).is_file():
-            raise ValueError(f"it has no {name}")
-
-
-def _config(folder: Path) -> Config:
+def _parsed(folder: Path, name: str, parse: Callable[[str], Any]) -> Any:
+    if (folder / name).stat().st_size > _LONGEST_TEXT:
+        raise ValueError(f"{name} is too long to be settings")
     try:
-        config = parse_model_config(_text(folder / CONFIG), CONFIG)
-        if isinstance(config, Config):
-            code_shape(config.model)
+        return parse((folder / name).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, ConfigError) as error:
+        raise ValueError(f"{name} cannot be parsed: {str(error).rstrip('.')}") from error
+
+
+def _check_settings(settings: ModelSettings) -> None:
+    """Banks can be made with it, and nothing else on this machine is opened: its parts are on the hub or in mbc."""
+    if not settings.quantised:
+        raise ValueError("it makes no codes (model.quantised = false), and no bank could be made with it")
+    if not settings.lora.layers:
+        raise ValueError("it has no KV-LoRA (model.lora.layers = 0), which shared models have")
+    inside = settings.base.removeprefix(EMBEDDED)
+    if inside != settings.base and not (is_hub_id(inside) and packaged_model(inside).is_dir()):
+        raise ValueError(f"this version of mbc has no {settings.base}")
+    for name in (inside, settings.documents.name, settings.questions.name):
+        if not is_hub_id(name):
+            raise ValueError(f"it names {name!r}, which is a place on one machine and not a hub id")
+    try:
+        code_shape(settings)
     except ConfigError as error:
         raise ValueError(error.message.rstrip(".")) from error
-    except RecursionError as error:
-        raise ValueError(f"{CONFIG} is nested too deeply") from error
-    if isinstance(config, RetrieverReaderConfig):
-        raise ModelError(
-            "Retriever-readers such as mini cannot be shared yet.",
-            hint="mini comes with mbc; models trained with `mbc train` can be shared.",
-        )
-    if not config.model.quantised:
-        raise ValueError("it makes no codes (model.quantised = false), and no bank could be made with it")
-    if not config.model.lora.layers:
-        raise ValueError("it has no KV-LoRA (model.lora.layers = 0), which shared models have")
-    return config
-
-
-def _check_names(settings: ModelSettings) -> None:
-    """Pretrained parts are named by hub ids or lie in this package: nothing else on this machine is opened."""
-    sides = {"document encoder": settings.documents.name, "question encoder": settings.questions.name}
-    for role, name in {"base LM": settings.base, **sides}.items():
-        if role == "base LM" and name.startswith(EMBEDDED):
-            inside = name.removeprefix(EMBEDDED)
-            if not is_hub_id(inside) or not packaged_model(inside).is_dir():
-                raise ValueError(f"this version of mbc has no {name}")
-        elif not is_hub_id(name):
-            raise ValueError(f"its {role} is {name!r}, which is a place on one machine and not a hub id")
 
 
 def _check_weights(settings: ModelSettings, weights: Shapes) -> None:
@@ -140,8 +132,10 @@ def _check_weights(settings: ModelSettings, weights: Shapes) -> None:
             raise ValueError(f"the weights are not those that {CONFIG} describes ({setting})")
 
 
-def _check_adapter(settings: ModelSettings, adapter: dict[str, Any], weights: Shapes) -> None:
+def _check_adapter(settings: ModelSettings, adapter: Any, weights: Shapes) -> None:
     """A plain LoRA of the config's size on named projections, and nothing else that peft could be made to do."""
+    if not isinstance(adapter, dict):
+        raise ValueError(f"{ADAPTER_CONFIG} holds no settings")  # noqa: TRY004 - a finding, as all the others
     lora = settings.lora
     size = {"peft_type": "LORA", "r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
     targets, layers, pattern = (adapter.get(key) for key in ("target_modules", "layers_to_transform", "layers_pattern"))
@@ -178,22 +172,3 @@ def _tensors(path: Path) -> Shapes:
     if other:
         raise ValueError(f"{path.name} holds {', '.join(sorted(other))} numbers")
     return shapes
-
-
-def _adapter_config(folder: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(_text(folder / ADAPTER_CONFIG))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{ADAPTER_CONFIG} is not JSON") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{ADAPTER_CONFIG} holds no settings")  # noqa: TRY004 - a finding, as all the others
-    return value
-
-
-def _text(path: Path) -> str:
-    if path.stat().st_size > _LONGEST_TEXT:
-        raise ValueError(f"{path.name} is too long to be settings")
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not text") from error

@@ -163,23 +163,17 @@ def _hub_errors(repository: str, revision: str | None = None) -> Iterator[None]:
 
 def _in_words(error: Exception, repository: str, revision: str | None) -> tuple[str, str]:
     match error:
-        case errors.GatedRepoError():
-            words = (
-                f"{repository} is gated: its owner decides who may have it.",
-                f"Ask on its page for access. {_LOG_IN}",
-            )
         case errors.RepositoryNotFoundError():
-            words = f"There is no {repository} on the hub, or you may not see it.", f"Check the name. {_LOG_IN}"
+            return (
+                f"There is no {repository} on the hub, or you may not see it.",
+                f"Check the name. A gated model needs its owner's consent. {_LOG_IN}",
+            )
         case errors.RevisionNotFoundError():
-            words = f"{repository} has no revision {revision!r}.", "Give a branch, a tag or a commit, or leave it out."
+            return f"{repository} has no revision {revision!r}.", "Give a branch, a tag or a commit, or leave it out."
         case errors.OfflineModeIsEnabled():
-            words = "The hub is not asked: HF_HUB_OFFLINE is set.", "Unset it, or copy the model's folder."
-        case errors.HfHubHTTPError() if error.response.status_code in (401, 403):
-            words = f"The hub does not let you do this with {repository}.", f"A token needs write access. {_LOG_IN}"
+            return "The hub is not asked: HF_HUB_OFFLINE is set.", "Unset it, or copy the model's folder."
         case errors.HfHubHTTPError():
-            words = f"The hub refuses: {error.server_message or str(error).splitlines()[0]}", "Try again later."
+            return f"The hub refuses: {error.server_message or str(error).splitlines()[0]}", _LOG_IN
         case OSError() if error.errno is not None and not isinstance(error, _NO_ANSWER):
-            words = f"{error.filename or repository}: {error.strerror}.", "Check permissions and room on the disk."
-        case _:
-            words = "The hub cannot be reached.", "Check the network, or copy the model's folder."
-    return words
+            return f"{error.filename or repository}: {error.strerror}.", "Check permissions and room on the disk."
+    return "The hub cannot be reached.", "Check the network, or copy the model's folder."

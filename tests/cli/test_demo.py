@@ -112,6 +112,7 @@ def test_json_marks_right_and_wrong(mbc, model, says):
     assert (told["counts"]["right"], told["counts"]["wrong"]) == (1, 9)
 
 
+@pytest.mark.slow
 @embedded_encoder
 def test_the_embedded_model_answers_from_the_bank_alone(mbc):
     counts = json.loads(mbc("demo", "--json").stdout)["counts"]

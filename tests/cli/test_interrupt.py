@@ -67,12 +67,14 @@ def made(make_bank, record):
     return make_bank("made.mbc", record("/a.txt", "Ada"), record("/b.txt", "Bruno"))
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_is_ended_at_once(interrupt, model, questions):
     command = ("eval", "--model", model, "--data", questions, "--run", "my run", "--quiet")
     said = interrupt("mbc_engine.experiments.running", "run", *command, twice=True)
     assert said == "Interrupted. Go on with: mbc eval --run 'my run'\n"
 
 
+@pytest.mark.slow
 def test_a_calibration(interrupt, model, questions):
     before = (model / "config.toml").read_bytes()
     command = ("calibrate", "--model", model, "--data", questions, "--bank-size", 20)
@@ -81,12 +83,14 @@ def test_a_calibration(interrupt, model, questions):
     assert (model / "config.toml").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_ingest_that_is_ended_at_once(interrupt, model, notes):
     command = ("ingest", notes, "--bank", "b.mbc", "--model", model, "--workers", 0, "--quiet")
     said = interrupt("mbc_engine.ingestion.run", "ingest", *command, twice=True)
     assert said == "Interrupted. What was committed before is saved; run the same command again to continue.\n"
 
 
+@pytest.mark.slow
 def test_a_training_that_is_ended_at_once(interrupt, preset, questions):
     command = ("train", "--preset", preset, "--data", questions, "--run", "my run", "--quiet")
     said = interrupt("mbc_engine.training.trainer", "train", *command, twice=True)
@@ -99,12 +103,14 @@ def test_a_merge(interrupt, made, home):
     assert not list(home.glob("all.mbc*"))
 
 
+@pytest.mark.slow
 def test_an_export(interrupt, made, home):
     said = interrupt("mbc_engine.bank", "export", "bank", "export", "e.jsonl", "--bank", made)
     assert said == "Interrupted. The export is incomplete; run the same command to start over.\n"
     assert not list(home.glob("e.jsonl*"))
 
 
+@pytest.mark.slow
 def test_an_import(interrupt, mbc, made, home):
     assert mbc("bank", "export", "e.jsonl", "--bank", made).exit_code == 0
     said = interrupt("mbc_engine.bank", "import_lines", "bank", "import", "e.jsonl", "--bank", "new.mbc")

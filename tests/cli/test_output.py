@@ -9,10 +9,9 @@ import pytest
 
 COMMANDS = (
     ("--help",),
-    ("ask", "--help"),
-    ("config", "list", "--json"),
+    pytest.param(("config", "list", "--json"), marks=pytest.mark.slow),
     ("bank", "list", "--bank", "memory.mbc"),
-    ("bank", "export", "--bank", "memory.mbc"),
+    pytest.param(("bank", "export", "--bank", "memory.mbc"), marks=pytest.mark.slow),
 )
 FULL = Path("/dev/full")
 
@@ -47,7 +46,7 @@ def _run(command, stdout, unbuffered):
 
 
 @pytest.mark.usefixtures("files")
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_closed_pipe_ends_a_command_quietly_and_a_full_disk_in_a_line(command):
     assert _closed(*command) == (141, "")
     if FULL.exists():
@@ -55,6 +54,7 @@ def test_a_closed_pipe_ends_a_command_quietly_and_a_full_disk_in_a_line(command)
         assert _full(*command) == (1, told)
 
 
+@pytest.mark.slow
 def test_so_do_commands_that_run_a_model(bank, model):
     options = ("--bank", bank, "--model", model, "--json")
     assert _closed("ask", "Where did Ada move?", *options) == (141, "")

@@ -157,9 +157,9 @@ def test_a_folder_that_cannot_be_written_is_named(shared, models):
     ("error", "message"),
     [
         (OfflineModeIsEnabled("offline"), "The hub is not asked: HF_HUB_OFFLINE is set."),
-        (http_error(GatedRepoError, 403), "ada/tiny is gated"),
+        (http_error(GatedRepoError, 403), "There is no ada/tiny on the hub, or you may not see it."),
         (http_error(RepositoryNotFoundError, 404), "There is no ada/tiny on the hub, or you may not see it."),
-        (http_error(HfHubHTTPError, 403), "The hub does not let you do this with ada/tiny."),
+        (http_error(HfHubHTTPError, 403, "Forbidden"), "The hub refuses: Forbidden"),
         (http_error(HfHubHTTPError, 500, "Out of order\nat all"), "The hub refuses: Out of order"),
         (http_library.ConnectError("no route"), "The hub cannot be reached."),
         (LocalEntryNotFoundError("not in the cache"), "The hub cannot be reached."),
