@@ -2,7 +2,7 @@
 
     python examples/follow.py [FOLDER]
 
-Stopped, it saves the documents that are encoded; run again, it passes over what the bank has.
+When it is stopped, it saves the documents that are encoded; when it is run again, it skips what the bank has.
 """
 
 import signal
@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from mbc_engine import ingest, load_model, open_bank
+from mbc_engine import Memory
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 
 NEWS = Path(__file__).parent / "news"
@@ -19,9 +19,9 @@ NEWS = Path(__file__).parent / "news"
 def main(folder: Path) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: stop.set())
-    model, size = load_model("mini"), 1
-    with open_bank(model, Path("followed.mbc")) as bank:
-        for event in ingest(model, bank, [folder], stop=stop):
+    size = 1
+    with Memory(Path("followed.mbc")) as memory:
+        for event in memory.add([folder], stop=stop):
             match event:
                 case IngestStarted():
                     size = max(1, event.size)
@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
                 case IngestFinished(is_complete=True):
                     print(f"done: {event.bank_documents} documents take {event.code_bytes:,} bytes of codes")
                 case IngestFinished():
-                    print("stopped; run this again to go on")
+                    print("stopped; run this again to continue")
 
 
 if __name__ == "__main__":

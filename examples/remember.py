@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-from mbc_engine import Memory, ingest, load_model, open_bank
+from mbc_engine import Memory
 
 NEWS = Path(__file__).parent / "news"
 
-model = load_model("mini")
-with open_bank(model, Path("news.mbc")) as bank:
-    for event in ingest(model, bank, [NEWS]):
+with Memory(Path("news.mbc")) as memory:
+    for event in memory.add([NEWS]):
         print(event)
-    reply = Memory(bank, model).ask(["Who won the robotics competition?"])[0]
-print(repr(reply.text))
-for source in reply.sources:
+    answer = memory.ask(["Who won the robotics competition?"])[0]
+print(repr(answer.text))
+for source in answer.sources:
     print(f"{source.share:.0%} from {source.path!r}")

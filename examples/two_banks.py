@@ -2,17 +2,18 @@
 
 from pathlib import Path
 
-from mbc_engine import Banks, Memory, ingest, load_model, open_bank
+from mbc_engine import Memory, load_model
 
 NEWS = Path(__file__).parent / "news"
 
 model = load_model("mini")
 for name in ("city", "sport"):
-    with open_bank(model, Path(f"{name}.mbc")) as bank:
-        for _ in ingest(model, bank, [NEWS / name]):
+    with Memory(Path(f"{name}.mbc"), model) as memory:
+        for _ in memory.add([NEWS / name]):
             pass
 
-with Banks.open([Path("city.mbc"), Path("sport.mbc")], weights=[1, 0.5]) as both:
-    print(f"{both.totals().documents} documents in {both.name}")
-    for reply in Memory(both, model).ask(["Who said what the repair will cost?", "Who scored the late goal?"]):
-        print(f"{reply.text!r} from {reply.sources[0].bank}")
+with Memory([Path("city.mbc"), Path("sport.mbc")], model, weights=[1, 0.5]) as both:
+    totals, _ = both.info()
+    print(f"{totals.documents} documents in two banks")
+    for answer in both.ask(["Who said what the repair will cost?", "Who scored the late goal?"]):
+        print(f"{answer.text!r} from {answer.sources[0].bank}")

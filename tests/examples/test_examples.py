@@ -88,7 +88,7 @@ def test_follow_stops_when_interrupted_and_goes_on_later(
 
     with monkeypatch.context() as changed:
         changed.setattr(mbc_engine, "load_model", interrupted)
-        assert run("follow", folder)[-1] == "stopped; run this again to go on"
+        assert run("follow", folder)[-1] == "stopped; run this again to continue"
     assert run("follow", folder)[-1].startswith("done: 3 documents")
 
 
@@ -100,7 +100,7 @@ def test_batch_writes_a_line_of_json_for_each_question_about_this_year(run: Run)
 
 def test_two_banks_answer_as_one(run: Run) -> None:
     totals, cost, goal = run("two_banks")
-    assert totals == "4 documents in city.mbc + sport.mbc"
+    assert totals == "4 documents in two banks"
     assert cost.endswith("from city.mbc")
     assert goal == "'Tomas Reyne' from sport.mbc"
 
