@@ -13,7 +13,6 @@ from mbc_cli.text import plain
 from mbc_engine.machine import require_extra
 
 if TYPE_CHECKING:
-    from mbc_cli.http.documents import DocumentFolder
     from mbc_cli.http.queue import MemoryService
 
 _ACCESS, _LIMITS = "Who may ask", "Limits"
@@ -95,19 +94,23 @@ def serve(
       mbc serve --host 0.0.0.0 --token-file token.txt
     """
     require_extra("serve", "fastapi", "uvicorn", asked_by="mbc serve")
+    from mbc_cli.engine import open_memory
     from mbc_cli.http.app import application
     from mbc_cli.http.documents import DocumentFolder
-    from mbc_cli.http.server import Server, guarded, listen, read_token, require_certificate, require_token
+    from mbc_cli.http.queue import MemoryService
+    from mbc_cli.http.server import Server, guarded, listen, read_token, require_certificate
     from mbc_cli.interrupt import ending_with
 
-    token = read_token(token_file)
+    token = read_token(token_file, host)
     require_certificate(tls_cert, tls_key)
-    require_token(host, token)
     kept = DocumentFolder(documents or bank[0].with_name(f"{bank[0].stem}.documents"))
     with listen(host, port) as listener, kept.opened() as folder:
         with ending_with("Nothing was served yet."):
-            service = _ready(bank, weight, model, device, folder)
-        app = application(service, batch=batch, capacity=queue, has_token=token is not None, crashed=_report)
+            memory = open_memory(bank, model, device, weights=weight)
+            name = Path(model).resolve().name
+            service = MemoryService(memory, name, folder, batch=batch, capacity=queue, crashed=_report)
+            _prepare(service, bank, weight)
+        app = application(service, has_token=token is not None)
         Server(guarded(app, token, max_body, log=detail, crashed=_report), listener, tls_cert, tls_key).run()
     if not app.state.is_finished:
         errors.print("Stopped: the model was still at work. Everything that was acknowledged is saved.")
@@ -115,25 +118,18 @@ def serve(
     notes.print("Stopped. Everything that was acknowledged is saved.")
 
 
-def _ready(
-    banks: list[Path], weights: list[float] | None, model: str, device: str | None, folder: "DocumentFolder"
-) -> "MemoryService":
-    """The memory to serve, its model loaded, and in line with its documents."""
-    from mbc_cli.engine import open_memory
-    from mbc_cli.http.queue import MemoryService
+def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] | None) -> None:
+    """Load the model and bring the bank in line with the documents; what is wrong with the banks is found before."""
     from mbc_engine.bank import Banks
     from mbc_engine.bank.database import bytes_at
 
     first = 0 if bytes_at(banks[0]) else 1  # it need not be there yet
     if banks[first:]:
         Banks.open(banks[first:], None if weights is None else weights[first:]).close()
-    memory = open_memory(banks, model, device, weights=weights)
-    service = MemoryService(memory, Path(model).resolve().name, folder)
-    memory.model  # noqa: B018  # loaded now
+    service.memory.model  # noqa: B018  # loaded now
     with working("Bringing the bank in line with the documents"):
         service.catch_up()
-    memory.open()
-    return service
+    service.memory.open()
 
 
 def _report(error: BaseException) -> None:

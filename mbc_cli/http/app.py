@@ -1,10 +1,10 @@
 """The server's routes, as a FastAPI app."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Annotated, Any, Final, Literal
+from dataclasses import asdict
+from typing import Annotated, Any, Final
 
 import fastapi
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
@@ -15,17 +15,16 @@ from mbc_cli.http.chat import ChatRequest, Completion, completion, stream_events
 from mbc_cli.http.documents import (
     INGESTED,
     LONGEST_NAME,
-    BankReply,
-    DocumentRecord,
+    DocumentReply,
     ListReply,
     NewDocuments,
-    describe_banks,
     find_document,
     list_documents,
 )
-from mbc_cli.http.queue import BATCH_CHARACTERS, BatchQueue, MemoryService, until_disconnected
+from mbc_cli.http.queue import BATCH_CHARACTERS, MemoryService, until_disconnected
 from mbc_cli.http.server import EXCEPTION_HANDLERS, ApiError, ErrorReply
 from mbc_engine import __version__
+from mbc_engine.bank import Banks
 
 # What the model's thread may still be at when the server waits no longer for requests.
 _LAST_SECONDS: Final = 10
@@ -34,18 +33,12 @@ _EVENTS: Final = "text/event-stream"
 _NO_TEXT: Final[Any] = {"text"}
 
 
-async def _service(request: Request) -> MemoryService:
+def _service(request: Request) -> MemoryService:
     service: MemoryService = request.app.state.service
     return service
 
 
-async def _queue(request: Request) -> BatchQueue:
-    queue: BatchQueue = request.app.state.queue
-    return queue
-
-
 Service = Annotated[MemoryService, Depends(_service)]
-Queue = Annotated[BatchQueue, Depends(_queue)]
 DocumentId = Annotated[str, fastapi.Path(max_length=LONGEST_NAME)]
 
 router = APIRouter(responses={"default": {"model": ErrorReply, "description": "An error"}})
@@ -57,12 +50,12 @@ router = APIRouter(responses={"default": {"model": ErrorReply, "description": "A
     responses={200: {"content": {_EVENTS: {"schema": {"type": "string"}}}, "description": "The answer, or its stream"}},
     tags=["Ask"],
 )
-async def complete(asked: ChatRequest, request: Request, service: Service, queue: Queue) -> Response:
+async def complete(asked: ChatRequest, request: Request, service: Service) -> Response:
     """Answer the last question of a conversation from the memory."""
     _require_model(asked.model, service)
     question, options = asked.question, asked.options
     if not asked.stream:
-        answer = queue.submit(options, (question, None))
+        answer = service.queue.submit(options, (question, None))
         told = await until_disconnected(request, answer, answer)
         return JSONResponse(completion(service.name, told).model_dump())
     tokens: asyncio.Queue[str | None] = asyncio.Queue()
@@ -72,7 +65,7 @@ async def complete(asked: ChatRequest, request: Request, service: Service, queue
         with suppress(RuntimeError):  # the loop is closed: nobody listens
             loop.call_soon_threadsafe(tokens.put_nowait, token)
 
-    answer = queue.submit(options, (question, on_token))
+    answer = service.queue.submit(options, (question, on_token))
     answer.add_done_callback(lambda _: tokens.put_nowait(None))
     first = await until_disconnected(request, asyncio.ensure_future(tokens.get()), answer)
     if answer.done():
@@ -83,35 +76,38 @@ async def complete(asked: ChatRequest, request: Request, service: Service, queue
 
 
 @router.get("/v1/models", tags=["Look"])
-async def list_models(service: Service, request: Request) -> ListReply[dict[str, str | int]]:
+async def list_models(service: Service) -> ListReply[dict[str, str | int]]:
     """The model that is served."""
-    return ListReply(data=[_model(service, request)])
+    return ListReply(data=[_model(service)])
 
 
 @router.get("/v1/models/{id}", tags=["Look"])
-async def show_model(id: str, service: Service, request: Request) -> dict[str, str | int]:
+async def show_model(id: str, service: Service) -> dict[str, str | int]:
     """The model that is served, if it is that one."""
     _require_model(id, service)
-    return _model(service, request)
+    return _model(service)
 
 
 @router.get("/v1/bank", tags=["Look"])
-def show_bank(service: Service) -> BankReply:
-    """What the memory holds, and its size."""
-    return describe_banks(service.memory.paths)
+def show_bank(service: Service) -> dict[str, Any]:
+    """What the banks hold together, and its size in bytes."""
+    with Banks.open(service.memory.paths) as banks, banks.snapshot():
+        signature, totals, sizes = banks.headers[0].signature, asdict(banks.totals()), asdict(banks.sizes())
+    model = {"model": signature.name, "fingerprint": signature.fingerprint}
+    return {"object": "bank", "paths": list(map(str, service.memory.paths)), **model, **totals, "sizes": sizes}
 
 
 @router.post(
     "/v1/documents",
     status_code=201,
-    response_model=DocumentRecord | ListReply[DocumentRecord],
+    response_model=DocumentReply | ListReply[DocumentReply],
     tags=["Documents"],
 )
-async def add(given: NewDocuments, request: Request, queue: Queue) -> Response:
+async def add(given: NewDocuments, request: Request, service: Service) -> Response:
     """Memorise a document, or several. Once this is answered, every question finds them, whatever happens."""
     documents = given if isinstance(given, list) else [given]
     size = sum(len(document.text) for document in documents) / BATCH_CHARACTERS
-    work = queue.submit(_DOCUMENTS, documents, size)
+    work = service.queue.submit(_DOCUMENTS, documents, size)
     records = [record.model_dump(exclude=_NO_TEXT) for record in await until_disconnected(request, work, work)]
     return JSONResponse({"object": "list", "data": records} if isinstance(given, list) else records[0], 201)
 
@@ -121,13 +117,13 @@ def show_documents(
     service: Service,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     after: Annotated[str, Query(max_length=LONGEST_NAME, description="The last id of the page before.")] = "",
-) -> ListReply[DocumentRecord]:
+) -> ListReply[DocumentReply]:
     """The documents of the memory, those of clients first."""
     return list_documents(service.bank, service.folder, limit, after)
 
 
 @router.get("/v1/documents/{id}", tags=["Documents"])
-def show_document(id: DocumentId, service: Service) -> DocumentRecord:
+def show_document(id: DocumentId, service: Service) -> DocumentReply:
     """A document, with its text if a client sent it."""
     found = find_document(service.bank, service.folder, id)
     if found is None:
@@ -136,7 +132,7 @@ def show_document(id: DocumentId, service: Service) -> DocumentRecord:
 
 
 @router.delete("/v1/documents/{id}", tags=["Documents"])
-async def remove(id: DocumentId, request: Request, queue: Queue) -> dict[str, str | bool]:
+async def remove(id: DocumentId, request: Request, service: Service) -> dict[str, str | bool]:
     """Forget a document that a client sent."""
     if id.startswith(INGESTED):
         raise ApiError(
@@ -144,55 +140,39 @@ async def remove(id: DocumentId, request: Request, queue: Queue) -> dict[str, st
             "Only documents that clients sent can be removed here; others with `mbc bank remove`.",
             "not_kept_here",
         )
-    work = queue.submit(_DOCUMENTS, id)
+    work = service.queue.submit(_DOCUMENTS, id)
     if not await until_disconnected(request, work, work):
         raise _no_document()
     return {"id": id, "object": "document.deleted", "deleted": True}
 
 
-async def health(queue: Queue) -> Response:
+async def health(service: Service) -> Response:
     """Whether questions are answered."""
-    status: Literal["ok", "unavailable"] = "ok" if queue.is_open else "unavailable"
-    return JSONResponse({"status": status}, 200 if queue.is_open else 503)
+    return JSONResponse({"status": "ok"}) if service.queue.is_open else JSONResponse({"status": "unavailable"}, 503)
 
 
-def _model(service: MemoryService, request: Request) -> dict[str, str | int]:
-    return {"id": service.name, "object": "model", "created": request.app.state.created, "owned_by": "mbc"}
+def _model(service: MemoryService) -> dict[str, str | int]:
+    return {"id": service.name, "object": "model", "created": service.created, "owned_by": "mbc"}
 
 
 def _require_model(name: str, service: MemoryService) -> None:
     if name != service.name:
         told = f"There is no model {name[:LONGEST_NAME]!r} here; {service.name} is served."
-        raise ApiError(404, told, "model_not_found", param="model")
+        raise ApiError(404, told, "model_not_found", "model")
 
 
 def _no_document() -> ApiError:
-    return ApiError(404, "There is no such document.", "document_not_found", param="id")
+    return ApiError(404, "There is no such document.", "document_not_found", "id")
 
 
-def application(
-    service: MemoryService,
-    *,
-    batch: int,
-    capacity: int,
-    has_token: bool,
-    crashed: Callable[[BaseException], object],
-) -> FastAPI:
-    """The app that serves a memory. At its end, `state.is_finished` tells whether the model's thread has come to rest.
-
-    Args:
-        service: what answers.
-        batch: the most questions or document changes in one batch.
-        capacity: how many requests may wait for the model.
-        has_token: whether requests have to bring one.
-        crashed: gets unexpected errors.
-    """
+def application(service: MemoryService, *, has_token: bool) -> FastAPI:
+    """The app that serves a memory. At its end, `state.is_finished` tells whether the model's thread has come to rest."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.queue.start()
+        service.queue.start()
         yield
-        app.state.is_finished = await app.state.queue.close(service.memory.close, _LAST_SECONDS)
+        app.state.is_finished = await service.queue.close(service.memory.close, _LAST_SECONDS)
 
     app = FastAPI(
         title="mbc",
@@ -203,9 +183,8 @@ def application(
         lifespan=lifespan,
         exception_handlers=EXCEPTION_HANDLERS,
     )
-    app.state.service, app.state.created = service, int(time.time())
-    app.state.queue = BatchQueue(service.process, batch=batch, capacity=capacity, crashed=crashed)
-    # The token itself is checked before a request is read, see `guarded`.
+    app.state.service = service
     app.add_api_route("/health", health, tags=["Look"])
+    # The token itself is checked before a request is read, see `guarded`.
     app.include_router(router, dependencies=[Depends(HTTPBearer(auto_error=False))] if has_token else [])
     return app

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from mbc_cli.asking_fields import (
-    LONGEST_QUESTION,
-    AsOf,
-    Exclude,
-    HalfLife,
-    MinConfidence,
-    Only,
-    Since,
-    SourceCount,
-    Word,
-    ask_options,
-)
+from mbc_cli import asking_fields as fields
 from mbc_cli.http.server import ApiError, api_error
 from mbc_engine.config import parse_read_mode
 from mbc_engine.question import AskOptions
@@ -48,14 +37,14 @@ class MemoryOptions(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    sources: SourceCount = AskOptions.sources
-    min_confidence: MinConfidence = None
-    since: Since = None
-    as_of: AsOf = None
-    half_life: HalfLife = None
-    only: Only = []
-    exclude: Exclude = []
-    read: Word | None = Field(
+    sources: fields.SourceCount = AskOptions.sources
+    min_confidence: fields.MinConfidence = None
+    since: fields.Since = None
+    as_of: fields.AsOf = None
+    half_life: fields.HalfLife = None
+    only: fields.Only = []
+    exclude: fields.Exclude = []
+    read: fields.Word | None = Field(
         None,
         description="How a model of the paper's method reads its bank: flat, routed:N, hierarchical:N. "
         "Other models refuse it.",
@@ -96,14 +85,14 @@ class ChatRequest(BaseModel):
         if isinstance(content, list):
             texts = [part.get("text") if part.get("type") == "text" else None for part in content]
             if not all(isinstance(text, str) for text in texts):
-                raise ApiError(400, "Only parts of type text can be used.", "invalid_value", param="messages")
+                raise ApiError(400, "Only parts of type text can be used.", "invalid_value", "messages")
             content = "\n".join(text for text in texts if text)
         question = storable(content or "").strip()
         if not question:
-            raise ApiError(400, "There is no message of the user that asks something.", "no_question", param="messages")
-        if len(question) > LONGEST_QUESTION:
-            told = f"The question has {len(question):,} characters, more than {LONGEST_QUESTION:,}."
-            raise ApiError(400, told, "question_too_long", param="messages")
+            raise ApiError(400, "There is no message of the user that asks something.", "no_question", "messages")
+        if len(question) > fields.LONGEST_QUESTION:
+            told = f"The question has {len(question):,} characters, more than {fields.LONGEST_QUESTION:,}."
+            raise ApiError(400, told, "question_too_long", "messages")
         return question
 
     @property
@@ -116,9 +105,9 @@ class ChatRequest(BaseModel):
         """
         read = self.mbc.read
         if read is not None and (parse_read_mode(read).number or 0) > _MOST_READ:
-            raise ApiError(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", param="mbc.read")
+            raise ApiError(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", "mbc.read")
         tokens = self.max_completion_tokens or self.max_tokens or AskOptions.max_new_tokens
-        options = ask_options(**self.mbc.model_dump(exclude={"read"}))
+        options = fields.ask_options(**self.mbc.model_dump(exclude={"read"}))
         return replace(options, read_mode=read, max_new_tokens=min(tokens, _MOST_TOKENS))
 
 

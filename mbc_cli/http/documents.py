@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from heapq import nsmallest
 from pathlib import Path
 from typing import Annotated, Final, Generic, Literal, Self, TypeVar
@@ -15,7 +14,7 @@ from filelock import Timeout
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from mbc_engine.atomic_write import PRIVATE_FOLDER, atomic_write, make_private_folder
-from mbc_engine.bank import Banks, MemoryBank, StoredDocument
+from mbc_engine.bank import MemoryBank, StoredDocument
 from mbc_engine.errors import ConfigError
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.text.decoding import LINE_CHARACTERS, storable
@@ -54,7 +53,7 @@ def _date(date: str) -> str:
     return day
 
 
-class DocumentRecord(BaseModel):
+class DocumentReply(BaseModel):
     """A document of the memory."""
 
     id: str
@@ -91,10 +90,10 @@ class NewDocument(BaseModel):
         """Stands for the name in paths and addresses."""
         return _digest(self.name or "")
 
-    def record(self, chunks: int | None = None) -> DocumentRecord:
-        """The document as it is listed; `chunks` is None while it is not memorised."""
+    def reply(self, chunks: int | None = None) -> DocumentReply:
+        """The document as clients see it; `chunks` is None while it is not memorised."""
         state: Literal["memorised", "waiting"] = "memorised" if chunks else "waiting"
-        return DocumentRecord(id=self.id, name=self.name, date=self.date, chunks=chunks, state=state, text=self.text)
+        return DocumentReply(id=self.id, name=self.name, date=self.date, chunks=chunks, state=state, text=self.text)
 
 
 # Told apart by their shape, so that an error is that of the one that was meant.
@@ -113,26 +112,10 @@ class ListReply(BaseModel, Generic[_Item]):
     has_more: bool = False
 
 
-class BankReply(BaseModel):
-    """What the banks hold together."""
-
-    object: Literal["bank"] = "bank"
-    paths: list[str]
-    model: str
-    fingerprint: str
-    documents: int
-    origins: int
-    chunks: int
-    sizes: dict[Literal["codes", "texts", "codebook", "file"], int] = Field(description="In bytes.")
-
-
 class DocumentFolder:
     """A folder of clients' documents, each a line of JSON in a file called by its id. One process has it at a time.
 
-    What was written and synced survives any end of the process.
-
-    Args:
-        path: the folder, which need not be there yet.
+    What was written survives any end of the process and the machine.
     """
 
     def __init__(self, path: Path) -> None:
@@ -192,34 +175,21 @@ class DocumentFolder:
         except (FileNotFoundError, ValueError, KeyError, TypeError, ValidationError):
             return None
 
-    def write(self, document: NewDocument) -> None:
-        """Keep a document in the place of what has its name; certain to last after `sync`.
-
-        Raises:
-            OSError: it cannot be written; what was there stays.
-        """
-        row = {"id": document.name, "date": document.date, "text": document.text}
-        with atomic_write(self.file(document.id), is_private=True) as file:
-            file.write(f"{json.dumps(row)}\n".encode("ascii"))
+    def write(self, documents: Sequence[NewDocument]) -> None:
+        """Keep documents for good, each in the place of what has its name."""
+        for document in documents:
+            row = {"id": document.name, "date": document.date, "text": document.text}
+            with atomic_write(self.file(document.id), is_private=True) as file:
+                file.write(f"{json.dumps(row)}\n".encode("ascii"))
+        _sync(self.path)
 
     def remove(self, id: str) -> bool:
-        """Take a document away, for good after `sync`; False where there is none.
-
-        Raises:
-            OSError: it cannot be taken away.
-        """
+        """Take a document away for good; False where there is none."""
         if _ID.fullmatch(id) is None or not self.file(id).exists():
             return False
         self.file(id).unlink()
-        return True
-
-    def sync(self) -> None:
-        """Bring what was written and removed to the disk.
-
-        Raises:
-            OSError: the disk does not take it.
-        """
         _sync(self.path)
+        return True
 
 
 def _sync(folder: Path) -> None:
@@ -238,24 +208,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
 
 
-def describe_banks(paths: Sequence[Path]) -> BankReply:
-    """What banks hold together.
-
-    Raises:
-        BankError: one of them cannot be read.
-    """
-    with Banks.open(paths) as banks, banks.snapshot():
-        signature = banks.headers[0].signature
-        return BankReply(
-            paths=list(map(str, paths)),
-            model=signature.name,
-            fingerprint=signature.fingerprint,
-            **asdict(banks.totals()),
-            sizes=asdict(banks.sizes()),
-        )
-
-
-def client_document(bank: MemoryBank, folder: DocumentFolder, id: str) -> DocumentRecord | None:
+def client_document(bank: MemoryBank, folder: DocumentFolder, id: str) -> DocumentReply | None:
     """A document that a client sent, or None where there is none of this id; the bank has long ones in pieces."""
     document = folder.read(id)
     if document is None:
@@ -263,15 +216,11 @@ def client_document(bank: MemoryBank, folder: DocumentFolder, id: str) -> Docume
     source = str(folder.file(id))
     pieces = bank.lookup([(source, part) for part in bank.parts_of(source)])
     chunks = sum(own.chunks * sum(origin.source == source for origin in own.origins) for own, _ in pieces)
-    return document.record(chunks or None)
+    return document.reply(chunks or None)
 
 
-def find_document(path: Path, folder: DocumentFolder, id: str) -> DocumentRecord | None:
-    """A document of a bank or its folder, or None where there is none of this id.
-
-    Raises:
-        BankError: the bank cannot be read.
-    """
+def find_document(path: Path, folder: DocumentFolder, id: str) -> DocumentReply | None:
+    """A document of a bank or its folder, or None where there is none of this id."""
     with MemoryBank.open(path, read_only=True) as bank:
         if not id.startswith(INGESTED):
             return client_document(bank, folder, id)
@@ -283,12 +232,8 @@ def find_document(path: Path, folder: DocumentFolder, id: str) -> DocumentRecord
     return None
 
 
-def list_documents(path: Path, folder: DocumentFolder, limit: int, after: str) -> ListReply[DocumentRecord]:
-    """Some documents in the order of their ids, those of clients first, behind the one with the id `after`.
-
-    Raises:
-        BankError: the bank cannot be read.
-    """
+def list_documents(path: Path, folder: DocumentFolder, limit: int, after: str) -> ListReply[DocumentReply]:
+    """Some documents in the order of their ids, those of clients first, behind the one with the id `after`."""
     with MemoryBank.open(path, read_only=True) as bank:
         is_ingested = after.startswith(INGESTED)
         ids = [] if is_ingested else [id for id in folder.ids() if id > after][: limit + 1]
@@ -306,9 +251,9 @@ def _is_from(folder: DocumentFolder, document: StoredDocument) -> bool:
     return bool(document.origins) and all(folder.has(origin.source) for origin in document.origins)
 
 
-def _ingested(document: StoredDocument, folder: DocumentFolder) -> DocumentRecord:
+def _ingested(document: StoredDocument, folder: DocumentFolder) -> DocumentReply:
     origins = [origin for origin in document.origins if not folder.has(origin.source)]
-    return DocumentRecord(
+    return DocumentReply(
         id=f"{INGESTED}{document.digest}",
         date=origins[0].date if origins else None,
         chunks=document.chunks,

@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -23,13 +24,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from mbc_cli.render.terminal import notes, out
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 
 TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
-_SHORTEST_TOKEN: Final = 16
 # How long accepted requests have to be answered once the server is to end.
 GRACE_SECONDS: Final = 30
 HEAD_SECONDS: Final = 30
@@ -39,7 +39,13 @@ _MOST_CONNECTIONS: Final = 256
 # The rest of a body that is too long is read and thrown away: a client that is still sending would not see the answer.
 _DISCARDED: Final = 16 << 20
 
-_RETRY: Final = {"Retry-After": "1"}
+_HEADERS: Final[dict[int, Mapping[str, str] | None]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    408: {"Connection": "close"},
+    413: {"Connection": "close"},
+    429: {"Retry-After": "1"},
+    503: {"Retry-After": "1"},
+}
 _ERROR_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
 # Options of `mbc ask` that a request has as fields, under names with underscores.
 _OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence)\b")
@@ -53,27 +59,11 @@ class ErrorReply(BaseModel):
 
 
 class ApiError(Exception):
-    """A request that is answered with an error.
+    """A request that is answered with an error: a line for a person, a word for programs, the field it is about."""
 
-    Args:
-        status: of HTTP.
-        message: one line, for a person.
-        code: a word for programs.
-        param: the field it is about.
-        headers: to send with it.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        code: str | None = None,
-        *,
-        param: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
         super().__init__(message)
-        self.status, self.headers = status, headers
+        self.status, self.headers = status, _HEADERS.get(status)
         kind = _ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
         self.body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
@@ -82,25 +72,8 @@ class ApiError(Exception):
         return JSONResponse(self.body, self.status, self.headers)
 
 
-def queue_full() -> ApiError:
-    """The error of a request that finds too many others waiting."""
-    return ApiError(
-        429, "Too many requests are waiting for the model; try again in a moment.", "queue_full", headers=_RETRY
-    )
-
-
-def shutting_down() -> ApiError:
-    """The error of a request that is not answered before the server ends."""
-    return ApiError(503, "The server is shutting down.", "unavailable", headers=_RETRY)
-
-
-def client_left() -> ApiError:
-    """The error, which nobody reads, of a request whose client has left; proxies say 499 for that."""
-    return ApiError(499, "The client has left.")
-
-
 def api_error(error: BaseException) -> ApiError:
-    """How any error is told to a client; of unexpected ones nothing but that."""
+    """Any error as clients see it; of unexpected ones no more than that."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, MBCError):
@@ -108,7 +81,9 @@ def api_error(error: BaseException) -> ApiError:
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException):
-        return ApiError(error.status_code, f"{error.detail}.", headers=error.headers)
+        found = ApiError(error.status_code, f"{error.detail}.")
+        found.headers = error.headers
+        return found
     return ApiError(500, "Unexpected error; see the server's terminal.", "unexpected")
 
 
@@ -118,12 +93,12 @@ def _engine_error(error: MBCError) -> ApiError:
     if isinstance(error, ConfigError | DataError | NothingToRead):
         return ApiError(400, message, "nothing_to_read" if isinstance(error, NothingToRead) else "invalid_value")
     if isinstance(error, BankBusy):
-        return ApiError(503, message, "bank_busy", headers=_RETRY)
+        return ApiError(503, message, "bank_busy")
     return ApiError(500, message, "bank_error" if isinstance(error, BankError) else "model_error")
 
 
 async def respond_with_error(_: Request, error: Exception) -> Response:
-    """An exception handler for all errors."""
+    """Handle any exception."""
     return api_error(error).response()
 
 
@@ -143,52 +118,40 @@ def _invalid(error: RequestValidationError) -> ApiError:
     parts = (str(part) for part in first["loc"][1:] if isinstance(part, int) or part.isidentifier())
     param = ".".join(part for part in parts if part not in ("one", "several", "str"))[:_LONGEST_PARAM]
     message = first["msg"].removeprefix("Value error, ")
-    return ApiError(400, f"{param or 'The body'}: {message}.", "invalid_value", param=param or None)
+    return ApiError(400, f"{param or 'The body'}: {message}.", "invalid_value", param or None)
 
 
-def read_token(file: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
+def read_token(file: Path | None, host: str, environment: Mapping[str, str] = os.environ) -> str | None:
     """The token in a file, else in the environment; None where there is neither.
 
     Raises:
-        ConfigError: it cannot be read, or is not a token.
+        ConfigError: it cannot be read or is not valid, or there is none though other machines can reach the host.
     """
     if file is None and TOKEN_VARIABLE not in environment:
-        return None
+        if is_loopback(host):
+            return None
+        raise ConfigError(
+            f"Other machines can reach the server at {host}: that requires a token.",
+            hint=f"Name a file with --token-file, or set {TOKEN_VARIABLE}.",
+        )
     try:
-        token = environment[TOKEN_VARIABLE] if file is None else file.read_text("utf-8")
+        token = (environment[TOKEN_VARIABLE] if file is None else file.read_text("utf-8")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The token in {file} cannot be read.", hint="Check the path and its permissions.") from error
-    token = token.strip()
-    if len(token) < _SHORTEST_TOKEN or not token.isascii() or any(not " " < sign < "\x7f" for sign in token):
+    if not re.fullmatch("[!-~]{16,}", token):
         raise ConfigError(
             f"The token in {file or TOKEN_VARIABLE} is not valid.",
-            hint=f"It needs at least {_SHORTEST_TOKEN} letters, digits and punctuation marks without spaces, such as "
+            hint="It needs at least 16 letters, digits and punctuation marks without spaces, such as "
             "`openssl rand -hex 32` prints.",
         )
     return token
 
 
-def require_token(host: str, token: str | None) -> None:
-    """Make sure that a server which other machines can reach has a token.
-
-    Raises:
-        ConfigError: it has none.
-    """
-    if token is None and not is_loopback(host):
-        raise ConfigError(
-            f"Other machines can reach the server at {host}: that requires a token.",
-            hint=f"Name a file with --token-file, or set {TOKEN_VARIABLE}.",
-        )
-
-
 def is_loopback(host: str) -> bool:
     """Whether a name or an address can only be reached from its own machine."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    with suppress(ValueError):
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    return False
 
 
 def _require_access(scope: Scope, token: str | None) -> None:
@@ -202,14 +165,11 @@ def _require_access(scope: Scope, token: str | None) -> None:
                 401,
                 "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`.",
                 "invalid_api_key",
-                headers={"WWW-Authenticate": "Bearer"},
             )
         return
-    host, origin = headers.get("host", ""), headers.get("origin")
-    try:
+    host, origin, name = headers.get("host", ""), headers.get("origin"), ""
+    with suppress(ValueError):
         name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        name = ""
     if not is_loopback(name) or origin not in (None, f"{scope['scheme']}://{host}"):
         raise ApiError(
             403, "Without a token, only programs on the server's own machine may ask, at its own address.", "not_local"
@@ -224,17 +184,17 @@ async def _read_body(receive: Receive, most: int, seconds: float) -> bytes:
             while not is_over and size <= most + _DISCARDED:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise client_left()
+                    raise ApiError(499, "The client has left.")  # as proxies say; nobody reads it
                 part = message.get("body", b"")
                 size, is_over = size + len(part), not message.get("more_body", False)
                 if size <= most:
                     body += part
     except TimeoutError as error:
         told = f"The body did not arrive within {seconds:g} seconds."
-        raise ApiError(408, told, "timeout", headers={"Connection": "close"}) from error
+        raise ApiError(408, told, "timeout") from error
     if size > most:
         told = f"The body is longer than {most:,} bytes (--max-body)."
-        raise ApiError(413, told, "body_too_long", headers={"Connection": "close"})
+        raise ApiError(413, told, "body_too_long")
     return bytes(body)
 
 
@@ -247,14 +207,14 @@ def guarded(
     crashed: Callable[[BaseException], object],
     body_seconds: float = BODY_SECONDS,
 ) -> ASGIApp:
-    """An app behind access control, limits for bodies and an access log.
+    """An app behind access control (but for /health), limits for bodies and an access log.
 
     Args:
-        app: what answers; its /health is open to everybody.
+        app: what answers.
         token: what requests have to bring; None asks that they come from this machine's own programs.
         max_body: the longest body, in bytes.
         log: gets a line for each request, which holds foreign text.
-        crashed: gets unexpected errors; the client gets an error without them.
+        crashed: gets unexpected errors.
         body_seconds: how long a body may take to arrive.
     """
 
@@ -273,9 +233,8 @@ def guarded(
         try:
             if scope["path"] != "/health":
                 _require_access(scope, token)
-            waiting: list[Message] = [
-                {"type": "http.request", "body": await _read_body(receive, max_body, body_seconds), "more_body": False}
-            ]
+            body = await _read_body(receive, max_body, body_seconds)
+            waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
             async def replay() -> Message:
                 return waiting.pop() if waiting else await receive()
@@ -344,43 +303,18 @@ def base_url(listener: socket.socket, *, is_tls: bool) -> str:
 
 
 class Connection(H11Protocol):
-    """A connection that is closed if the head of a request does not arrive in time."""
-
-    _deadline: asyncio.TimerHandle | None = None
+    """A connection that is closed if the head of the next request does not arrive in time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request."""
         super().connection_made(transport)
-        self._set_deadline()
+        self.loop.call_later(HEAD_SECONDS, self._check_progress, None)
 
-    def data_received(self, data: bytes) -> None:
-        """Take a part of a request, or of several."""
-        super().data_received(data)
-        self._set_deadline()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
-        self._clear_deadline()
-        super().connection_lost(exc)
-
-    def _set_deadline(self) -> None:
-        if not self._is_between_requests():
-            self._clear_deadline()
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(HEAD_SECONDS, self._give_up)
-
-    def _clear_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._deadline = None
-
-    def _give_up(self) -> None:
-        self._deadline = None
-        if self._is_between_requests():
+    def _check_progress(self, last: RequestResponseCycle | None) -> None:
+        if self.cycle is last and (last is None or last.response_complete):
             self.timeout_keep_alive_handler()
-
-    def _is_between_requests(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+        if not self.transport.is_closing():
+            self.loop.call_later(HEAD_SECONDS, self._check_progress, self.cycle)
 
 
 class Server(uvicorn.Server):

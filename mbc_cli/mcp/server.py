@@ -19,18 +19,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field
 
-from mbc_cli.asking_fields import (
-    LONGEST_QUESTION,
-    MOST_SOURCES,
-    AsOf,
-    Exclude,
-    HalfLife,
-    MinConfidence,
-    Only,
-    Since,
-    SourceCount,
-    ask_options,
-)
+from mbc_cli import asking_fields as fields
 from mbc_cli.render.answer import FILE_STATES, NOT_IN_MEMORY, percent
 from mbc_cli.render.terminal import verbosity
 from mbc_cli.text import counted, plain, size
@@ -196,8 +185,8 @@ def _reply(result: BaseModel, lines: Iterable[str]) -> CallToolResult:
 
 
 def _quotation(source: "Source", **quoted: str | None) -> Quotation:
-    fields = ("path", "part", "bank", "share", "date", "state", "text_from")
-    return Quotation(**{name: getattr(source, name) for name in fields}, **quoted)
+    names = ("path", "part", "bank", "share", "date", "state", "text_from")
+    return Quotation(**{name: getattr(source, name) for name in names}, **quoted)
 
 
 def _quoted_lines(heading: str, quotations: Sequence[Quotation]) -> Iterator[str]:
@@ -272,7 +261,7 @@ def _not_blank(text: str) -> str:
     return text
 
 
-_Question = Annotated[str, Field(max_length=LONGEST_QUESTION), AfterValidator(_not_blank)]
+_Question = Annotated[str, Field(max_length=fields.LONGEST_QUESTION), AfterValidator(_not_blank)]
 _NONE: Final[list[str]] = []
 
 
@@ -316,13 +305,13 @@ class MemoryServer:
         question: Annotated[
             _Question, Field(description="A question in plain words that can be understood without the conversation.")
         ],
-        sources: SourceCount = AskOptions.sources,
-        min_confidence: MinConfidence = None,
-        since: Since = None,
-        as_of: AsOf = None,
-        half_life: HalfLife = None,
-        only: Only = _NONE,
-        exclude: Exclude = _NONE,
+        sources: fields.SourceCount = AskOptions.sources,
+        min_confidence: fields.MinConfidence = None,
+        since: fields.Since = None,
+        as_of: fields.AsOf = None,
+        half_life: fields.HalfLife = None,
+        only: fields.Only = _NONE,
+        exclude: fields.Exclude = _NONE,
     ) -> Annotated[CallToolResult, AskResult]:
         """Answer a question from the memorised files in a few words, with a confidence and the documents the answer
         came from. If the answer is not in the memory, it is null and the sources are the closest documents. Files that
@@ -330,7 +319,7 @@ class MemoryServer:
 
         def work() -> CallToolResult:
             self._require_banks()
-            options = ask_options(
+            options = fields.ask_options(
                 sources=sources,
                 min_confidence=min_confidence,
                 since=since,
@@ -347,7 +336,7 @@ class MemoryServer:
     async def search(
         self,
         query: Annotated[_Question, Field(description="A question or a few words to look for.")],
-        limit: Annotated[int, Field(ge=1, le=MOST_SOURCES, description="The most passages to return.")] = 5,
+        limit: Annotated[int, Field(ge=1, le=fields.MOST_SOURCES, description="The most passages to return.")] = 5,
     ) -> Annotated[CallToolResult, SearchResult]:
         """Find the passages in the memorised files that match a query best, word for word, with their files and dates.
         Works for deleted files too if the bank keeps their text."""

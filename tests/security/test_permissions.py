@@ -89,7 +89,7 @@ def test_documents_of_clients_are_private(tmp_path: Path) -> None:
     folder, document = DocumentFolder(tmp_path / "team.documents"), NewDocument(text="Ada moved.", name="ada")
     with folder.opened():
         for _ in range(2):
-            folder.write(document)
+            folder.write([document])
     found = modes(tmp_path)
     assert found["team.documents"] == 0o700
     assert found[f"team.documents/{document.id}.jsonl"] == 0o600

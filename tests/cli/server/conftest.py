@@ -102,13 +102,17 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
             body_seconds: float = 30.0,
             is_begun: bool = True,
         ) -> Running:
-            service = MemoryService(memory or ScriptedMemory(tiny_model, home / "b.mbc"), NAME, folder)
+            service = MemoryService(
+                memory or ScriptedMemory(tiny_model, home / "b.mbc"),
+                NAME,
+                folder,
+                batch=batch,
+                capacity=capacity,
+                crashed=lambda error: None,
+            )
             if is_begun:
                 service.catch_up()
-            crashes: list[BaseException] = []
-            app = application(
-                service, batch=batch, capacity=capacity, has_token=token is not None, crashed=crashes.append
-            )
+            app = application(service, has_token=token is not None)
             guard = guarded(
                 app,
                 token,
@@ -118,7 +122,7 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
                 body_seconds=body_seconds,
             )
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://127.0.0.1:8377")
-            running = Running(app, client, service, app.state.queue, service.memory)
+            running = Running(app, client, service, service.queue, service.memory)
             if is_begun:
                 running.queue.start()
                 started.append(running)

@@ -92,21 +92,23 @@ def test_which_hosts_are_this_machine_alone(host: str, is_so: bool) -> None:
 def test_a_token_comes_from_its_file_or_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
-    assert read_token(None, {}) is None
-    assert read_token(None, {"MBC_TOKEN": TOKEN}) == TOKEN
-    assert read_token(file, {"MBC_TOKEN": "another token entirely"}) == TOKEN
+    assert read_token(None, "127.0.0.1", {}) is None
+    with pytest.raises(ConfigError, match="requires a token"):
+        read_token(None, "0.0.0.0", {})
+    assert read_token(None, "::", {"MBC_TOKEN": TOKEN}) == TOKEN
+    assert read_token(file, "::", {"MBC_TOKEN": "another token entirely"}) == TOKEN
 
 
 @pytest.mark.parametrize("content", ["", "short", "has a space in it all", "h\xfclle-und-f\xfclle-0", "\x00" * 20])
 def test_what_is_no_token_is_refused_without_being_told(tmp_path: Path, content: str) -> None:
     file = tmp_path / "token"
     file.write_text(content)
-    for arguments in ((file, {}), (None, {"MBC_TOKEN": content})):
+    for arguments in ((file, "::", {}), (None, "::", {"MBC_TOKEN": content})):
         with pytest.raises(ConfigError, match="is not valid") as caught:
             read_token(*arguments)
         assert content == "" or content not in caught.value.message
     with pytest.raises(ConfigError, match="cannot be read"):
-        read_token(tmp_path / "missing", {})
+        read_token(tmp_path / "missing", "::", {})
 
 
 async def _parts(number: int, size: int) -> AsyncIterator[bytes]:

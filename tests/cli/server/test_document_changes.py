@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mbc_cli.http import documents
 from mbc_cli.http.documents import DocumentFolder, NewDocument
 from mbc_cli.http.queue import MemoryService
 from mbc_engine import open_bank
@@ -21,7 +22,7 @@ from tests.cli.server.conftest import names
 @pytest.fixture
 def service(tiny_model: MBC, home: Path) -> Iterator[MemoryService]:
     with DocumentFolder(home / "b.documents").opened() as folder, Memory([home / "b.mbc"], tiny_model) as memory:
-        service = MemoryService(memory, "tiny", folder)
+        service = MemoryService(memory, "tiny", folder, crashed=print)
         service.catch_up()
         yield service
 
@@ -34,7 +35,7 @@ ADA, BRUNO = (
 
 def test_changes_made_together_leave_what_the_last_of_them_says(service: MemoryService) -> None:
     later = NewDocument(text="Ada moved to Cadiz.", name="ada")
-    results = service.process("documents", [[ADA, BRUNO], BRUNO.id, BRUNO.id, [later], "../x"])
+    results = service._process("documents", [[ADA, BRUNO], BRUNO.id, BRUNO.id, [later], "../x"])
     assert [own.name for own in results[0]] == ["ada", "bruno"]
     assert results[1:3] == [True, False]
     assert [own.state for own in results[3]] == ["memorised"]
@@ -53,15 +54,15 @@ def test_a_server_that_ended_between_two_steps_is_healed_by_the_next(
     def kill(*arguments: Any) -> Any:
         raise Killed
 
-    service.process("documents", [[ADA]])
-    place, name = (service.folder, "sync") if step == "sync" else (service, "_update_bank")
+    service._process("documents", [[ADA]])
+    place, name = (documents, "_sync") if step == "sync" else (service, "_update_bank")
     with monkeypatch.context() as patch:
         patch.setattr(place, name, kill)
         for change in ([BRUNO], ADA.id):
             with pytest.raises(Killed):
-                service.process("documents", [change])
+                service._process("documents", [change])
     assert names() == ["ada"]
-    MemoryService(service.memory, "tiny", service.folder).catch_up()
+    MemoryService(service.memory, "tiny", service.folder, crashed=print).catch_up()
     assert names() == ["bruno"]
 
 
@@ -74,9 +75,9 @@ def test_what_the_bank_could_not_take_is_taken_with_the_next_change(
     with monkeypatch.context() as patch:
         patch.setattr(MemoryBank, "add", fail)
         with pytest.raises(BankError, match="full"):
-            service.process("documents", [[ADA]])
+            service._process("documents", [[ADA]])
     assert names() == []
-    service.process("documents", [[BRUNO]])
+    service._process("documents", [[BRUNO]])
     assert names() == ["ada", "bruno"]
 
 
@@ -85,13 +86,13 @@ def test_a_file_that_cannot_be_written_is_told_of_and_hinders_no_other(
 ) -> None:
     write = service.folder.write
 
-    def fail(document: NewDocument) -> None:
-        if document == ADA:
+    def fail(documents: list[NewDocument]) -> None:
+        if documents == [ADA]:
             raise OSError(28, "No space left on device")
-        write(document)
+        write(documents)
 
     monkeypatch.setattr(service.folder, "write", fail)
-    failed, (added,) = service.process("documents", [[ADA], [BRUNO]])
+    failed, (added,) = service._process("documents", [[ADA], [BRUNO]])
     assert isinstance(failed, BankError)
     assert "No space left" in failed.message
     assert added.name == "bruno"
@@ -104,9 +105,9 @@ def test_a_file_that_cannot_be_removed_is_told_of_and_hinders_no_other(
     def fail(id: str) -> bool:
         raise OSError(13, "Permission denied")
 
-    service.process("documents", [[ADA]])
+    service._process("documents", [[ADA]])
     monkeypatch.setattr(service.folder, "remove", fail)
-    failed, (added,) = service.process("documents", [ADA.id, [BRUNO]])
+    failed, (added,) = service._process("documents", [ADA.id, [BRUNO]])
     assert isinstance(failed, BankError)
     assert "Permission denied" in failed.message
     assert added.name == "bruno"
@@ -116,11 +117,11 @@ def test_a_file_that_cannot_be_removed_is_told_of_and_hinders_no_other(
 def test_documents_follow_a_bank_that_another_process_replaces(
     service: MemoryService, tiny_model: MBC, home: Path
 ) -> None:
-    service.process("documents", [[ADA]])
+    service._process("documents", [[ADA]])
     with open_bank(tiny_model, home / "new.mbc"):
         pass
     put_in_its_place(home / "b.mbc", home / "new.mbc")
-    service.process("documents", [[BRUNO]])
+    service._process("documents", [[BRUNO]])
     assert names() == ["ada", "bruno"]
 
 
@@ -137,26 +138,26 @@ def test_a_bank_replaced_behind_an_error_gets_all_documents_too(
     def fail(*arguments: Any) -> Any:
         raise BankError("The disk is full.")
 
-    service.process("documents", [[ADA]])
+    service._process("documents", [[ADA]])
     with monkeypatch.context() as patch:
         patch.setattr(MemoryBank, "add", fail)
         with pytest.raises(BankError, match="full"):
-            service.process("documents", [[BRUNO]])
+            service._process("documents", [[BRUNO]])
     with open_bank(tiny_model, home / "new.mbc"):
         pass
     put_in_its_place(home / "b.mbc", home / "new.mbc")
-    service.process("documents", [BRUNO.id])
+    service._process("documents", [BRUNO.id])
     assert names() == ["ada"]
 
 
 def test_what_was_removed_does_not_come_back_with_an_older_bank(service: MemoryService, home: Path) -> None:
-    service.process("documents", [[ADA, BRUNO]])
+    service._process("documents", [[ADA, BRUNO]])
     with MemoryBank.open(home / "b.mbc") as bank:
         bank.settle()
     shutil.copyfile(home / "b.mbc", home / "older.mbc")
-    service.process("documents", [ADA.id])
+    service._process("documents", [ADA.id])
     put_in_its_place(home / "b.mbc", home / "older.mbc")
-    service.process("documents", [BRUNO.id])
+    service._process("documents", [BRUNO.id])
     assert names() == []
 
 
@@ -170,10 +171,10 @@ def test_a_document_that_cannot_be_read_for_now_is_kept_and_read_with_the_next_c
             raise OSError(24, "Too many open files")
         return read(path, *arguments)
 
-    service.process("documents", [[NewDocument(text="Ada lives in Cadiz.", name="ada")]])
+    service._process("documents", [[NewDocument(text="Ada lives in Cadiz.", name="ada")]])
     with monkeypatch.context() as patch:
         patch.setattr(reader, "open_bytes", fail)
-        failed, (added,) = service.process("documents", [[ADA], [BRUNO]])
+        failed, (added,) = service._process("documents", [[ADA], [BRUNO]])
     assert isinstance(failed, BankError)
     assert "too many open files" in failed.message
     assert added.state == "memorised"
@@ -181,7 +182,7 @@ def test_a_document_that_cannot_be_read_for_now_is_kept_and_read_with_the_next_c
     assert names() == ["ada", "bruno"]
     with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
         before = {own.digest for own in bank.documents()}
-    service.process("documents", [BRUNO.id])
+    service._process("documents", [BRUNO.id])
     assert names() == ["ada"]
     with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
         assert before.isdisjoint(own.digest for own in bank.documents())

@@ -27,8 +27,7 @@ def test_the_engine_reads_what_was_written(tmp_path: Path, text: str, name: str 
     except ValidationError:
         return
     with folder.opened():
-        folder.write(document)
-        folder.sync()
+        folder.write([document])
         place = folder.file(document.id)
         (read,) = read_file(place)
         assert isinstance(read, Document)
@@ -50,8 +49,8 @@ def test_the_same_name_takes_the_place_of_what_was_there(tmp_path: Path) -> None
     folder = DocumentFolder(tmp_path / "kept")
     with folder.opened():
         one, other = NewDocument(text="Ada moved.", name="who"), NewDocument(text="Bruno moved.", name="who")
-        folder.write(one)
-        folder.write(other)
+        folder.write([one])
+        folder.write([other])
         assert folder.ids() == [one.id]
         assert folder.read(one.id) == other
 
@@ -62,7 +61,7 @@ def test_others_can_neither_look_nor_serve_from_it_meanwhile(tmp_path: Path) -> 
     folder = DocumentFolder(place)
     with folder.opened():
         document = NewDocument(text="Ada moved.")
-        folder.write(document)
+        folder.write([document])
         assert place.stat().st_mode & 0o777 == 0o700
         assert folder.file(document.id).stat().st_mode & 0o777 == 0o600
         with pytest.raises(ConfigError, match="Another mbc serve"), DocumentFolder(place).opened():
@@ -123,6 +122,5 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_after_sync(
     monkeypatch.setattr(Path, "replace", noted_rename)
     folder = DocumentFolder(tmp_path / "kept")
     with folder.opened():
-        folder.write(NewDocument(text="Ada moved."))
-        folder.sync()
+        folder.write([NewDocument(text="Ada moved.")])
     assert steps == ["folder", "file", "rename", "folder"]  # the first is where the folder was made
