@@ -32,9 +32,8 @@ from transformers import (
 )
 
 from mbc_engine import load_examples, load_preset
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
 from mbc_engine.lm.encoders import Encoder
-from mbc_engine.lm.prefix import KVPrefix
 from mbc_engine.lm.texts import DECODING, first_line
 from mbc_engine.paper.builder import Pretrained, build, load_pretrained
 from mbc_engine.paper.mbc import MBC
@@ -139,7 +138,7 @@ def tokenizer_of(size: int) -> PreTrainedTokenizerBase:
 
 def random_t5(size: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> Encoder:
     """A T5 with random weights."""
-    return Encoder(T5Model(T5Config(vocab_size=32128, d_kv=64, **size)), tokenizer, is_encoder_decoder=True)
+    return Encoder(T5Model(T5Config(vocab_size=32128, d_kv=64, **size)), tokenizer)
 
 
 T5_SMALL: dict[str, Any] = {"d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8}
@@ -177,7 +176,7 @@ def timed(model: MBC, base: BaseLM, questions: list[str], memory: CodeMemory) ->
     model.base = base
     began = time.perf_counter()
     answers = model.answer(questions, memory, max_new_tokens=TOKENS)
-    return time.perf_counter() - began, [answer.text for answer in answers]
+    return time.perf_counter() - began, [text for text, _ in answers]
 
 
 def measure_model(name: str, make: Callable[[], MBC], device: str, repeats: int) -> list[Answering]:

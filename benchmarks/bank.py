@@ -201,7 +201,7 @@ def memory_of_a_question(path: str) -> tuple[int, float, float]:
 
     from mbc_engine.paper.codebook import Codebook
     from mbc_engine.paper.memories import BankMemory, Router
-    from mbc_engine.paper.reads import Ranking
+    from mbc_engine.ranking import Ranking
 
     torch.set_num_threads(1)
     with torch.inference_mode(), MemoryBank.open(Path(path), read_only=True) as bank:
@@ -214,10 +214,10 @@ def memory_of_a_question(path: str) -> tuple[int, float, float]:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         began = time.perf_counter()
         with bank.snapshot():
-            ranking = Ranking(1, 50)
-            for masses in BankMemory(bank, book).scores(router, question):
-                ranking.add(masses.values)
-            best = ranking.result()[0]
+            ranking = Ranking(50)
+            for (log_scores,), _ in BankMemory(bank, book).scores(router, question):
+                ranking.add(log_scores)
+            best = ranking.result()
             scored = time.perf_counter() - began
             bank.chunks_at([own.chunk for own in best[:5]])
             seconds = time.perf_counter() - began

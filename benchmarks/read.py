@@ -136,8 +136,8 @@ def project_in_slices(attention: CrossAttention, rows: Tensor) -> KeyValue:
     for start in range(0, rows.shape[1], SLICE):
         own = slice(start, start + SLICE)
         some = attention.project(rows[:, own])
-        key[:, own], value[:, own] = some.key, some.value
-    return KeyValue(key, value)
+        key[:, own], value[:, own] = some
+    return key, value
 
 
 def dense_needs(name: str, documents: int) -> tuple[int, int]:
@@ -175,7 +175,7 @@ def finding_sources(parts: Parts, bank: MemoryBank) -> Ask:
 
     def ask() -> None:
         with bank.snapshot():
-            reading.find_sources()
+            reading.find(True)
 
     return ask
 

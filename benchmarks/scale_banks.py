@@ -89,7 +89,7 @@ class GivenTables(Router):
 
 
 def routing_of(name: str, questions: int) -> tuple[Codebook, Router, torch.Tensor]:
-    """What a scan needs: a codebook's shape, and what its codes are worth to made-up questions, of which the last says
+    """What a scan needs: a codebook's shape, and lookup tables of made-up questions, of which the last says
     how many there are.
     """
     shape = FORMS[name].shape

@@ -23,7 +23,7 @@ from mbc_engine.datasets.newswire import stories
 from mbc_engine.ingestion.run import BATCH_CHUNKS
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, Router
-from mbc_engine.paper.reads import Ranking
+from mbc_engine.ranking import Ranking
 
 QUESTIONS: Final = 16
 RUNS: Final = 5
@@ -74,13 +74,14 @@ def scan(name: str, folder: str, shards: int = 1) -> dict[str, float]:
     path = path_of(folder, name, shards, 0)
     one, many = routing_of(name, 1), routing_of(name, QUESTIONS)
 
-    def ask(routing: tuple[Codebook, Router, torch.Tensor]) -> Ranking:
+    def ask(routing: tuple[Codebook, Router, torch.Tensor]) -> list[Ranking]:
         book, router, vectors = routing
         with MemoryBank.open(path, read_only=True) as bank, bank.snapshot():
-            ranking = Ranking(len(vectors), TOP)
-            for masses in BankMemory(bank, book).scores(router, vectors):
-                ranking.add(masses.values, masses.lengths)
-            return ranking
+            rankings = [Ranking(TOP) for _ in vectors]
+            for log_scores, lengths in BankMemory(bank, book).scores(router, vectors):
+                for ranking, own in zip(rankings, log_scores, strict=True):
+                    ranking.add(own, lengths)
+            return rankings
 
     def unfold() -> None:
         with MemoryBank.open(path, read_only=True) as bank:

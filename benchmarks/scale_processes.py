@@ -18,7 +18,7 @@ from torch import distributed
 
 from mbc_engine.bank import MemoryBank
 from mbc_engine.paper.memories import BankMemory
-from mbc_engine.paper.reads import Ranking
+from mbc_engine.ranking import Ranking
 
 RUNS: Final = 21
 _KEY: Final = b"mbc"
@@ -118,7 +118,7 @@ def _answer(name: str, path: str, address: tuple[str, int]) -> None:
     torch.set_num_threads(1)
     book, _, _ = routing_of(name, 1)
     with Client(address, authkey=_KEY) as connection, MemoryBank.open(Path(path), read_only=True) as bank:
-        memory, last = BankMemory(bank, book), Ranking(1, 1)
+        memory, last = BankMemory(bank, book), Ranking(1)
         while (question := connection.recv()) is not None:
             what, router, vectors = question
             if what == "scan":

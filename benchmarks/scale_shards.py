@@ -23,11 +23,12 @@ from scale_banks import SHARDS, TOP, paths_of, routing_of
 from mbc_engine import load_model
 from mbc_engine.bank import MemoryBank
 from mbc_engine.mini.model import RetrieverReader
-from mbc_engine.mini.retrieval import Scope, WordScore, rerank
-from mbc_engine.paper.aggregator import Hierarchy, Result, Share
-from mbc_engine.paper.memories import BankMemory, Masses, Router, log_of
-from mbc_engine.paper.reads import Ranked, Ranking, read_flat
+from mbc_engine.mini.retrieval import rerank
+from mbc_engine.paper import reads
+from mbc_engine.paper.memories import BankMemory, LogScores, Router
+from mbc_engine.paper.reads import GroupResult, read_flat
 from mbc_engine.paper.reads import read as read_memory
+from mbc_engine.ranking import Hit, Ranking, log_of
 
 RUNS: Final = 3
 GROUP: Final = 4
@@ -57,11 +58,11 @@ def opened(paths: Sequence[Path]) -> Iterator[list[MemoryBank]]:
         yield banks
 
 
-def ranked(masses: Iterator[Masses]) -> Ranking:
+def ranked(blocks: Iterator[LogScores]) -> Ranking:
     """The best documents of one question, as a routed read ranks them."""
-    ranking = Ranking(1, TOP)
-    for some in masses:
-        ranking.add(some.values, some.lengths)
+    ranking = Ranking(TOP)
+    for (log_scores,), lengths in blocks:
+        ranking.add(log_scores, lengths)
     return ranking
 
 
@@ -72,7 +73,7 @@ def rank(memory: BankMemory, router: Router, vectors: torch.Tensor) -> Ranking:
 
 def merged(rankings: Sequence[Ranking]) -> Ranking:
     """The ranking of all shards."""
-    whole = Ranking(1, TOP)
+    whole = Ranking(TOP)
     for ranking in rankings:
         whole.extend(ranking)
     return whole
@@ -80,10 +81,10 @@ def merged(rankings: Sequence[Ranking]) -> Ranking:
 
 def scores_of(memory: BankMemory, router: Router, vectors: torch.Tensor) -> NDArray[np.float32]:
     """The scores of all chunks."""
-    return np.concatenate([masses.values for masses in memory.scores(router, vectors)], axis=1)
+    return np.concatenate([scores for scores, _ in memory.scores(router, vectors)], axis=1)
 
 
-def difference(found: Sequence[Ranked], expected: Sequence[Ranked]) -> float:
+def difference(found: Sequence[Hit], expected: Sequence[Hit]) -> float:
     """The largest relative difference of shares.
 
     Raises:
@@ -104,14 +105,14 @@ def routed(name: str, folder: str, numbers: Sequence[int] = SHARDS) -> list[dict
     torch.set_num_threads(1)
     book, router, vectors = routing_of(name, 1)
     rows: list[dict[str, Any]] = []
-    expected: tuple[list[Ranked], NDArray[np.float32]] | None = None
+    expected: tuple[list[Hit], NDArray[np.float32]] | None = None
     for shards in numbers:
         with opened(paths_of(folder, name, shards)) as banks:
             memories = [BankMemory(bank, book) for bank in banks]
             rankings, taken = each_timed([partial(rank, own, router, vectors) for own in memories])
             (together,), (merge,) = each_timed([partial(merged, rankings)])
             scores = np.concatenate([scores_of(own, router, vectors) for own in memories], axis=1)
-        best = together.result()[0]
+        best = together.result()
         expected = expected or (best, scores)
         assert np.array_equal(scores, expected[1])
         rows.append(row_of(shards, taken, merge, difference(best, expected[0])))
@@ -131,18 +132,16 @@ def passages(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any
     assert isinstance(model, RetrieverReader)
     with opened(paths_of(folder, "mini", 1)) as (whole,):
         assert whole.header.shape == model.code_shape
-        scope = Scope(whole, None)
-        whitening, whitened = seconds_of(lambda: model.whitening(scope))
-        hits, taken = seconds_of(lambda: model.find([QUESTION], scope, top=TOP, whitening=whitening)[0])
-    expected = [Ranked(hit.chunk, hit.share, 0) for hit in hits]
-    vectors = model.address.of_questions(model.sentence_vectors([QUESTION]))
-    tables = model.address.tables(vectors, whitening).unsqueeze(2).numpy()
+        scope = model.scope(whole)
+        whitened = seconds_of(lambda: scope.whitening)[1]
+        expected, taken = seconds_of(lambda: model.find([QUESTION], scope, top=TOP)[0])
+    tables = scope.tables(model.sentence_vectors([QUESTION])).unsqueeze(2).numpy()
     rows: list[dict[str, Any]] = []
     for shards in numbers:
         with opened(paths_of(folder, "mini", shards)) as banks:
             first, in_first = each_timed([partial(rank_by_codes, bank, tables) for bank in banks])
             (together,), (merge,) = each_timed([partial(merged, first)])
-            best = together.result()[0]
+            best = together.result()
             starts = [0, *accumulate(bank.totals().chunks for bank in banks)]
             own_chunks = [
                 [own.chunk - start for own in best if start <= own.chunk < end] for start, end in pairwise(starts)
@@ -165,22 +164,15 @@ def passages(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any
 
 def rank_by_codes(bank: MemoryBank, tables: NDArray[np.float32]) -> Ranking:
     """A shard's chunks by what their codes are worth."""
-    ranking = Ranking(1, TOP)
-    for sums, _ in bank.sums(tables):
+    ranking = Ranking(TOP)
+    for (sums,), _ in bank.sums(tables):
         ranking.add(sums)
     return ranking
 
 
-def with_words(model: RetrieverReader, best: Sequence[Ranked], texts: Sequence[str]) -> list[Ranked]:
+def with_words(model: RetrieverReader, best: Sequence[Hit], texts: Sequence[str]) -> list[Hit]:
     """Chunks ranked again by the words that their texts share with the question."""
-
-    def pieces(several: Sequence[str]) -> list[set[int]]:
-        return [set(ids) for ids in model.tokenizer(list(several), add_special_tokens=False)["input_ids"]]
-
-    score = WordScore(pieces, model.frequencies.float().numpy())
-    worth = np.float32(model.settings.word_weight * float(model.address.log_scale.exp()))
-    bonus = worth * score(pieces([QUESTION])[0], texts)
-    return rerank(best, bonus)
+    return rerank(best, model.word_bonus(QUESTION, texts))
 
 
 @torch.no_grad()
@@ -191,7 +183,7 @@ def flat(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
         parts = read.make_parts("distilgpt2")
         reading = read_memory("flat", parts.reader, parts.question, BankMemory(whole, parts.book), top=TOP)
         counts, expected = whole.counts(), reading.sources[0]
-        attention = parts.reader.attend(parts.question, BankMemory(whole, parts.book).rows()).attention
+        attention = parts.reader.attend(parts.question, *BankMemory(whole, parts.book).rows()).attention
     rows: list[dict[str, Any]] = []
     for shards in numbers:
         with opened(paths_of(folder, "paper", shards)) as banks:
@@ -200,17 +192,17 @@ def flat(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
             assert np.array_equal(total, counts)
             own_shares = attention.numpy() / np.maximum(total.ravel(), 1)
             shape = (1, parts.book.tokens, 1, parts.book.num_codes)
-            worths = np.broadcast_to(own_shares.reshape(1, 1, 1, -1), shape).astype(np.float32)
-            rankings, taken = each_timed([partial(rank_by_attention, own, worths) for own in banks])
+            tables = np.broadcast_to(own_shares.reshape(1, 1, 1, -1), shape).astype(np.float32)
+            rankings, taken = each_timed([partial(rank_by_attention, own, tables) for own in banks])
             (together,), (merge,) = each_timed([partial(merged, rankings)])
-        row = row_of(shards, taken, merge, difference(together.result()[0], expected))
+        row = row_of(shards, taken, merge, difference(together.result(), expected))
         rows.append(row | {"counts": max(counting), "sum": adding})
     return rows
 
 
-def rank_by_attention(bank: MemoryBank, worths: NDArray[np.float32]) -> Ranking:
+def rank_by_attention(bank: MemoryBank, tables: NDArray[np.float32]) -> Ranking:
     """A shard's chunks by what they have of the attention to the whole."""
-    return ranked(Masses(log_of(sums), lengths) for sums, lengths in bank.sums(worths))
+    return ranked((log_of(sums), lengths) for sums, lengths in bank.sums(tables))
 
 
 @torch.no_grad()
@@ -229,30 +221,29 @@ def hierarchical(chunks: int = GROUP * 64, numbers: Sequence[int] = (1, 4, 64)) 
         for place, own in enumerate(np.split(codes, shards)):
             with small_bank(own) as bank:
                 memory, first = BankMemory(bank, parts.book), place * len(own)
-                found, taken = seconds_of(lambda: combined(parts, group_results(parts, memory, first)))  # noqa: B023
+                found, taken = seconds_of(lambda: of_node(parts, group_results(parts, memory, first)))  # noqa: B023
             timed.append(taken)
             results.extend(found)
-        last, merge = seconds_of(lambda: hierarchy_of(parts, results).last())  # noqa: B023
+        last, merge = seconds_of(lambda: conquered(parts, results))  # noqa: B023
         assert torch.equal(last.modulation, expected.modulation)
-        best = [Ranked(own.chunk, own.share, 0) for own in last.shares[0].values()]
-        differs = difference(best, [Ranked(own.chunk, own.share, 0) for own in expected.sources[0]])
+        best = [Hit(chunk, share, 0) for share, _, chunk in last.shares[0].values()]
+        differs = difference(best, [Hit(own.chunk, own.share, 0) for own in expected.sources[0]])
         rows.append(row_of(shards, timed, merge, differs))
     return rows
 
 
-def hierarchy_of(parts: read.Parts, results: Sequence[Result]) -> Hierarchy:
-    """Results on their way up, all of one level."""
-    hierarchy = Hierarchy(lambda rows, logs: parts.aggregator(parts.question, rows, logs), GROUP, TOP)
-    for result in results:
-        hierarchy.add(result)
-    return hierarchy
+def conquered(parts: read.Parts, results: Sequence[GroupResult]) -> GroupResult:
+    """What results, all of one level, become in the end."""
+    return reads.divide_and_conquer(
+        results, GROUP, lambda group: reads.combined(parts.aggregator, parts.question, group, TOP)
+    )
 
 
-def combined(parts: read.Parts, results: list[Result]) -> list[Result]:
+def of_node(parts: read.Parts, results: list[GroupResult]) -> list[GroupResult]:
     """A node's results: groups of them become one each, for as long as all are full."""
     while len(results) % GROUP == 0:
         groups = [results[start : start + GROUP] for start in range(0, len(results), GROUP)]
-        results = [hierarchy_of(parts, group).last() for group in groups]
+        results = [conquered(parts, group) for group in groups]
     return results
 
 
@@ -265,15 +256,17 @@ def small_bank(codes: NDArray[np.uint16]) -> MemoryBank:
     return made
 
 
-def group_results(parts: read.Parts, memory: BankMemory, first: int) -> list[Result]:
+def group_results(parts: read.Parts, memory: BankMemory, first: int) -> list[GroupResult]:
     """What each of a node's groups becomes, its chunks numbered as in the whole."""
     results = []
-    for group in memory.groups(GROUP):
-        reading = read_flat(parts.reader, parts.question, group.memory, TOP, None)
-        chunks, documents = first + group.chunks, first + group.documents
+    for group, chunks, documents in memory.groups(GROUP):
+        reading = read_flat(parts.reader, parts.question, group, TOP)
         shares = [
-            {int(documents[own.chunk]): Share(int(chunks[own.chunk]), own.share, own.share) for own in several}
+            {
+                first + int(documents[own.chunk]): (own.share, own.share, first + int(chunks[own.chunk]))
+                for own in several
+            }
             for several in reading.sources
         ]
-        results.append(Result(reading.modulation, shares, group.weight))
+        results.append(GroupResult(reading.modulation, shares, group.total_weight()))
     return results

@@ -26,7 +26,7 @@ from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.encoders import Encoder
-from mbc_engine.lm.pretrained import base_dtype, settle
+from mbc_engine.lm.pretrained import base_dtype, steady_packed_layers
 from mbc_engine.paper.builder import Pretrained, build, config_of
 from mbc_engine.paper.mbc import MBC
 
@@ -111,7 +111,7 @@ def random_model(shape: Shape, device: str) -> MBC:
         config = _config(settings.base, shape.base)
         base = _packed_lm(config, dtype) if settings.base_weights == "nf4" else _lm(config, dtype)
         sides = [
-            Encoder(AutoModel.from_config(_config(own.name, shape.encoder)), tokenizer_of("t5"), True)
+            Encoder(AutoModel.from_config(_config(own.name, shape.encoder)), tokenizer_of("t5"))
             for own in (settings.documents, settings.questions)
         ]
         model = build(settings, Pretrained(BaseLM(base, tokenizer_of(shape.tokenizer)), *sides))
@@ -146,7 +146,7 @@ def _packed_lm(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     # What RoPE turns by follows from the config, and is no weight.
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
     model.is_loaded_in_4bit = True  # type: ignore[assignment]
-    settle(model, dtype, str(config.model_type))
+    steady_packed_layers(model, dtype, str(config.model_type))
     return model
 
 

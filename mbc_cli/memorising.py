@@ -18,7 +18,7 @@ def opened(
     """`open_bank` for a while. A bank made for it goes again if it is left empty, whatever happened."""
     from mbc_engine.bank import delete
     from mbc_engine.bank.database import bytes_at, wal_of
-    from mbc_engine.paper.checkpoint import open_bank
+    from mbc_engine.lm.coding import open_bank
 
     is_new, is_empty = not bytes_at(path), False
     try:

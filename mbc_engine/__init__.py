@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from mbc_engine.ingestion.reencode import reencode
     from mbc_engine.ingestion.run import ingest, ingest_stream
     from mbc_engine.ingestion.watch import watch
+    from mbc_engine.lm.coding import open_bank
     from mbc_engine.load import load_model
     from mbc_engine.methods.memory_methods import EmptyBank, MemoryMethod
     from mbc_engine.methods.reading import RetrieveAndRead
     from mbc_engine.mini.model import RetrieverReader
-    from mbc_engine.paper.checkpoint import open_bank
     from mbc_engine.paper.mbc import MBC
     from mbc_engine.question import Answer, Confidence
     from mbc_engine.sources import Source
@@ -56,7 +56,7 @@ _HOMES = {
     "load_examples": "mbc_engine.datasets.by_name",
     "load_model": "mbc_engine.load",
     "load_preset": "mbc_engine.config",
-    "open_bank": "mbc_engine.paper.checkpoint",
+    "open_bank": "mbc_engine.lm.coding",
     "reencode": "mbc_engine.ingestion.reencode",
     "result_of": "mbc_engine.events",
     "train": "mbc_engine.training.trainer",

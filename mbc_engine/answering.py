@@ -3,27 +3,24 @@
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from mbc_engine.bank import ReadableBank, Selection
 from mbc_engine.errors import ConfigError, NothingToRead
+from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
 from mbc_engine.mini.confidence import label_of
-from mbc_engine.mini.model import Answered, RetrieverReader
-from mbc_engine.mini.retrieval import Hit, Scope, by_document
-from mbc_engine.paper.checkpoint import signature
+from mbc_engine.mini.model import RetrieverReader, SpanAnswer
+from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.paper.codebook import CodeMap, spread
 from mbc_engine.paper.confidence import judge
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
-from mbc_engine.paper.reads import Ranked
 from mbc_engine.question import AskOptions, Confidence
+from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages, Source, sentence_around
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _Searched = TypeVar("_Searched", Scope, BankMemory)
 OnToken = Callable[[str], None] | None
@@ -41,7 +38,7 @@ class Draft:
 
     text: str | None
     confidence: Confidence | None
-    ranked: list[Ranked]
+    ranked: list[Hit]
     sentences: dict[int, str]
     gain: float | None = None
     codes: CodeMap | None = None
@@ -64,7 +61,7 @@ class ReadingAnswerer:
 
     def __init__(self, model: RetrieverReader, bank: ReadableBank) -> None:
         self.model, self.bank = model, bank
-        self._whole: tuple[Hashable, Scope, Tensor] | None = None
+        self._whole: tuple[Hashable, Scope] | None = None
 
     def drafts(
         self, questions: Sequence[str], options: AskOptions, known: Passages, on_token: OnToken = None
@@ -86,37 +83,34 @@ class ReadingAnswerer:
             min_confidence = model.settings.confidence.threshold
         drafts = []
         for found, own, answered in zip(hits, readable, answers, strict=True):
-            is_given = answered.answer is not None and answered.probability >= min_confidence
-            first = own[answered.answer.passage] if is_given and answered.answer else None
+            is_given = answered.best is not None and answered.probability >= min_confidence
+            first = own[answered.best.passage] if is_given and answered.best else None
             ranked = by_document(found, options.sources, first)
             drafts.append(self._draft(answered, own, ranked, passages, is_given=is_given, options=options))
         return drafts, searched, time.perf_counter()
 
-    def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Ranked]]:
+    def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
         hits = self._find(queries, options, max(top, self.model.settings.candidates))
-        return [[Ranked(hit.chunk, hit.share, 0) for hit in own[:top]] for own in hits]
+        return [own[:top] for own in hits]
 
     def _find(self, questions: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
         require_askable(self.model, options)
-        scope, whitening = self._scope(options.selection)
-        return self.model.find(questions, scope, top=top, whitening=whitening)
+        return self.model.find(questions, self._scope(options.selection), top=top)
 
-    def _scope(self, selection: Selection | None) -> "tuple[Scope, Tensor]":
-        """What is searched, and its whitening; all of an unchanged bank is looked at once."""
+    def _scope(self, selection: Selection | None) -> Scope:
+        """What is searched; all of an unchanged bank is the same scope again, of which more is known by then."""
         if selection is not None and not selection.is_everything:
-            scope = _required(Scope(self.bank, selection), self.bank)
-            return scope, self.model.whitening(scope)
+            return _required(self.model.scope(self.bank, selection), self.bank)
         version = self.bank.version()
         if self._whole is None or self._whole[0] != version:
-            scope = _required(Scope(self.bank, None), self.bank)
-            self._whole = version, scope, self.model.whitening(scope)
-        return self._whole[1:]
+            self._whole = version, _required(self.model.scope(self.bank), self.bank)
+        return self._whole[1]
 
     def _draft(
         self,
-        answered: Answered,
+        answered: SpanAnswer,
         hits: Sequence[Hit],
-        ranked: list[Ranked],
+        ranked: list[Hit],
         passages: dict[int, Source],
         *,
         is_given: bool,
@@ -129,7 +123,7 @@ class ReadingAnswerer:
             if span is not None
         }
         confidence = Confidence(answered.probability, label_of(answered.probability))
-        text = " ".join(answered.answer.text.split()) if is_given and answered.answer else None
+        text = " ".join(answered.best.text.split()) if is_given and answered.best else None
         return Draft(text, confidence, ranked, sentences, codes=self._codes(hits) if options.with_codes else None)
 
     def _codes(self, hits: Sequence[Hit]) -> CodeMap | None:
@@ -177,14 +171,13 @@ class PrefixAnswerer:
         for place, (text, gain, own) in enumerate(zip(texts, gains, ranked, strict=True)):
             confidence = None
             if calibration is not None:
-                judged = judge(calibration, gain)
-                confidence = Confidence(judged.confidence, judged.origin)
+                confidence = Confidence(*judge(calibration, gain))
             is_withheld = confidence is not None and confidence.probability < least
             own_codes = None if codes is None else codes[place]
             drafts.append(Draft(None if is_withheld else text, confidence, own, {}, gain, own_codes))
         return drafts, searched, answered
 
-    def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Ranked]]:
+    def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
         memory = self._memory(options.selection)
         return self.model.read(queries, memory, read_mode=options.read_mode, top=top, reader=self._parts).chunks
 

@@ -1,4 +1,4 @@
-"""Models of either kind, opened by name: the paper's method (`model/`), or a retriever-reader such as `mini`."""
+"""Models of either kind, opened by name: the paper's method (`paper/`), or a retriever-reader such as `mini`."""
 
 from pathlib import Path
 

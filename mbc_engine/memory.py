@@ -252,7 +252,7 @@ class Memory:
         Raises:
             BankError, ModelMismatch: as `add`.
         """
-        from mbc_engine.paper.checkpoint import open_bank
+        from mbc_engine.lm.coding import open_bank
 
         if isinstance(self._given, MemoryBank):
             yield self._given

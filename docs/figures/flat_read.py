@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from mbc_engine.config import load_preset
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.memories import CodeMemory, VectorMemory, as_indices
+from mbc_engine.paper.memories import CodeMemory, VectorMemory
 from mbc_engine.paper.reads import Reader, read
 
 WIDTH = 768  # of DistilGPT2
@@ -68,7 +68,7 @@ def compare(documents: int) -> Compared:
     codes = np.random.default_rng(0).integers(codebook.num_codes, size=(documents, settings.tokens, 1), dtype=np.uint16)
     reader = Reader(aggregator, codebook, None, settings.routed_documents, settings.group_documents)
     flat = read("flat", reader, question, CodeMemory(codes, codebook)).modulation
-    vectors = codebook.lookup(as_indices(codes, codebook))
+    vectors = codebook.lookup(torch.from_numpy(codes.astype(np.int64)))
     dense = read("flat", reader, question, VectorMemory(vectors)).modulation
     return Compared(
         rows=(len(np.unique(codes)), codes.size),

@@ -8,8 +8,6 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from told import Told, tell
 
-from mbc_engine.mini.retrieval import Scope
-
 # Nats below the best one that still get a colour.
 _SHOWN = 12
 
@@ -41,7 +39,7 @@ def scores(told: Told) -> NDArray[np.float64]:
     """By how much each story's score is behind the best one's, [questions, stories], 0 for the best."""
     with told.bank.snapshot():
         questions = [own.text for own in told.questions]
-        found = told.model.find(questions, Scope(told.bank, None), top=len(told.stories))
+        found = told.model.find(questions, told.model.scope(told.bank), top=len(told.stories))
     behind = np.full((len(told.questions), len(told.stories)), -np.inf)
     for row, ranked in zip(behind, found, strict=True):
         for one in ranked:

@@ -7,7 +7,7 @@ from mbc_cli.commands.demo import STORIES, Question, pick_questions
 from mbc_engine import MemoryBank, RetrieverReader, load_model
 from mbc_engine.bank import Record
 from mbc_engine.datasets.newswire import Story, stories
-from mbc_engine.paper.checkpoint import signature
+from mbc_engine.lm.coding import signature
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def tell(count: int = STORIES) -> Told:
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
     told = list(stories("test", count, seed=0))
-    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.books.shape[-1], keeps_text=True)
+    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
     for story in told:
         text = as_text(story)
         chunks = model.chunker.chunks(text)

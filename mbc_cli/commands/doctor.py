@@ -1,7 +1,5 @@
 """`mbc doctor`: what is installed, the hardware, where files are, and which features work on this machine."""
 
-import hashlib
-import importlib.util
 import os
 import platform
 import shutil
@@ -121,25 +119,16 @@ def _hub(*, asks: bool) -> Report:
 def _encoder() -> Report:
     """The embedded model's encoder, which a package of its own carries; official if its checksums are."""
     try:
-        from mbc_engine.lm.encoders import BUNDLES
+        from mbc_engine.lm.encoders import BUNDLED, bundle_folder, install_hint, unofficial_file
     except (ImportError, OSError):
         return {"name": "", "path": None, "is_official": False, "install": _REINSTALL}
-    (name, bundle), *_ = BUNDLES.items()
-    encoder = {"name": name, "path": None, "is_official": False, "install": bundle.install}
-    package = importlib.util.find_spec(bundle.package)
-    if package and package.submodule_search_locations:
-        folder = Path(package.submodule_search_locations[0]) / bundle.folder
-        is_official = all(_sha256(folder / file) == digest for file, digest in bundle.sha256.items())
-        encoder |= {"path": str(folder), "is_official": is_official}
-    return encoder
-
-
-def _sha256(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
+    folder = bundle_folder()
+    return {
+        "name": BUNDLED,
+        "path": str(folder) if folder else None,
+        "is_official": folder is not None and unofficial_file(folder) is None,
+        "install": install_hint(BUNDLED),
+    }
 
 
 def _place(path: Path) -> Report:
@@ -175,7 +164,7 @@ def _missing(model: str, hub: Report) -> str | None:
     """How to get what a model needs; None if all is here, or on a hub that can be reached."""
     try:
         from mbc_engine.config import RetrieverReaderConfig, parse_model_config
-        from mbc_engine.lm.encoders import BUNDLES, locate
+        from mbc_engine.lm.encoders import install_hint, locate
         from mbc_engine.model_folder import CONFIG, find_model
 
         path = find_model(model) / CONFIG
@@ -186,7 +175,8 @@ def _missing(model: str, hub: Report) -> str | None:
             names = {config.model.documents.name, config.model.questions.name}
         for name in sorted(names):
             if not (Path(locate(name)).is_dir() or name in hub["cached"] or hub["reachable"]):
-                bundle = f"{BUNDLES[name].install}, or " if name in BUNDLES else ""
+                install = install_hint(name)
+                bundle = f"{install}, or " if install else ""
                 return f"{bundle}connect to the hub once: it needs {name}"
     except MBCError as error:
         return f"{error.message} {error.hint or ''}".rstrip()

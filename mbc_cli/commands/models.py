@@ -26,7 +26,7 @@ from mbc_engine.model_folder import EMBEDDED
 from mbc_engine.sharing import code_shape
 
 if TYPE_CHECKING:
-    from mbc_engine.paper.builder import ParameterTable
+    from mbc_engine.paper.builder import Parameters
 
 _COLUMNS = ("model", "base LM", "codes", "a chunk", "on disk", "EM %", "F1 %", "where")
 _RIGHT = ("a chunk", "on disk", "EM %", "F1 %")
@@ -232,7 +232,7 @@ def _training(config: Config) -> str:
     )
 
 
-def _parameters(settings: ModelSettings) -> "tuple[ParameterTable | None, ModelError | None]":
+def _parameters(settings: ModelSettings) -> "tuple[dict[str, Parameters] | None, ModelError | None]":
     """The parameters of a model of these settings, or why they cannot be counted; it takes torch, and no weights."""
     from mbc_cli.engine import loading
 
@@ -245,11 +245,10 @@ def _parameters(settings: ModelSettings) -> "tuple[ParameterTable | None, ModelE
             return None, error
 
 
-def _show_parameters(table: "ParameterTable") -> None:
+def _show_parameters(table: "dict[str, Parameters]") -> None:
     """The parameters, part by part, in columns that stay columns in a pipe."""
     cells = [("parameters", "trainable", "frozen", "weights")]
-    cells += [(part.part, f"{part.trainable:,}", f"{part.frozen:,}", size(part.bytes)) for part in table.parts]
-    cells.append(("all", f"{table.trainable:,}", f"{table.frozen:,}", size(table.bytes)))
+    cells += [(part, f"{own.trainable:,}", f"{own.frozen:,}", size(own.bytes)) for part, own in table.items()]
     first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
     out.print()
     for part, *numbers in cells:
@@ -257,8 +256,8 @@ def _show_parameters(table: "ParameterTable") -> None:
         out.print(Text("  ".join([f"{part:<{first}}", *aligned]), "bold" if part in ("parameters", "all") else ""))
 
 
-def _parameters_json(table: "ParameterTable | None") -> dict[str, Any] | None:
+def _parameters_json(table: "dict[str, Parameters] | None") -> dict[str, Any] | None:
     if table is None:
         return None
-    parts = [asdict(part) for part in table.parts]
-    return {"trainable": table.trainable, "frozen": table.frozen, "bytes": table.bytes, "parts": parts}
+    parts = [{"part": part} | asdict(own) for part, own in table.items() if part != "all"]
+    return asdict(table["all"]) | {"parts": parts}

@@ -183,7 +183,7 @@ class MemoryService:
 
     def catch_up(self) -> None:
         """Make the bank, if it is not there, and bring it in line with the folder, whatever ended the last server."""
-        from mbc_engine.paper.checkpoint import open_bank
+        from mbc_engine.lm.coding import open_bank
 
         with open_bank(self.memory.model, self.bank) as bank:
             keeps_origins = bank.header.keeps_origins

@@ -18,7 +18,7 @@ from mbc_engine.events import Calibrated, Event, Progressed
 from mbc_engine.model_folder import CONFIG
 from mbc_engine.paper.confidence import ORIGINS, fit, judge
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.paper.memories import Memory
+from mbc_engine.paper.memories import ReadableMemory
 from mbc_engine.paper.reads import Reader
 from mbc_engine.paper.scoring import memorise_documents
 
@@ -58,7 +58,7 @@ def calibrate(
     informed, uninformed = np.zeros(count), np.zeros(count)
     done = 0
     for bank in range(deal.banks):
-        memory = memorise_documents(model, deal.texts[bank :: deal.banks]).memory
+        memory, _ = memorise_documents(model, deal.texts[bank :: deal.banks])
         for gains, asking in ((informed, bank), (uninformed, (bank - 1) % deal.banks)):
             indices = np.flatnonzero(deal.places % deal.banks == asking)
             for start in range(0, len(indices), _BATCH):
@@ -167,7 +167,7 @@ def _dealt(examples: Sequence[QAExample], bank_documents: int, questions: int | 
     return deal
 
 
-def _gains(model: MBC, reader: Reader, memory: Memory, questions: Sequence[str]) -> list[float]:
+def _gains(model: MBC, reader: Reader, memory: ReadableMemory, questions: Sequence[str]) -> list[float]:
     """What the memory adds to the answers that the model gives from it."""
     reading = model.read(questions, memory, top=1, reader=reader)
     return model.memory_gains(reading, questions, model.say(reading, questions))
@@ -179,7 +179,7 @@ def _calibrated(
     """The event, with figures of held-out gains."""
 
     def percents(gains: Gains) -> list[float]:
-        found = [judge(settings, gain).origin for gain in gains]
+        found = [judge(settings, gain)[1] for gain in gains]
         return [round(100 * found.count(origin) / len(found), 2) for origin in ORIGINS]
 
     return Calibrated(

@@ -27,7 +27,7 @@ from mbc_engine.machine import memory, usable_cores
 from mbc_engine.model_folder import EMBEDDED, packaged_model
 
 if TYPE_CHECKING:
-    from mbc_engine.paper.builder import ParameterTable
+    from mbc_engine.paper.builder import Parameters
 
 
 # What is assumed of texts, in tokens; an answer goes with its question.
@@ -91,7 +91,7 @@ class Sizes:
     """What is known of a cell's models before they are loaded."""
 
     config: "Config"
-    table: "ParameterTable"
+    table: "Mapping[str, Parameters]"
     base: Shape
     documents: Shape
     questions: Shape
@@ -155,7 +155,7 @@ class Estimates:
         batch = -(-training.batch_size // training.accumulate)
         learnt = max(1, round(batch * (1 - training.backprop_dropout)))
         answered = training.question_window + training.answer_window
-        memory = sizes.table.bytes + sizes.table.trainable * 3 * _SINGLE
+        memory = sizes.table["all"].bytes + sizes.table["all"].trainable * 3 * _SINGLE
         memory += sizes.base.activations(batch, answered, in_half=in_half) + sizes.base.logits(batch, answered)
         operations = float(_BACK_THROUGH * sizes.base.with_head() * QUESTION_TOKENS)
         if not model.documents.frozen:
@@ -219,7 +219,7 @@ class Estimates:
         kind, base = METHODS[method], self._sizes.base
         if kind.weights is None:
             remembers = kind.name == "mac" or "mbc" in kind.needs
-            return self._sizes.table.bytes if remembers else _SINGLE * base.parameters
+            return self._sizes.table["all"].bytes if remembers else _SINGLE * base.parameters
         window = self._settings.document_window
         return self._tuned() + base.activations(1, window, in_half=False) + base.logits(1, window)
 
@@ -276,12 +276,12 @@ def presence_of_source(source: str, *, has_hub: bool) -> Thing:
 
 def presence_of_model(name: str, *, has_hub: bool) -> Thing:
     """A pretrained model: in this package, a folder, an installed bundle, or of the hub."""
-    from mbc_engine.lm.encoders import BUNDLES, locate
+    from mbc_engine.lm.encoders import locate
 
     if name.startswith(EMBEDDED):
         is_here = packaged_model(name.removeprefix(EMBEDDED)).is_dir()
         return Thing(name, is_here, "in this package" if is_here else "not in this package", can_be_had=is_here)
-    if Path(name).is_dir() or (name in BUNDLES and Path(locate(name)).is_dir()):
+    if Path(locate(name)).is_dir():
         return Thing(name, True, "in a folder", can_be_had=True)
     return _from_hub(name, is_here=_is_cached_model(name), has_hub=has_hub)
 

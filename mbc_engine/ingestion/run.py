@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from mbc_engine.bank import MemoryBank
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.ingestion.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked, read_all
+from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
-from mbc_engine.paper.checkpoint import signature
 from mbc_engine.text import Found, Skipped, find_files, read_stream
 
 # Chunks between two commits: what a kill may lose, and what is sorted by length to encode on a GPU.

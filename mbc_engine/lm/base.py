@@ -5,25 +5,111 @@ text stands at position P, and padding does not count.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 from transformers import (
     AutoModelForCausalLM,
+    DynamicCache,
     GenerationConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
+    StoppingCriteriaList,
 )
+from transformers.cache_utils import DynamicLayer
 
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.efficiency import token_loss, token_losses
-from mbc_engine.lm.families import AttentionShape, attention_shape, context_of, family_of, logit_scale
-from mbc_engine.lm.prefix import KVPrefix
-from mbc_engine.lm.pretrained import base_dtype, open_pretrained, told_of
-from mbc_engine.lm.texts import DECODING, BaseTexts, FirstLineEnd, FirstLineStreamer, Targets, TokenisedText, first_line
+from mbc_engine.lm.pretrained import (
+    AttentionShape,
+    attention_shape,
+    base_dtype,
+    context_of,
+    key_value_modules,
+    load_errors,
+    logit_scale,
+    open_pretrained,
+)
+from mbc_engine.lm.texts import (
+    DECODING,
+    BaseTexts,
+    FirstLineStreamer,
+    Targets,
+    TokenisedText,
+    first_line,
+    first_line_ends,
+)
 from mbc_engine.model_folder import EMBEDDED, packaged_model
+
+_ROWS = 512
+
+
+def token_losses(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor]) -> Tensor:
+    """Negative log-likelihood of each token, [N] in nats; the logits of a whole batch never exist at once.
+
+    Args:
+        states: the LM's last hidden states, [N, D].
+        targets: the tokens to predict, [N].
+        head: states to logits, [n, D] -> [n, V].
+    """
+
+    def block(some: Tensor, ids: Tensor) -> Tensor:
+        return functional.cross_entropy(head(some).float(), ids, reduction="none")
+
+    blocks = zip(states.split(_ROWS), targets.split(_ROWS), strict=True)
+    if len(targets) <= _ROWS or not torch.is_grad_enabled():
+        return torch.cat([block(some, ids) for some, ids in blocks])
+    return torch.cat([checkpoint(block, some, ids, use_reentrant=False) for some, ids in blocks])
+
+
+@dataclass(frozen=True)
+class KVPrefix:
+    """Keys and values of P extra columns for every layer: each [B, layers, kv_heads, P, head_dim]."""
+
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def length(self) -> int:
+        """P, the prefix columns of a layer."""
+        return self.keys.shape[3]
+
+    def repeat(self, times: int) -> "KVPrefix":
+        """Each example `times` times in a row, as beam search wants it."""
+        return KVPrefix(self.keys.repeat_interleave(times, 0), self.values.repeat_interleave(times, 0))
+
+    def cache(self, dtype: torch.dtype) -> DynamicCache:
+        """A fresh cache that holds the prefix. A forward pass grows it, so that each call needs its own."""
+        cache = DynamicCache()
+        for layer in range(self.keys.shape[1]):
+            cache.update(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype), layer)
+        return cache
+
+    def fixed(self, dtype: torch.dtype) -> DynamicCache:
+        """A cache that holds the prefix and nothing else, however often a layer runs: for one pass over whole texts."""
+        cache = DynamicCache()
+        cache.layers = [
+            _FixedLayer(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype))
+            for layer in range(self.keys.shape[1])
+        ]
+        return cache
+
+
+class _FixedLayer(DynamicLayer):
+    """A layer of a prefix that does not grow, so that a layer computed a second time finds it as it was."""
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        super().update(keys, values)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+        assert self.keys is not None
+        assert self.values is not None
+        return torch.cat([self.keys, key_states], dim=-2), torch.cat([self.values, value_states], dim=-2)
 
 
 class BaseLM(nn.Module):
@@ -39,11 +125,11 @@ class BaseLM(nn.Module):
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__()
-        family_of(model.config)
+        key_value_modules(model.config)
         self.model = model.requires_grad_(False)
         # A hub model's own settings (a repetition penalty, say) would silently join those of `generate`.
         model.generation_config = GenerationConfig()
-        self.tokenizer, self.texts = tokenizer, BaseTexts(model, tokenizer)
+        self.tokenizer, self.texts = tokenizer, BaseTexts(model, tokenizer, self.context)
 
     @property
     def shape(self) -> AttentionShape:
@@ -56,15 +142,10 @@ class BaseLM(nn.Module):
         return context_of(self.model.config)
 
     def no_prefix(self, batch: int) -> KVPrefix:
-        """The prefix of nothing before `batch` texts, for a base LM that is used by itself."""
+        """A prefix of no columns before `batch` texts, for a base LM that is used by itself."""
         shape = self.shape
-        return KVPrefix.none(
-            batch,
-            layers=shape.layers,
-            kv_heads=shape.kv_heads,
-            head_dim=shape.head_dim,
-            device=self.model.device,
-        )
+        columns = torch.empty(batch, shape.layers, shape.kv_heads, 0, shape.head_dim, device=self.model.device)
+        return KVPrefix(columns, columns)
 
     def tune(self) -> None:
         """Let all weights learn. `loss` then has gradients for them, the output head's included.
@@ -87,10 +168,7 @@ class BaseLM(nn.Module):
 
     def loss(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         """Mean negative log-likelihood of the target tokens under prefixes, a scalar in nats (paper, section 3.5)."""
-        states = self._before(prefix, texts)
-        if self._head_learns:
-            return token_losses(states, texts.targets, self._logits).mean()
-        return token_loss(states, texts.targets, self._logits)
+        return token_losses(self._before(prefix, texts), texts.targets, self._logits).mean()
 
     def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
         """Mean over a piece's tokens of weight times negative log-likelihood, a scalar in nats.
@@ -108,10 +186,6 @@ class BaseLM(nn.Module):
         states = self._before(self.no_prefix(1), texts)[counted]
         losses = token_losses(states, texts.targets[counted], self._logits)
         return (weights[counted] * losses).sum() / len(weights)
-
-    @property
-    def _head_learns(self) -> bool:
-        return any(value.requires_grad for value in self.model.get_output_embeddings().parameters())
 
     @torch.no_grad()
     def log_likelihood(
@@ -146,7 +220,7 @@ class BaseLM(nn.Module):
     ) -> list[str]:
         """Answers to questions under prefixes: greedy, or by beam search.
 
-        An answer is the first line with text (`first_line.py`). Each ends with its line, at EOS or after
+        An answer is the first line with text. Each ends with its line, at EOS or after
         `max_new_tokens`, whatever the others of the batch do.
 
         Args:
@@ -182,7 +256,7 @@ class BaseLM(nn.Module):
                 eos_token_id=self.texts.end,
                 pad_token_id=self.texts.end,
             ),
-            stopping_criteria=[FirstLineEnd(self.tokenizer, ids.shape[1])],
+            stopping_criteria=StoppingCriteriaList([first_line_ends(self.tokenizer, ids.shape[1])]),
             streamer=None if on_token is None else FirstLineStreamer(self.tokenizer, on_token),
         )
         return [first_line(text) for text in self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)]
@@ -214,16 +288,21 @@ def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torc
     Raises:
         ModelError: it is not there, its family is not supported, or bitsandbytes is missing.
     """
-    place, rest = name, base_dtype(weights, torch.device(device))
+    place = name
     if name.startswith(EMBEDDED):
         place = str(packaged_model(name.removeprefix(EMBEDDED)))
         if not Path(place).is_dir():
             raise ModelError(f"This installation has no {name}.", hint="Install the package again.")
-    way = "Give a folder or a hub id; off-line it must be in the local hub cache."
-    with told_of(f"The base LM {name}", way):
-        opened = open_pretrained(
-            AutoModelForCausalLM, place, name=name, weights=weights, rest=rest, device=device, check=family_of
+    with load_errors(f"The base LM {name}", "Give a folder or a hub id; off-line it must be in the local hub cache."):
+        model, tokenizer = open_pretrained(
+            AutoModelForCausalLM,
+            place,
+            name=name,
+            weights=weights,
+            rest=base_dtype(weights, torch.device(device)),
+            device=device,
+            check=key_value_modules,
         )
-    if opened.tokenizer.eos_token_id is None:
+    if tokenizer.eos_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no token that ends a text.", hint="Take another base LM.")
-    return BaseLM(opened.model, opened.tokenizer)
+    return BaseLM(model, tokenizer)

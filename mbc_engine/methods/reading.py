@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import bm25s
 import numpy as np
@@ -16,14 +16,11 @@ import numpy as np
 from mbc_engine.bank import MemoryBank, ModelSignature, Record
 from mbc_engine.bank.exchange import merge
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.lm.efficiency import padded_batches
+from mbc_engine.lm.encoders import padded_batches
 from mbc_engine.methods.method import Footprint, Method, MethodReply
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.text.chunks import Chunker
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MAX_NEW_TOKENS: Final = 16
 QUESTION_WINDOW: Final = 128  # as `BaseLM.generate`
@@ -203,11 +200,15 @@ class RetrieveAndRead(Method):
 
     def reset(self) -> None:
         self._bank = MemoryBank.in_memory(
-            self._signature, self._model.code_shape, self._model.books.shape[-1], keeps_origins=False, keeps_text=True
+            self._signature,
+            self._model.code_shape,
+            self._model.codebooks.shape[-1],
+            keeps_origins=False,
+            keeps_text=True,
         )
         self._places: dict[str, int] = {}  # in the stream, of each document's digest
         self._documents = 0
-        self._searched: tuple[Scope, Tensor] | None = None
+        self._searched: Scope | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
         """Keep documents, chunked; one of nothing but white space is not kept, but has its place."""
@@ -229,17 +230,15 @@ class RetrieveAndRead(Method):
         if not bank.totals().chunks:
             return [MethodReply("", ()) for _ in questions]
         if self._searched is None:
-            scope = Scope(bank, None)
-            self._searched = scope, model.whitening(scope)
-        scope, whitening = self._searched
+            self._searched = model.scope(bank)
         replies = []
         with bank.snapshot():
-            hits = model.find(questions, scope, top=model.settings.candidates, whitening=whitening)
+            hits = model.find(questions, self._searched, top=model.settings.candidates)
             read = [own[: model.settings.passages] for own in hits]
             texts = [[chunk.text for chunk in bank.texts_at([hit.chunk for hit in own])] for own in read]
             passages = [list(zip(own, several, strict=True)) for own, several in zip(texts, read, strict=True)]
             for found, own, answered in zip(hits, read, model.read(questions, passages), strict=True):
-                span = answered.answer
+                span = answered.best
                 ranked = by_document(found, _SOURCES, own[span.passage] if span else None)
                 chunks = bank.chunks_at([source.chunk for source in ranked])
                 sources = tuple(self._places[chunk.document.digest] for chunk in chunks)
@@ -249,7 +248,7 @@ class RetrieveAndRead(Method):
     def footprint(self) -> Footprint:
         """The bank file, as `mbc ingest --no-sources` makes it. The paper counts no text."""
         with tempfile.TemporaryDirectory() as folder:
-            shape, dim = self._model.code_shape, self._model.books.shape[-1]
+            shape, dim = self._model.code_shape, self._model.codebooks.shape[-1]
             path = Path(folder, "bank.mbc")
             with MemoryBank.create(path, self._signature, shape, dim, keeps_origins=False, keeps_text=True) as bank:
                 for _ in merge(bank, self._bank):

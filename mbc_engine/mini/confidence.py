@@ -8,7 +8,6 @@ words are those of the answer (expected F1, as in minimum Bayes risk decoding; K
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from mbc_engine.config import AnswerConfidence
@@ -26,36 +25,21 @@ _LARGEST_EXPONENT: Final = 30.0
 _SMALLEST: Final = 1e-4
 
 
-@dataclass(frozen=True)
-class Judged:
-    """An answer that was chosen.
-
-    Attributes:
-        passage: which of the passages its span stands in.
-        probability: that it is right.
-    """
-
-    passage: int
-    probability: float
-
-
-def judge(
-    question: str, spans: Sequence[Span | None], shares: Sequence[float], settings: AnswerConfidence
-) -> Judged | None:
-    """The best answer among the spans of a question's passages; None where there is no span.
+def probability(
+    question: str, spans: Sequence[Span | None], shares: Sequence[float], best: int, settings: AnswerConfidence
+) -> float:
+    """How likely the span that was chosen is the right answer.
 
     Args:
         question: in words.
         spans: the best of each passage, with its rivals; None of a passage without any.
         shares: the probability of each passage to be the one that the question is about.
+        best: the passage of the chosen span.
         settings: of the regression.
     """
-    best = choose(spans, shares)
-    if best is None:
-        return None
     values = features(question, spans, shares, best)
     odds = settings.intercept + sum(weight * value for weight, value in zip(settings.weights, values, strict=True))
-    return Judged(best, _sigmoid(odds))
+    return 0.5 + 0.5 * math.tanh(0.5 * odds)  # the sigmoid, without its overflow
 
 
 def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
@@ -117,8 +101,3 @@ def _log(share: float) -> float:
 def _log_odds(probability: float) -> float:
     kept = min(max(probability, _SMALLEST), 1 - _SMALLEST)
     return math.log(kept / (1 - kept))
-
-
-def _sigmoid(odds: float) -> float:
-    """By the hyperbolic tangent, which does not overflow."""
-    return 0.5 + 0.5 * math.tanh(0.5 * odds)

@@ -1,32 +1,24 @@
-"""Centring of an amortizer's output over documents: what all documents share carries no information.
+"""Amortization networks (paper, section 3.1): a text becomes T vectors of the base LM's width."""
 
-Trained from scratch, an amortizer collapses onto one vector a position, and every code just names its position.
-Subtracting each position's mean and dividing by its root mean square keeps the document-dependent part in sight.
-Like batch normalisation without affine parameters, but with one scale a position, so that the directions within a
-position keep their proportions.
-
-Amortization networks (paper, section 3.1): a text becomes T vectors of the base LM's width.
-
-One side of a model: an amortizer with its tokenizer, texts to T vectors each.
-"""
-
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Final
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
-from mbc_engine.lm.efficiency import padded_batches
+from mbc_engine.lm.encoders import Encoder, token_states
 from mbc_engine.text.chunks import Chunker
 
 
 class Centring(nn.Module):
     """Normalise [B, T, D] over documents: by the batch in training, by running figures otherwise.
+
+    Trained from scratch, an amortizer collapses onto one vector a position, and every code just names its position.
+    Subtracting each position's mean and dividing by its root mean square keeps the document-dependent part in sight.
+    Like batch normalisation without affine parameters, but with one scale a position, so that the directions within a
+    position keep their proportions.
 
     Args:
         tokens: T.
@@ -91,12 +83,12 @@ class Amortizer(nn.Module, ABC):
         """The pretrained model inside."""
 
     @abstractmethod
-    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Token states of the encoder: ids and mask [B, S] -> [B, S, E]."""
-
-    @abstractmethod
     def readout(self, states: Tensor, mask: Tensor) -> Tensor:
         """Token states [B, S, E] and mask [B, S] -> [B, T, D], before centring."""
+
+    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Token states of the encoder: ids and mask [B, S] -> [B, S, E]."""
+        return token_states(self.pretrained, ids, mask)
 
     def vectors(self, states: Tensor, mask: Tensor) -> Tensor:
         """Phi of token states: [B, S, E], [B, S] -> [B, T, D]."""
@@ -147,10 +139,6 @@ class T5Amortizer(Amortizer):
     def pretrained(self) -> PreTrainedModel:
         return self.t5
 
-    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
-        states: Tensor = self.t5.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        return states
-
     def readout(self, states: Tensor, mask: Tensor) -> Tensor:
         batch = len(states)
         everything = torch.ones(batch, 1, self.tokens, self.tokens, dtype=torch.bool, device=states.device)
@@ -164,29 +152,7 @@ class T5Amortizer(Amortizer):
         return torch.stack([head(decoded[:, index]) for index, head in enumerate(self.heads)], dim=1)
 
 
-class EncoderOnly(Amortizer):
-    """An amortizer around an encoder-only model.
-
-    Args:
-        encoder: a BERT-like model.
-        tokens: T.
-        centring: see `Amortizer`.
-    """
-
-    def __init__(self, encoder: PreTrainedModel, tokens: int, centring: Centring | None = None) -> None:
-        super().__init__(tokens, centring)
-        self.encoder = encoder
-
-    @property
-    def pretrained(self) -> PreTrainedModel:
-        return self.encoder
-
-    def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
-        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        return states
-
-
-class EncoderAmortizer(EncoderOnly):
+class EncoderAmortizer(Amortizer):
     """An encoder-only model and one cross-attention decoder block of T learned queries, each with a linear head.
 
     At the start the block pools the states' mean, which is a sentence encoder's own summary of a text.
@@ -199,7 +165,8 @@ class EncoderAmortizer(EncoderOnly):
     """
 
     def __init__(self, encoder: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
-        super().__init__(encoder, tokens, centring)
+        super().__init__(tokens, centring)
+        self.encoder = encoder
         width: int = encoder.config.hidden_size
         # Heads of the usual width; an encoder too narrow for that lends its own number.
         self.attention_heads: int = width // 64 if width % 64 == 0 else encoder.config.num_attention_heads
@@ -212,6 +179,10 @@ class EncoderAmortizer(EncoderOnly):
         self.feed_forward = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width // 2), nn.GELU(), last)
         self.head_weight = nn.Parameter(torch.randn(tokens, width, dim) * width**-0.5)
         self.head_bias = nn.Parameter(torch.zeros(tokens, dim))
+
+    @property
+    def pretrained(self) -> PreTrainedModel:
+        return self.encoder
 
     def pooled(self, states: Tensor, mask: Tensor) -> Tensor:
         """What each query reads from the states, [B, T, E]."""
@@ -228,34 +199,19 @@ class EncoderAmortizer(EncoderOnly):
         return torch.einsum("bte,ted->btd", x, self.head_weight) + self.head_bias
 
 
-def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
-    """Unit sentence vectors, the mean of the token states: [B, S, E], [B, S] -> [B, E]."""
-    weights = mask.unsqueeze(-1).to(states.dtype)
-    return functional.normalize((states * weights).sum(1) / weights.sum(1).clamp_min(1), dim=-1)
-
-
-# About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.
-_CPU_CHARACTERS: Final = 4096
-
-
 class TextEncoder(nn.Module):
-    """An amortizer with its tokenizer: texts -> T vectors each.
+    """One side of a model, an amortizer with its tokenizer: texts -> T vectors each.
 
     Args:
         amortizer: g_amort or g_input.
-        tokenizer: of the amortizer's encoder.
+        encoder: the pretrained part of the amortizer.
         window: longest text in tokens, special tokens included.
-        packed_from: what packed weights of the encoder were made from; None if it has none.
     """
 
-    def __init__(
-        self, amortizer: Amortizer, tokenizer: PreTrainedTokenizerBase, window: int, packed_from: str | None = None
-    ) -> None:
+    def __init__(self, amortizer: Amortizer, encoder: Encoder, window: int) -> None:
         super().__init__()
         self.amortizer = amortizer
-        self.tokenizer = tokenizer
-        self.window = window
-        self.packed_from = packed_from
+        self.encoder, self.tokenizer, self.window = encoder, encoder.tokenizer, window
 
     @property
     def is_frozen(self) -> bool:
@@ -264,35 +220,14 @@ class TextEncoder(nn.Module):
 
     def tokenize(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Ids and mask [B, S], padded to the longest text; a text longer than the window is cut."""
-        device = next(self.amortizer.parameters()).device
-        batch = self.tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self.window, return_tensors="pt"
-        ).to(device)
-        return batch["input_ids"], batch["attention_mask"]
+        return self.encoder.tokenize(texts, self.window)
 
     @cached_property
     def chunker(self) -> Chunker:
-        """What cuts texts to the window."""
-        capacity = self.window - self.tokenizer.num_special_tokens_to_add()
-        return Chunker(self.tokenizer.backend_tokenizer, capacity)
+        """Cuts texts to the window."""
+        return self.encoder.chunker(self.window)
 
     def forward(self, texts: Sequence[str]) -> Tensor:
         """Phi of texts, [B, T, D]."""
         vectors: Tensor = self.amortizer(*self.tokenize(texts))
-        return vectors
-
-    def batches(self, texts: Sequence[str], size: int) -> Iterator[list[int]]:
-        """Indices of texts to encode together, at most `size`; on a CPU fewer where they are long."""
-        device = next(self.amortizer.parameters()).device
-        longest = _CPU_CHARACTERS if device.type == "cpu" else math.inf
-        return padded_batches(list(map(len, texts)), size=size, longest=longest)
-
-    @torch.no_grad()
-    def sentence_vectors(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
-        """Unit vectors of sentences, the mean of the encoder's token states: [B, E]."""
-        encoder = self.amortizer.pretrained
-        vectors = torch.empty(len(texts), encoder.config.hidden_size, dtype=encoder.dtype, device=encoder.device)
-        for chosen in self.batches(texts, batch_size):
-            ids, mask = self.tokenize([texts[index] for index in chosen])
-            vectors[chosen] = mean_pooled(self.amortizer.contextualise(ids, mask), mask)
         return vectors

@@ -1,6 +1,6 @@
 """From settings to a model: the one place where a config meets the modules.
 
-A model without weights: what it is made of, counted on torch's meta device from configs alone, without a hub.
+`parameter_table` counts what a model is made of on torch's meta device, from configs alone, without weights or a hub.
 """
 
 import tomllib
@@ -15,19 +15,18 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from mbc_engine.config import CodebookSettings, EncoderSettings, ModelSettings
+from mbc_engine.config import EncoderSettings, ModelSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.encoders import Encoder, load_encoder
-from mbc_engine.lm.families import family_of
-from mbc_engine.lm.prefix import PrefixNetwork
-from mbc_engine.lm.pretrained import base_dtype, local_place, told_of
+from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors, local_place
 from mbc_engine.model_folder import EMBEDDED, packaged_model
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.amortizer import Amortizer, Centring, EncoderAmortizer, T5Amortizer, TextEncoder
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import Router
+from mbc_engine.paper.prefix import PrefixNetwork
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,12 @@ def load_pretrained(settings: ModelSettings, *, device: str | torch.device = "cp
     Raises:
         ModelError: a pretrained part is not there or not supported, or what packs weights is not installed.
     """
+    one, other = settings.documents, settings.questions
     base = load_base(settings.base, weights=settings.base_weights, device=device)
-    documents = _load_encoder(settings.documents, device)
-    questions = documents if shares_encoder(settings) else _load_encoder(settings.questions, device)
+    documents = load_encoder(one.name, weights=one.weights, device=device)
+    is_shared = shares_encoder(settings)
+    questions = documents if is_shared else load_encoder(other.name, weights=other.weights, device=device)
     return Pretrained(base, documents, questions)
-
-
-def _load_encoder(own: EncoderSettings, device: str | torch.device) -> Encoder:
-    return load_encoder(own.name, weights=own.weights, device=device)
 
 
 def shares_encoder(settings: ModelSettings) -> bool:
@@ -74,7 +71,7 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
 
 def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     """Put loaded parts together with initialised ones, KV-LoRA left out."""
-    shape = pretrained.base.shape
+    shape, codebook = pretrained.base.shape, settings.codebook
     # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
     documents = _text_encoder(pretrained.documents, settings.documents, settings, shape.dim)
     questions = _text_encoder(pretrained.questions, settings.questions, settings, shape.dim)
@@ -83,7 +80,18 @@ def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
         base=pretrained.base,
         documents=documents,
         questions=questions,
-        codebook=_codebook(settings.codebook, shape.dim, settings.tokens) if settings.quantised else None,
+        codebook=Codebook(
+            codebook.codes,
+            shape.dim,
+            settings.tokens,
+            levels=codebook.levels,
+            per_position=codebook.per_position,
+            commitment=codebook.commitment,
+            decay=codebook.decay,
+            dead_threshold=codebook.dead_threshold,
+        )
+        if settings.quantised
+        else None,
         aggregator=Aggregator(
             shape.dim,
             blocks=settings.aggregator.blocks,
@@ -110,23 +118,10 @@ def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSetting
     centring = Centring(settings.tokens, dim) if settings.centring else None
     amortizer: Amortizer = (
         T5Amortizer(encoder.model, settings.tokens, dim, centring)
-        if encoder.is_encoder_decoder
+        if encoder.model.config.is_encoder_decoder
         else EncoderAmortizer(encoder.model, settings.tokens, dim, centring)
     )
-    return TextEncoder(amortizer, encoder.tokenizer, own.window, encoder.packed_from)
-
-
-def _codebook(own: CodebookSettings, dim: int, tokens: int) -> Codebook:
-    return Codebook(
-        own.codes,
-        dim,
-        tokens,
-        levels=own.levels,
-        per_position=own.per_position,
-        commitment=own.commitment,
-        decay=own.decay,
-        dead_threshold=own.dead_threshold,
-    )
+    return TextEncoder(amortizer, encoder, own.window)
 
 
 def trainable_parameters(model: nn.Module) -> int:
@@ -142,91 +137,51 @@ _BITS: Final = {"nf4": 4 + 8 / 64 + 32 / (64 * 256), "int8": 8.0}
 
 @dataclass(frozen=True)
 class Parameters:
-    """How many parameters a part of a model has.
+    """How many parameters a part of a model has: those that training changes, the others, and the bytes of both."""
 
-    Attributes:
-        part: its name.
-        trainable: those that training changes.
-        frozen: those that stay as they are.
-        bytes: what all of them take in memory.
-    """
-
-    part: str
     trainable: int
     frozen: int
     bytes: int
 
 
-@dataclass(frozen=True)
-class ParameterTable:
-    """The parameters of all parts; what two parts share counts with the first."""
+def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
+    """The parameters of each part of a model of these settings, and in the end of "all"; without its weights.
 
-    parts: tuple[Parameters, ...]
-
-    @property
-    def trainable(self) -> int:
-        """All that training changes."""
-        return sum(part.trainable for part in self.parts)
-
-    @property
-    def frozen(self) -> int:
-        """All that stays as it is."""
-        return sum(part.frozen for part in self.parts)
-
-    @property
-    def bytes(self) -> int:
-        """What all weights take in memory."""
-        return sum(part.bytes for part in self.parts)
-
-    def __getitem__(self, part: str) -> Parameters:
-        return next(found for found in self.parts if found.part == part)
-
-
-def parameter_table(settings: ModelSettings) -> ParameterTable:
-    """The parameters of a model of these settings, without its weights.
+    What two parts share counts with the first.
 
     Raises:
         ModelError: the sizes of a pretrained part are not known here, or its family is not supported.
     """
-    bones = skeleton(settings)
+    model, bits = skeleton(settings)
     seen: set[int] = set()
-    return ParameterTable(tuple(_counted(part, own, bones.bits, seen) for part, own in _parts(bones.model)))
+    table = {part: _counted(parameters, bits, seen) for part, parameters in _parts(model)}
+    every = table.values()
+    table["all"] = Parameters(
+        sum(own.trainable for own in every), sum(own.frozen for own in every), sum(own.bytes for own in every)
+    )
+    return table
 
 
-@dataclass(frozen=True)
-class Skeleton:
-    """A model on the meta device.
+def skeleton(settings: ModelSettings) -> tuple[MBC, dict[int, float]]:
+    """A model of these settings on the meta device, and how many bits each weight takes that would be packed.
 
-    Attributes:
-        model: every module as it would be, and no weights.
-        bits: what a weight takes of those that would be packed, by the parameter's id.
-    """
-
-    model: MBC
-    bits: dict[int, float]
-
-
-def skeleton(settings: ModelSettings) -> Skeleton:
-    """A model of these settings without weights; what would be packed does not train.
+    These weights, named by the parameter's id, do not train.
 
     Raises:
         ModelError: the sizes of a pretrained part are not known here, or its family is not supported.
     """
+    one, other = settings.documents, settings.questions
     with torch.device("meta"):
-        base = _base(settings)
-        documents = _encoder(settings.documents.name)
-        questions = documents if shares_encoder(settings) else _encoder(settings.questions.name)
-        held = (
-            (base, settings.base_weights),
-            (documents.model, settings.documents.weights),
-            (questions.model, settings.questions.weights),
-        )
+        base = _empty_base(settings)
+        documents = _empty_encoder(one.name)
+        questions = documents if shares_encoder(settings) else _empty_encoder(other.name)
+        held = ((base, settings.base_weights), (documents.model, one.weights), (questions.model, other.weights))
         bits = {id(weight): _BITS[weights] for model, weights in held if weights in _BITS for weight in packable(model)}
         model = build(settings, Pretrained(BaseLM(base, None), documents, questions))  # type: ignore[arg-type]
     for parameter in model.parameters():
         if id(parameter) in bits:
             parameter.requires_grad_(False)
-    return Skeleton(model, bits)
+    return model, bits
 
 
 def packable(model: PreTrainedModel) -> Iterator[Tensor]:
@@ -245,7 +200,7 @@ def config_of(name: str) -> PretrainedConfig:
     """
     place = packaged_model(name.removeprefix(EMBEDDED)) if name.startswith(EMBEDDED) else local_place(name)
     if place is not None:
-        with told_of(f"The config of {name}", "Get it again."):
+        with load_errors(f"The config of {name}", "Get it again."):
             found: PretrainedConfig = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
             return found
     if name in (known := _known()):
@@ -261,21 +216,21 @@ def _known() -> dict[str, dict[str, Any]]:
     return tomllib.loads((files("mbc_engine.paper") / "architectures.toml").read_text())
 
 
-def _base(settings: ModelSettings) -> PreTrainedModel:
+def _empty_base(settings: ModelSettings) -> PreTrainedModel:
     config = config_of(settings.base)
-    family_of(config)
-    with told_of(f"The base LM {settings.base}", "Take another base LM."):
+    key_value_modules(config)
+    with load_errors(f"The base LM {settings.base}", "Take another base LM."):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(
             config, dtype=base_dtype(settings.base_weights, _DEVICE)
         )
     return model
 
 
-def _encoder(name: str) -> Encoder:
+def _empty_encoder(name: str) -> Encoder:
     config = config_of(name)
-    with told_of(f"The encoder {name}", "Take a T5, or a model like BERT."):
+    with load_errors(f"The encoder {name}", "Take a T5, or a model like BERT."):
         model = AutoModel.from_config(config, dtype=torch.float32)
-    return Encoder(model, None, bool(config.is_encoder_decoder))  # type: ignore[arg-type]
+    return Encoder(model, None)  # type: ignore[arg-type]
 
 
 def _parts(model: MBC) -> Iterator[tuple[str, Iterable[nn.Parameter]]]:
@@ -294,7 +249,7 @@ def _parts(model: MBC) -> Iterator[tuple[str, Iterable[nn.Parameter]]]:
         yield "router", model.router.parameters()
 
 
-def _counted(part: str, parameters: Iterable[nn.Parameter], bits: dict[int, float], seen: set[int]) -> Parameters:
+def _counted(parameters: Iterable[nn.Parameter], bits: dict[int, float], seen: set[int]) -> Parameters:
     """Count parameters that were not seen before."""
     trainable, frozen, size = 0, 0, 0.0
     for parameter in parameters:
@@ -306,4 +261,4 @@ def _counted(part: str, parameters: Iterable[nn.Parameter], bits: dict[int, floa
             trainable += parameter.numel()
         else:
             frozen += parameter.numel()
-    return Parameters(part, trainable, frozen, round(size))
+    return Parameters(trainable, frozen, round(size))

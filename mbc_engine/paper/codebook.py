@@ -1,9 +1,4 @@
-"""Lloyd's k-means, seeded by distinct points: where a codebook starts when training has vectors already.
-
-The VQ-VAE codebook (paper, sections 3.2 and 3.3): documents become indices, dead codes come back to life.
-
-What questions read as a map over the codebook: how much of their attention each code got.
-"""
+"""The VQ-VAE codebook (paper, sections 3.2 and 3.3): documents become indices, dead codes come back to life."""
 
 from dataclasses import dataclass
 
@@ -16,16 +11,10 @@ from torch.nn import functional
 from mbc_engine.bank import Codes, CodeShape, perplexity
 
 
-@dataclass(frozen=True)
-class Clusters:
-    """Centres [clusters, D] and how many points each has [clusters]."""
+def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tensor, Tensor]:
+    """Lloyd's k-means of points [N, D]: centres [clusters, D], and how many points each has [clusters].
 
-    centres: Tensor
-    sizes: Tensor
-
-
-def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> Clusters:
-    """Cluster [N, D] points. An empty cluster takes the point that is farthest from its own centre.
+    It starts from distinct points; an empty cluster takes the point that is farthest from its own centre.
 
     Raises:
         ValueError: fewer points than clusters.
@@ -42,7 +31,7 @@ def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> Clusters:
         empty = (sizes == 0).nonzero().flatten()
         centres = sums / sizes.clamp_min(1).unsqueeze(-1)
         centres[empty] = points[nearest.values.topk(len(empty)).indices]
-    return Clusters(centres, sizes)
+    return centres, sizes
 
 
 @dataclass(frozen=True)
@@ -101,9 +90,9 @@ class Codebook(nn.Module):
         self.register_buffer("usage", torch.zeros(levels, positions, num_codes))
 
     @property
-    def is_read_by_row(self) -> bool:
-        """Whether a chunk is read as rows of the books, one for each of its codes; residual codes add up."""
-        return self.levels == 1
+    def shape(self) -> CodeShape:
+        """What the codes of a chunk look like."""
+        return CodeShape(self.tokens, self.levels, self.num_codes, self.per_position)
 
     def nearest(self, vectors: Tensor, level: int) -> Tensor:
         """Index of the nearest code of a level for each vector: [B, T, D] -> [B, T] int64; the lowest wins a tie."""
@@ -196,10 +185,10 @@ class Codebook(nn.Module):
         for level in range(self.levels):
             for position in range(self.books.shape[1]):
                 points = residual[:, position] if self.per_position else residual.flatten(0, 1)
-                clusters = kmeans(points, self.num_codes, iterations=iterations)
-                self.books[level, position] = clusters.centres.to(self.books.dtype)
+                centres, sizes = kmeans(points, self.num_codes, iterations=iterations)
+                self.books[level, position] = centres.to(self.books.dtype)
                 # On the scale of one batch's counts it would take 1 / (1 - gamma) steps to matter; sizes sum to T.
-                self.usage[level, position] = clusters.sizes / len(vectors)
+                self.usage[level, position] = sizes / len(vectors)
             residual = residual - self.lookup_level(self.nearest(residual, level), level)
 
     def perplexity(self) -> float:

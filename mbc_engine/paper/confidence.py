@@ -7,7 +7,6 @@ tell (`evaluation/calibrate.py`).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import torch
@@ -26,25 +25,17 @@ _ROUNDING: Final = 1e-6
 ALWAYS_UNSURE: Final = ConfidenceSettings(slope=0, intercept=0, from_memory=1, from_model=0)
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What the gain of an answer says.
+def judge(settings: ConfidenceSettings, gain: float) -> tuple[float, Origin]:
+    """What the gain of an answer, in nats per token, says of it.
 
-    Attributes:
-        confidence: the probability, judged by held-out questions, that the bank held what was asked.
-        origin: where the answer comes from: the memory, the model alone, or one cannot be sure.
+    Returns:
+        The probability, judged by held-out questions, that the bank held what was asked; and where the answer comes
+        from: the memory, the model alone, or one cannot be sure. Where both thresholds are reached, the memory has it.
     """
-
-    confidence: float
-    origin: Origin
-
-
-def judge(settings: ConfidenceSettings, gain: float) -> Judgement:
-    """Judge an answer by its gain, in nats per token. Where both thresholds are reached, the memory has it."""
     confidence = _confidence(settings.slope, settings.intercept, gain)
     if confidence >= settings.from_memory:
-        return Judgement(confidence, "memory")
-    return Judgement(confidence, "model" if confidence <= settings.from_model else "unsure")
+        return confidence, "memory"
+    return confidence, "model" if confidence <= settings.from_model else "unsure"
 
 
 def fit(informed: Sequence[float], uninformed: Sequence[float]) -> ConfidenceSettings:

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from mbc_engine.errors import ModelError, ModelMismatch
-from mbc_engine.lm.families import family_of
-from mbc_engine.lm.pretrained import shapes_of
+from mbc_engine.lm.pretrained import key_value_modules, shapes_of
 
 WEIGHTS = "adapter_model.safetensors"
 
@@ -53,15 +52,14 @@ def kv_lora_config(base: PreTrainedModel, *, rank: int, alpha: int, dropout: flo
     Raises:
         ModelError: the family of the base LM is not known.
     """
-    family, depth = family_of(base.config), base.config.num_hidden_layers
+    depth = base.config.num_hidden_layers
     return LoraConfig(
         r=rank,
         lora_alpha=alpha,
         lora_dropout=dropout,
         bias="none",
-        target_modules=list(family.projections),
+        target_modules=list(key_value_modules(base.config)),
         layers_to_transform=list(range(max(0, depth - layers), depth)),
-        layers_pattern=family.layers,
     )
 
 
@@ -70,9 +68,9 @@ def add_kv_lora(base: PreTrainedModel, config: LoraConfig) -> None:
 
     They are float32 however the base LM's weights are held: steps of training would be lost in less.
     """
-    family = family_of(base.config)
-    if family.fused:
-        layers = (layer for name, layer in base.named_modules() if name.endswith(family.projections))
+    modules = key_value_modules(base.config)
+    if len(modules) == 1:
+        layers = (layer for name, layer in base.named_modules() if name.endswith(modules))
         own: dict[type[nn.Module], type[nn.Module]] = {type(layer): FusedKeyValueLora for layer in layers}
         config._register_custom_module(own)  # noqa: SLF001 - peft has no other way
     base.requires_grad_(False)

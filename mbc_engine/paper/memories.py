@@ -1,35 +1,28 @@
-"""Routing: a question's vectors score every document by the document's own codes.
+"""What a question reads: the chunks of a memory, as continuous vectors, as codes at hand, or as the codes of a bank.
 
-The score of a document is the sum over positions and levels of ⟨W h_t(question), E_{c_t}⟩: with the products of a
-question with all codes in a table, a document costs T·levels look-ups. The bank is a product-quantised index of its
-documents, for free.
-
-What a question reads: the documents of a bank as codes, or as continuous vectors before there are codes.
-
-Chunks in stored order cut into parts of one size, whatever blocks they come in: groups of a hierarchical read.
-
-A memory of continuous vectors: what there is before the codebook, and between the levels of a hierarchical read.
-
-A memory of codes: at hand, or in a bank, which is gone through block by block and never held as a whole.
+Routing scores every chunk by its own codes: the sum over positions and levels of ⟨W h_t(question), E_{c_t}⟩. With the
+products of a question with all codes in a lookup table, a chunk costs T·levels look-ups. The bank is a
+product-quantised index of its documents, for free.
 """
 
 import math
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mbc_engine.bank import Codes, CodeShape, ReadableBank, Selection, count, pack
-from mbc_engine.bank.codes import CodeTables, PackedBlock, Worths
+from mbc_engine.bank import Codes, ReadableBank, Selection, count
 from mbc_engine.errors import ModelError
 from mbc_engine.paper.codebook import Codebook
+from mbc_engine.ranking import Lengths, Weights, chunk_weights, log_of
+
+# Logarithms of what some chunks weigh for each question, [B, chunks], and the chunks of each of their documents.
+LogScores = tuple[NDArray[np.float32], Lengths]
 
 
 class Router(nn.Module):
@@ -60,155 +53,102 @@ class Router(nn.Module):
         return torch.einsum("btd,ltjd->btlj", self.project(question), books)
 
 
-Lengths = NDArray[np.int64]
-Weights = NDArray[np.float32]
+class ReadableMemory(ABC):
+    """Chunks that questions read, some of which may count more than others.
 
-
-@dataclass(frozen=True)
-class Rows:
-    """What attention goes over.
-
-    Attributes:
-        vectors: [R, D].
-        log_weights: logarithms of how often each counts, [R]; None for once.
-        are_codebook: the vectors are those of the codebook, all of them in order.
+    Args:
+        weights: how much each chunk counts, [N]; None for once.
     """
 
-    vectors: Tensor
-    log_weights: Tensor | None
-    are_codebook: bool = False
+    def __init__(self, weights: Weights | None) -> None:
+        self._given_weights = weights
 
-
-@dataclass(frozen=True)
-class Chosen:
-    """Some chunks for each question.
-
-    Attributes:
-        vectors: [B, k, T, D].
-        log_weights: [B, k]; None for 0.
-        codes: what the vectors are made of, [B, k, T, levels]; None in a memory without codes.
-    """
-
-    vectors: Tensor
-    log_weights: Tensor | None
-    codes: Codes | None
-
-
-@dataclass(frozen=True)
-class Masses:
-    """Logarithms of what chunks weigh, [B, chunks], and the chunks of each document they make up, [documents]."""
-
-    values: NDArray[np.float32]
-    lengths: Lengths
-
-
-@dataclass(frozen=True)
-class Group:
-    """Some chunks of a memory as a memory.
-
-    Attributes:
-        memory: the chunks.
-        chunks: their indices in the whole, [n].
-        documents: the numbers of their documents in the whole, [n].
-        weight: how much they count together.
-    """
-
-    memory: "Memory"
-    chunks: NDArray[np.int64]
-    documents: NDArray[np.int64]
-    weight: float
-
-
-class Memory(Protocol):
-    """Chunks that reads go over."""
+    @property
+    def weights(self) -> Weights | None:
+        """How much each chunk counts, [N]; None for once."""
+        return self._given_weights
 
     def __len__(self) -> int:
         """How many chunks there are that weigh something."""
-        ...
+        return self._size
 
-    def rows(self) -> Rows:
-        """The distinct rows of the flat read."""
-        ...
+    @cached_property
+    def _size(self) -> int:
+        return self._chunks() if self._given_weights is None else int((self._given_weights > 0).sum())
 
-    def shares(self, attention: Tensor) -> Iterator[Masses]:
+    @abstractmethod
+    def rows(self) -> tuple[Tensor | None, Tensor | None]:
+        """The rows of the flat read, [R, D] or None for those of the codebook, and logarithms of their weights, [R]."""
+
+    @abstractmethod
+    def shares(self, attention: Tensor) -> Iterator[LogScores]:
         """What attention over the rows [B, R] gives each chunk, some chunks at a time."""
-        ...
 
-    def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:
+    @abstractmethod
+    def scores(self, router: Router, question: Tensor) -> Iterator[LogScores]:
         """Routing scores for question vectors [B, T, D], some chunks at a time."""
-        ...
 
-    def chosen(self, chunks: NDArray[np.int64]) -> Chosen:
-        """Some chunks by their indices, [B, k]."""
-        ...
+    @abstractmethod
+    def vectors_at(self, chunks: NDArray[np.int64]) -> Tensor:
+        """The vectors of some chunks: indices of any shape [...] -> [..., T, D]."""
 
-    def groups(self, size: int) -> Iterator[Group]:
-        """The chunks in stored order, `size` to a group; those without weight are left out."""
-        ...
+    def codes_at(self, chunks: NDArray[np.int64]) -> Codes | None:
+        """The codes of some chunks, [n] -> [n, T, levels]; None in a memory without codes."""
+        return None
 
+    @abstractmethod
+    def _chunks(self) -> int:
+        """How many chunks there are, whatever they weigh."""
 
-def log_of(weights: NDArray[np.floating[Any]] | NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-    """Logarithms, -inf of nothing."""
-    with np.errstate(divide="ignore"):
-        logs: NDArray[np.float32] = np.log(weights).astype(np.float32, copy=False)
-    return logs
+    @abstractmethod
+    def _blocks(self) -> Iterator[tuple[NDArray[Any], Lengths]]:
+        """What stands for each chunk, some chunks at a time in stored order, and the chunks of each document."""
 
+    @abstractmethod
+    def _part(self, items: NDArray[Any], lengths: Lengths, weights: Weights | None) -> "ReadableMemory":
+        """A memory of some of the chunks, given what `_blocks` has of them."""
 
-@dataclass(frozen=True)
-class Part:
-    """What is to become a group: items, their weights, indices and document numbers, and runs of the same document."""
+    def groups(self, size: int) -> Iterator[tuple["ReadableMemory", NDArray[np.int64], NDArray[np.int64]]]:
+        """The chunks in stored order, `size` to a group, whatever blocks they come in; the last may be smaller.
 
-    items: NDArray[Any]
-    weights: Weights | None
-    chunks: NDArray[np.int64]
-    documents: NDArray[np.int64]
+        Chunks without weight are left out.
 
-    @property
-    def lengths(self) -> Lengths:
-        """How many chunks of each document are in the part."""
-        return np.unique(self.documents, return_counts=True)[1]
+        Yields:
+            The group as a memory, its chunks' indices [n], and the indices of their documents [n].
+        """
+        pending: list[NDArray[Any]] = []
+        chunk = document = 0
+        for items, lengths in self._blocks():
+            chunks = np.arange(chunk, chunk + len(items))
+            documents = np.repeat(np.arange(document, document + len(lengths)), lengths)
+            chunk, document = chunk + len(items), document + len(lengths)
+            kept = slice(None) if self.weights is None else np.flatnonzero(self.weights[chunks] > 0)
+            new = [items[kept], chunks[kept], documents[kept]]
+            pending = [np.concatenate(pair) for pair in zip(pending, new, strict=True)] if pending else new
+            whole = len(pending[1]) // size * size
+            for start in range(0, whole, size):
+                yield self._group(*(own[start : start + size] for own in pending))
+            pending = [own[whole:] for own in pending]
+        if pending and len(pending[1]):
+            yield self._group(*pending)
 
-    @property
-    def weight(self) -> float:
-        """How much its chunks count together."""
-        return float(len(self.chunks) if self.weights is None else self.weights.sum(dtype=np.float64))
+    def _group(
+        self, items: NDArray[Any], chunks: NDArray[np.int64], documents: NDArray[np.int64]
+    ) -> tuple["ReadableMemory", NDArray[np.int64], NDArray[np.int64]]:
+        lengths = np.unique(documents, return_counts=True)[1]
+        return self._part(items, lengths, None if self.weights is None else self.weights[chunks]), chunks, documents
 
-    def joined(self, other: "Part") -> "Part":
-        weights = None if self.weights is None or other.weights is None else np.append(self.weights, other.weights)
-        return Part(
-            np.concatenate([self.items, other.items]),
-            weights,
-            np.append(self.chunks, other.chunks),
-            np.append(self.documents, other.documents),
-        )
+    def total_weight(self) -> float:
+        """How much the chunks count together."""
+        return float(self._chunks() if self.weights is None else self.weights.sum(dtype=np.float64))
 
-    def between(self, start: int, end: int | None) -> "Part":
-        weights = None if self.weights is None else self.weights[start:end]
-        return Part(self.items[start:end], weights, self.chunks[start:end], self.documents[start:end])
-
-
-def parts_of(blocks: Iterator[tuple[NDArray[Any], Lengths]], weights: Weights | None, size: int) -> Iterator[Part]:
-    """Cut blocks of items into parts of `size`, the last may be smaller; items without weight are left out."""
-    pending: Part | None = None
-    chunk = document = 0
-    for items, lengths in blocks:
-        chunks = np.arange(chunk, chunk + len(items))
-        documents = np.repeat(np.arange(document, document + len(lengths)), lengths)
-        chunk, document = chunk + len(items), document + len(lengths)
-        own = None if weights is None else weights[chunks]
-        kept = slice(None) if own is None else np.flatnonzero(own > 0)
-        part = Part(items[kept], None if own is None else own[kept], chunks[kept], documents[kept])
-        pending = part if pending is None else pending.joined(part)
-        whole = len(pending.chunks) // size * size
-        for start in range(0, whole, size):
-            yield pending.between(start, start + size)
-        pending = pending.between(whole, None)
-    if pending is not None and len(pending.chunks):
-        yield pending
+    def log_weights_at(self, chunks: NDArray[np.int64]) -> NDArray[np.float32] | None:
+        """Logarithms of how much some chunks count, in the shape of their indices; None for once."""
+        return None if self.weights is None else log_of(self.weights[chunks])
 
 
-class VectorMemory:
-    """Continuous vectors; every row stands for itself.
+class VectorMemory(ReadableMemory):
+    """Continuous vectors: what there is before the codebook, and between the levels of a hierarchical read.
 
     Args:
         vectors: [N, T, D].
@@ -217,178 +157,43 @@ class VectorMemory:
     """
 
     def __init__(self, vectors: Tensor, lengths: Lengths | None = None, weights: Weights | None = None) -> None:
+        super().__init__(weights)
         self._vectors = vectors
         self._lengths = np.ones(len(vectors), np.int64) if lengths is None else lengths
-        self._weights = weights
 
-    def __len__(self) -> int:
-        return len(self._vectors) if self._weights is None else int((self._weights > 0).sum())
+    def rows(self) -> tuple[Tensor, Tensor | None]:
+        """See `ReadableMemory`; every vector is a row."""
+        if self.weights is None:
+            return self._vectors.flatten(0, 1), None
+        logs = torch.from_numpy(log_of(self.weights)).to(self._vectors.device)
+        return self._vectors.flatten(0, 1), logs.repeat_interleave(self._vectors.shape[1])
 
-    def rows(self) -> Rows:
-        weights = self._logs()
-        tokens = self._vectors.shape[1]
-        return Rows(self._vectors.flatten(0, 1), None if weights is None else weights.repeat_interleave(tokens))
-
-    def shares(self, attention: Tensor) -> Iterator[Masses]:
+    def shares(self, attention: Tensor) -> Iterator[LogScores]:
         shares = attention.float().reshape(len(attention), *self._vectors.shape[:2]).sum(-1)
-        yield Masses(shares.log().cpu().numpy(), self._lengths)
+        yield shares.log().cpu().numpy(), self._lengths
 
-    def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:
-        scores = router.scores(question, self._vectors).float()
-        weights = self._logs()
-        yield Masses((scores if weights is None else scores + weights).detach().cpu().numpy(), self._lengths)
+    def scores(self, router: Router, question: Tensor) -> Iterator[LogScores]:
+        scores = router.scores(question, self._vectors).float().detach().cpu().numpy()
+        yield scores if self.weights is None else scores + log_of(self.weights), self._lengths
 
-    def chosen(self, chunks: NDArray[np.int64]) -> Chosen:
-        indices = torch.from_numpy(chunks).to(self._vectors.device)
-        weights = self._logs()
-        return Chosen(self._vectors[indices], None if weights is None else weights[indices], None)
+    def vectors_at(self, chunks: NDArray[np.int64]) -> Tensor:
+        return self._vectors[torch.from_numpy(chunks).to(self._vectors.device)]
 
-    def groups(self, size: int) -> Iterator[Group]:
-        stream = iter([(np.arange(len(self._vectors)), self._lengths)])
-        for part in parts_of(stream, self._weights, size):
-            vectors = self._vectors[torch.from_numpy(part.chunks).to(self._vectors.device)]
-            memory = VectorMemory(vectors, part.lengths, part.weights)
-            yield Group(memory, part.chunks, part.documents, part.weight)
+    def _chunks(self) -> int:
+        return len(self._vectors)
 
-    def _logs(self) -> Tensor | None:
-        return None if self._weights is None else torch.from_numpy(log_of(self._weights)).to(self._vectors.device)
+    def _blocks(self) -> Iterator[tuple[NDArray[np.int64], Lengths]]:
+        yield np.arange(len(self._vectors)), self._lengths
+
+    def _part(self, items: NDArray[np.int64], lengths: Lengths, weights: Weights | None) -> ReadableMemory:
+        return VectorMemory(self.vectors_at(items), lengths, weights)
 
 
-class CodedMemory(ABC):
-    """Codes and the codebook they index; subclasses say where the codes are.
+class CodeMemory(ReadableMemory):
+    """Codes, and the codebook that they index.
 
     The flat read goes over the codebook's rows with their counts, not over the documents: rows with the same code are
     the same row, n times. That needs single codes; residual codes are sums.
-
-    Args:
-        codebook: what the codes are indices into.
-        selected: how much each chunk counts, [N]; None where `_counts` has it.
-    """
-
-    def __init__(self, codebook: Codebook, selected: Weights | None) -> None:
-        self._codebook, self._selected = codebook, selected
-
-    @abstractmethod
-    def _chunks(self) -> int:
-        """How many chunks there are, whatever they weigh."""
-
-    @abstractmethod
-    def _blocks(self) -> Iterator[tuple[Codes, Lengths]]:
-        """All codes in stored order, some chunks at a time, and the chunks of each document."""
-
-    @abstractmethod
-    def _sums(self, worths: Worths) -> Iterator[tuple[Worths, Lengths]]:
-        """As `MemoryBank.sums`."""
-
-    @abstractmethod
-    def _counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """How often each code counts where nothing is selected, [levels, positions, num_codes]."""
-
-    @abstractmethod
-    def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
-        """The codes of chunks by their indices [n]: [n, T, levels]."""
-
-    def __len__(self) -> int:
-        return self._size
-
-    @cached_property
-    def _size(self) -> int:
-        return self._chunks() if self._selected is None else int((self._selected > 0).sum())
-
-    @cached_property
-    def _weights(self) -> Weights | None:
-        """How much each chunk counts, [N]; None for once."""
-        return self._selected
-
-    def rows(self) -> Rows:
-        """The codebook's rows and the logarithms of how often each occurs; -inf for those that do not.
-
-        Raises:
-            ModelError: the codes are residual.
-        """
-        if not self._codebook.is_read_by_row:
-            raise ModelError(
-                "These codes cannot be read flat: a chunk's vectors are made of several codes each.",
-                hint="Use --read routed, or --read hierarchical.",
-            )
-        logs = torch.from_numpy(log_of(self._row_counts)).to(self._codebook.books.device)
-        return Rows(self._codebook.books[0].flatten(0, 1), logs, are_codebook=True)
-
-    def shares(self, attention: Tensor) -> Iterator[Masses]:
-        """See `Memory`. What a row gets of the attention is divided among its occurrences."""
-        counts = self._row_counts
-        each = attention.float().cpu().numpy() / np.maximum(counts, np.finfo(np.float64).tiny)
-        books = each.reshape(len(each), -1, 1, self._codebook.num_codes)
-        shape = (len(each), self._codebook.tokens, 1, self._codebook.num_codes)
-        for start, (sums, lengths) in self._placed(np.broadcast_to(books, shape).astype(np.float32)):
-            yield Masses(self._weighted(log_of(sums), start), lengths)
-
-    def scores(self, router: Router, question: Tensor) -> Iterator[Masses]:
-        """See `Memory`. A score is the sum of table entries, one for each code."""
-        tables = router.tables(question, self._codebook)
-        for start, (sums, lengths) in self._placed(tables.detach().float().cpu().numpy()):
-            yield Masses(self._weighted(sums, start), lengths)
-
-    def chosen(self, chunks: NDArray[np.int64]) -> Chosen:
-        """See `Memory`."""
-        own = self.codes_at(chunks.ravel())
-        codes = own.reshape(*chunks.shape, *own.shape[1:])
-        indices, weights = as_indices(codes, self._codebook), None
-        if self._weights is not None:
-            weights = torch.from_numpy(log_of(self._weights[chunks])).to(indices.device)
-        return Chosen(self._codebook.lookup(indices), weights, codes)
-
-    def groups(self, size: int) -> Iterator[Group]:
-        """See `Memory`. Groups of residual codes are read as the vectors they stand for."""
-        for part in parts_of(self._blocks(), self._weights, size):
-            memory: Memory
-            if not self._codebook.is_read_by_row:
-                vectors = self._codebook.lookup(as_indices(part.items, self._codebook))
-                memory = VectorMemory(vectors, part.lengths, part.weights)
-            else:
-                memory = CodeMemory(part.items, self._codebook, part.lengths, part.weights)
-            yield Group(memory, part.chunks, part.documents, part.weight)
-
-    def _placed(self, worths: Worths) -> Iterator[tuple[int, tuple[Worths, Lengths]]]:
-        """The sums with the index of their first chunk.
-
-        Raises:
-            ModelError: what codes are worth are no numbers.
-        """
-        if not np.isfinite(worths).all():  # which would look like damage to the bank
-            raise ModelError(
-                "This model computes values that are no numbers; its training must have diverged.",
-                hint="Ask with another model.",
-            )
-        start = 0
-        for sums, lengths in self._sums(worths):
-            yield start, (sums, lengths)
-            start += sums.shape[1]
-
-    def _weighted(self, values: NDArray[np.float32], start: int) -> NDArray[np.float32]:
-        if self._weights is None:
-            return values
-        return values + log_of(self._weights[start : start + values.shape[1]])
-
-    @cached_property
-    def _row_counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """How often each row of the books of single codes counts, [rows]."""
-        if self._selected is None:
-            whole: NDArray[np.int64] | NDArray[np.float64] = self._counts()[0].ravel()
-            return whole
-        counts, start = np.zeros(self._codebook.books[0].flatten(0, 1).shape[0]), 0
-        for codes, _ in self._blocks():
-            rows = codes[..., 0].astype(np.int64)
-            if self._codebook.per_position:
-                rows += np.arange(self._codebook.tokens) * self._codebook.num_codes
-            weights = np.repeat(self._selected[start : start + len(codes)], self._codebook.tokens)
-            counts += np.bincount(rows.ravel(), weights, minlength=len(counts))
-            start += len(codes)
-        return counts
-
-
-class CodeMemory(CodedMemory):
-    """Codes at hand.
 
     Args:
         codes: [N, T, levels].
@@ -400,8 +205,8 @@ class CodeMemory(CodedMemory):
     def __init__(
         self, codes: Codes, codebook: Codebook, lengths: Lengths | None = None, weights: Weights | None = None
     ) -> None:
-        super().__init__(codebook, weights)
-        self._codes = codes
+        super().__init__(weights)
+        self._codebook, self._codes = codebook, codes
         self._lengths = np.ones(len(codes), np.int64) if lengths is None else lengths
 
     def _chunks(self) -> int:
@@ -410,23 +215,96 @@ class CodeMemory(CodedMemory):
     def _blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         yield self._codes, self._lengths
 
-    def _sums(self, worths: Worths) -> Iterator[tuple[Worths, Lengths]]:
-        yield self._packed.sums(CodeTables(self._packed.shape, worths)), self._lengths
+    def _sums(self, tables: NDArray[np.float32]) -> Iterator[LogScores]:
+        """The sum of each chunk's entries in lookup tables [B, T, levels, num_codes], as `ReadableBank.sums`."""
+        sums = np.zeros((len(tables), len(self._codes)), np.float32)
+        for token, level in np.ndindex(*self._codes.shape[1:]):
+            sums += tables[:, token, level, self._codes[:, token, level]]
+        yield sums, self._lengths
 
-    @cached_property
-    def _packed(self) -> PackedBlock:
-        shape = shape_of(self._codebook)
-        return PackedBlock(shape, pack(self._codes, shape), self._lengths)
-
-    def _counts(self) -> NDArray[np.int64]:
-        return count(self._codes, shape_of(self._codebook))
+    def _counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """How often each code occurs, or counts in banks that count unequally, [levels, positions, num_codes]."""
+        return count(self._codes, self._codebook.shape)
 
     def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
         return self._codes[chunks]
 
+    def vectors_at(self, chunks: NDArray[np.int64]) -> Tensor:
+        codes = self.codes_at(chunks.ravel())
+        vectors: Tensor = self._looked_up(codes).unflatten(0, chunks.shape)
+        return vectors
 
-class BankMemory(CodedMemory):
-    """The codes of a bank, or of several, gone through block by block: however many, one block is looked at a time.
+    def rows(self) -> tuple[None, Tensor]:
+        """The logarithms of how often each of the codebook's rows occurs; -inf for those that do not.
+
+        Raises:
+            ModelError: the codes are residual.
+        """
+        if self._codebook.levels > 1:
+            raise ModelError(
+                "These codes cannot be read flat: a chunk's vectors are made of several codes each.",
+                hint="Use --read routed, or --read hierarchical.",
+            )
+        return None, torch.from_numpy(log_of(self._row_counts)).to(self._codebook.books.device)
+
+    def shares(self, attention: Tensor) -> Iterator[LogScores]:
+        """See `ReadableMemory`. What a row gets of the attention is divided among its occurrences."""
+        each = attention.float().cpu().numpy() / np.maximum(self._row_counts, np.finfo(np.float64).tiny)
+        by_position = each.reshape(len(each), -1, 1, self._codebook.num_codes)
+        shape = (len(each), self._codebook.tokens, 1, self._codebook.num_codes)
+        for start, sums, lengths in self._scan(np.broadcast_to(by_position, shape).astype(np.float32)):
+            yield self._weighted(log_of(sums), start), lengths
+
+    def scores(self, router: Router, question: Tensor) -> Iterator[LogScores]:
+        """See `ReadableMemory`. A score is the sum of table entries, one for each code."""
+        tables = router.tables(question, self._codebook)
+        for start, sums, lengths in self._scan(tables.detach().float().cpu().numpy()):
+            yield self._weighted(sums, start), lengths
+
+    def _part(self, items: Codes, lengths: Lengths, weights: Weights | None) -> ReadableMemory:
+        if self._codebook.levels > 1:
+            return VectorMemory(self._looked_up(items), lengths, weights)
+        return CodeMemory(items, self._codebook, lengths, weights)
+
+    def _looked_up(self, codes: Codes) -> Tensor:
+        return self._codebook.lookup(torch.from_numpy(codes.astype(np.int64)).to(self._codebook.books.device))
+
+    def _scan(self, tables: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32], Lengths]]:
+        """The sums with the index of their first chunk. Raises ModelError where a table holds no numbers."""
+        if not np.isfinite(tables).all():  # which would look like damage to the bank
+            raise ModelError(
+                "This model computes values that are not numbers; its training must have diverged.",
+                hint="Ask with another model.",
+            )
+        start = 0
+        for sums, lengths in self._sums(tables):
+            yield start, sums, lengths
+            start += sums.shape[1]
+
+    def _weighted(self, values: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+        if self.weights is None:
+            return values
+        return values + log_of(self.weights[start : start + values.shape[1]])
+
+    @cached_property
+    def _row_counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """How often each row of a codebook of single codes counts, [rows]."""
+        if self._given_weights is None:
+            whole: NDArray[np.int64] | NDArray[np.float64] = self._counts()[0].ravel()
+            return whole
+        counts, start = np.zeros(self._codebook.books[0].flatten(0, 1).shape[0]), 0
+        for codes, _ in self._blocks():
+            rows = codes[..., 0].astype(np.int64)
+            if self._codebook.per_position:
+                rows += np.arange(self._codebook.tokens) * self._codebook.num_codes
+            weights = np.repeat(self._given_weights[start : start + len(codes)], self._codebook.tokens)
+            counts += np.bincount(rows.ravel(), weights, minlength=len(counts))
+            start += len(codes)
+        return counts
+
+
+class BankMemory(CodeMemory):
+    """The codes of a bank, or of several, gone through block by block and never held as a whole.
 
     The flat read takes its rows from the running counts of the banks. Use it inside one of their snapshots.
 
@@ -441,17 +319,17 @@ class BankMemory(CodedMemory):
     """
 
     def __init__(self, bank: ReadableBank, codebook: Codebook, selection: Selection | None = None) -> None:
-        selected = None
-        if selection is not None and not selection.is_everything:
-            selected = chunk_weights(bank, selection)
-        super().__init__(codebook, selected)
+        is_selected = selection is not None and not selection.is_everything
+        weights = chunk_weights(bank, selection) if selection is not None and is_selected else None
+        super().__init__(np.empty((0, codebook.tokens, codebook.levels), np.uint16), codebook, None, weights)
         self._bank = bank
 
     @cached_property
-    def _weights(self) -> Weights | None:
-        if self._selected is None and self._bank.is_weighted:
+    def weights(self) -> Weights | None:
+        """See `ReadableMemory`."""
+        if self._given_weights is None and self._bank.is_weighted:
             return chunk_weights(self._bank, Selection())
-        return self._selected
+        return self._given_weights
 
     def _chunks(self) -> int:
         return self._bank.totals().chunks
@@ -459,32 +337,11 @@ class BankMemory(CodedMemory):
     def _blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         return self._bank.blocks()
 
-    def _sums(self, worths: Worths) -> Iterator[tuple[Worths, Lengths]]:
-        return self._bank.sums(worths)
+    def _sums(self, tables: NDArray[np.float32]) -> Iterator[LogScores]:
+        return self._bank.sums(tables)
 
     def _counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         return self._bank.counts()
 
     def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
         return self._bank.codes_at(chunks)
-
-
-def shape_of(codebook: Codebook) -> CodeShape:
-    """The shape of the codes that a codebook gives."""
-    return CodeShape(codebook.tokens, codebook.levels, codebook.num_codes, codebook.per_position)
-
-
-def chunk_weights(bank: ReadableBank, selection: Selection) -> Weights:
-    """How much each chunk counts beside the one that counts most."""
-    logs = array("f")
-    for own in bank.log_weights(selection):
-        logs.frombytes(own.astype(np.float32).tobytes())
-    weights = np.frombuffer(logs, np.float32)
-    # Reads go by ratios alone; all documents may be so old that none would count beside one of today.
-    weights -= weights.max(initial=np.finfo(np.float32).min)
-    return np.exp(weights, out=weights)
-
-
-def as_indices(codes: Codes, codebook: Codebook) -> Tensor:
-    """Stored codes as what indexes a tensor beside the codebook."""
-    return torch.from_numpy(codes.astype(np.int64)).to(codebook.books.device)

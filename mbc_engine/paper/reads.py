@@ -1,167 +1,27 @@
-"""The best documents of a bank that goes by, and their shares of all of it; memory does not grow with the bank.
+"""How a question reads a memory: flat, hierarchical (both paper, section 3.1) or routed; a read is an entry of `READS`."""
 
-How a question reads a memory. A read is an entry of `READS`; whoever asks names it, and knows no more about it.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from itertools import chain, islice
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape
 from mbc_engine.config import parse_read_mode
 from mbc_engine.errors import ModelError
-from mbc_engine.paper.aggregator import Aggregated, Aggregator, Hierarchy, KeyValue, Result, Share
+from mbc_engine.paper.aggregator import Aggregated, Aggregator, KeyValue
 from mbc_engine.paper.codebook import Codebook, CodeMap, spread
-from mbc_engine.paper.memories import Group, Memory, Router, Rows, shape_of
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """A document among the best.
-
-    Attributes:
-        chunk: the index of its best chunk.
-        share: the document's share of everything, in [0, 1].
-        ties: how many other documents have the same share; in a hierarchical read, so many at least.
-    """
-
-    chunk: int
-    share: float
-    ties: int
-
-
-class Ranking:
-    """Takes the chunks of documents block by block and keeps the best few documents of each question.
-
-    A document weighs as much as its chunks together; of equal ones, the first stays. What weighs nothing is not ranked.
-
-    Args:
-        questions: how many.
-        top: how many documents are kept for each.
-    """
-
-    def __init__(self, questions: int, top: int) -> None:
-        self._top = top
-        self._best = [_NOTHING] * questions
-        self._chunks = 0
-
-    def add(self, masses: NDArray[np.float32], lengths: NDArray[np.int64] | None = None) -> None:
-        """Take the next chunks.
-
-        Args:
-            masses: logarithms of what each chunk weighs, on any one scale, [questions, chunks].
-            lengths: chunks of each document, whole documents only; None if each has one.
-        """
-        further = [
-            _best_of(own, lengths, self._top, least=best.last if len(best.masses) == self._top else -np.inf)
-            for best, own in zip(self._best, masses, strict=True)
-        ]
-        self._append(further, masses.shape[1])
-
-    def extend(self, other: "Ranking") -> None:
-        """Take the chunks that come next from a ranking of them with the same `top`, made elsewhere: of another shard.
-
-        What comes out is what adding these chunks here would have given, shares included.
-        """
-        self._append(other._best, other._chunks)  # noqa: SLF001 - one of its own kind
-
-    def _append(self, further: Sequence["_Best"], chunks: int) -> None:
-        """Take the best documents of so many chunks that come next."""
-        self._best = [
-            _joined(best, own, self._top, self._chunks) for best, own in zip(self._best, further, strict=True)
-        ]
-        self._chunks += chunks
-
-    def result(self) -> list[list[Ranked]]:
-        """The best documents of each question, best first."""
-        return [best.ranked() for best in self._best]
-
-
-@dataclass(frozen=True)
-class _Best:
-    """The best documents of some chunks for one question.
-
-    Attributes:
-        masses: logarithms of what they weigh, descending, [n].
-        chunks: the index of the best chunk of each, [n].
-        total: the logarithm of what all chunks weigh.
-        left_out: how many documents are not among them that weigh as much as the last.
-    """
-
-    masses: NDArray[np.floating[Any]]
-    chunks: NDArray[np.int64]
-    total: float
-    left_out: int = 0
-
-    @property
-    def last(self) -> float:
-        """What the last one weighs; nothing if there is none."""
-        return float(self.masses[-1]) if len(self.masses) else -np.inf
-
-    def ranked(self) -> list[Ranked]:
-        shares = np.exp(self.masses - self.total).clip(max=1.0)
-        ties = (self.masses[:, None] == self.masses).sum(-1) - 1 + self.left_out * (self.masses == self.last)
-        return list(map(Ranked, self.chunks.tolist(), shares.tolist(), ties.tolist()))
-
-
-_NOTHING: Final = _Best(np.empty(0), np.empty(0, np.int64), -np.inf)
-
-
-def _best_of(own: NDArray[np.float32], lengths: NDArray[np.int64] | None, top: int, *, least: float) -> _Best:
-    """The best documents of a block of chunks, [chunks]; of no use are those that weigh less than `least`."""
-    peak = float(own.max(initial=-np.inf))
-    if peak == -np.inf:
-        return _NOTHING
-    total = float(peak + np.log(np.exp(own - peak).sum(dtype=np.float64)))
-    masses, starts = own, np.arange(len(own))
-    if lengths is not None and len(lengths) < len(own):
-        starts = np.cumsum(lengths) - lengths
-        masses = _log_sums(own, starts, lengths)
-    better = np.flatnonzero((masses >= least) & (masses > -np.inf))
-    if not better.size:  # as in most blocks of a long scan
-        return _Best(_NOTHING.masses, _NOTHING.chunks, total)
-    kept, left_out = _first(masses[better], top)
-    rows = better[kept]
-    ends = np.append(starts, len(own))[rows + 1]
-    spans = zip(starts[rows].tolist(), ends.tolist(), strict=True)
-    chunks = [start + int(own[start:end].argmax()) for start, end in spans]
-    return _Best(masses[rows], np.array(chunks, np.int64), total, left_out)
-
-
-def _joined(best: _Best, further: _Best, top: int, first: int) -> _Best:
-    """The best documents of two stretches of chunks, the second from index `first` on."""
-    total = float(np.logaddexp(best.total, further.total))
-    if not len(further.masses):
-        return _Best(best.masses, best.chunks, total, best.left_out)
-    every = np.concatenate([best.masses, further.masses])
-    kept, left_out = _first(every, top)
-    # What either left out weighs as much as its own last, which may be the last of both.
-    left_out += sum(part.left_out for part in (best, further) if part.last == every[kept[-1]])
-    return _Best(every[kept], np.concatenate([best.chunks, first + further.chunks])[kept], total, left_out)
-
-
-def _first(masses: NDArray[np.floating[Any]], top: int) -> tuple[NDArray[np.int64], int]:
-    """Indices of the `top` greatest, descending, of equal ones the first; and how many more equal the last of them."""
-    order = np.argsort(-masses, kind="stable")
-    kept, left = order[:top], order[top:]
-    return kept, int((masses[left] == masses[kept[-1:]]).sum())
-
-
-def _log_sums(own: NDArray[np.float32], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The logarithm of what the chunks of each document weigh together."""
-    peaks = np.maximum.reduceat(own, starts)
-    base = np.where(np.isfinite(peaks), peaks, 0)
-    with np.errstate(divide="ignore"):  # the logarithm of nothing is what it should be
-        return base + np.log(np.add.reduceat(np.exp(own - np.repeat(base, lengths)), starts))
-
+from mbc_engine.paper.memories import ReadableMemory, Router
+from mbc_engine.ranking import Hit, Ranking, log_of
 
 # A group's document may be worth naming in the end though it is not among the group's first few.
 _REMEMBERED: Final = 50
+
+Hits = list[list[Hit]]
 
 
 @dataclass(frozen=True)
@@ -182,79 +42,65 @@ class Reader:
     routed_documents: int
     group_documents: int
 
-    def attend(self, question: Tensor, rows: Rows) -> Aggregated:
-        """Questions [B, T, D] read the same rows."""
-        weights = None if rows.log_weights is None else rows.log_weights.unsqueeze(0)
-        if rows.are_codebook:
+    def attend(self, question: Tensor, vectors: Tensor | None, log_weights: Tensor | None) -> Aggregated:
+        """Questions [B, T, D] read the same rows, see `ReadableMemory.rows`."""
+        weights = None if log_weights is None else log_weights.unsqueeze(0)
+        if vectors is None:
             return self.aggregator.read(question, self._projected, weights)
-        return self.aggregator(question, rows.vectors.unsqueeze(0), weights)  # type: ignore[no-any-return]
+        return self.aggregator(question, vectors.unsqueeze(0), weights)  # type: ignore[no-any-return]
 
     @cached_property
     def _projected(self) -> list[KeyValue]:
         """Keys and values of the codebook for each block, computed once: ten times the work of a read with them."""
-        return self.aggregator.project(self._books.books[:1].flatten(1, 2))
-
-    @property
-    def shape(self) -> CodeShape:
-        """What codes look like; asked for where there are some."""
-        return shape_of(self._books)
-
-    @property
-    def _books(self) -> Codebook:
         assert self.codebook is not None, "codes come with a codebook"
-        return self.codebook
+        return self.aggregator.project(self.codebook.books[:1].flatten(1, 2))
 
-
-Rankings = list[list[Ranked]]
+    @property
+    def code_shape(self) -> CodeShape:
+        """What codes look like; asked for where there are some."""
+        assert self.codebook is not None, "codes come with a codebook"
+        return self.codebook.shape
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What questions took from a memory.
+    """What questions took from a memory. All but the modulation is found when first asked for, in the memory as it was.
 
     Attributes:
         question: the questions' own vectors, which are the modulation that an empty memory gives, [B, T, D].
         modulation: phi*, [B, T, D].
-        find_sources: see `sources`.
-        find_chunks: see `chunks`.
+        find: finds the best documents of each question, or chunks if False.
         find_codes: see `codes`.
     """
 
     question: Tensor
     modulation: Tensor
-    find_sources: Callable[[], Rankings]
-    find_chunks: Callable[[], Rankings]
+    find: Callable[[bool], Hits]
     find_codes: Callable[[], CodeMap | None]
 
     @cached_property
-    def sources(self) -> Rankings:
-        """The best documents of each question, best first, with their shares of the answer.
-
-        Found when first asked for, which may take a look at every document; the memory must still be as it was.
-        """
-        return self.find_sources()
+    def sources(self) -> Hits:
+        """The best documents of each question, best first, with their shares of the answer; it may take a scan."""
+        return self.find(True)
 
     @cached_property
-    def chunks(self) -> Rankings:
+    def chunks(self) -> Hits:
         """The best chunks of each question, as many as documents at most, best first, with their own shares.
 
-        As `sources`, they are found when first asked for. A hierarchical read knows only the best of each document.
+        A hierarchical read knows only the best of each document.
         """
-        return self.find_chunks()
+        return self.find(False)
 
     @cached_property
     def codes(self) -> CodeMap | None:
         """How much of the attention each code got, [B, levels, positions, num_codes], 1 over each level.
 
-        None if nothing was read, or no codes. As `sources`, it is found when first asked for.
+        None if nothing was read, or no codes.
         """
         return self.find_codes()
 
 
-Read = Callable[[Reader, Tensor, Memory, int, int | None], Reading]
-
-
-def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, _: int | None = None) -> Reading:
+def read_flat(reader: Reader, question: Tensor, memory: ReadableMemory, top: int, _: int | None = None) -> Reading:
     """The paper's read: attention over the whole memory.
 
     A document's share is the attention to its rows, the mean over heads, blocks and the question's vectors; so is a
@@ -263,25 +109,65 @@ def read_flat(reader: Reader, question: Tensor, memory: Memory, top: int, _: int
     Raises:
         ModelError: the memory's codes are residual.
     """
-    rows = memory.rows()
-    read = reader.attend(question, rows)
+    vectors, log_weights = memory.rows()
+    read = reader.attend(question, vectors, log_weights)
 
-    def find(by_document: bool) -> Rankings:
-        ranking = Ranking(len(question), top)
-        for masses in memory.shares(read.attention):
-            ranking.add(masses.values, masses.lengths if by_document else None)
-        return ranking.result()
+    def find(by_document: bool) -> Hits:
+        rankings = [Ranking(top) for _ in question]
+        for log_scores, lengths in memory.shares(read.attention):
+            for ranking, own in zip(rankings, log_scores, strict=True):
+                ranking.add(own, lengths if by_document else None)
+        return [ranking.result() for ranking in rankings]
 
     def find_codes() -> CodeMap | None:
-        if not rows.are_codebook:
+        if vectors is not None:
             return None
-        shape, attention = reader.shape, read.attention.float().cpu().numpy()
+        shape, attention = reader.code_shape, read.attention.float().cpu().numpy()
         return attention.reshape(-1, 1, shape.positions, shape.num_codes)
 
-    return Reading(question, read.modulation, lambda: find(True), lambda: find(False), find_codes)
+    return Reading(question, read.modulation, find, find_codes)
 
 
-def read_hierarchical(reader: Reader, question: Tensor, memory: Memory, top: int, number: int | None) -> Reading:
+# By the index of the document: its share of a result, the largest part that a single group has of that, and the index
+# of the document's best chunk in that group.
+Shares = dict[int, tuple[float, float, int]]
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """What a group became.
+
+    Attributes:
+        modulation: [B, T, D].
+        shares: for each question the documents with the largest shares.
+        weight: how much the chunks that became it count together.
+    """
+
+    modulation: Tensor
+    shares: Sequence[Shares]
+    weight: float
+
+
+def divide_and_conquer(
+    results: Iterable[GroupResult], size: int, combine: Callable[[Sequence[GroupResult]], GroupResult]
+) -> GroupResult:
+    """Results, at least one, combined `size` at a time and the same again, until one is left.
+
+    No more than `size` results of each level are held at once.
+    """
+    stream = iter(results)
+    first = list(islice(stream, 2))
+    if len(first) < 2:
+        return first[0]
+    every = chain(first, stream)
+    del first  # which would keep these two to the end
+    groups = iter(lambda: list(islice(every, size)), [])
+    return divide_and_conquer(map(combine, groups), size, combine)
+
+
+def read_hierarchical(
+    reader: Reader, question: Tensor, memory: ReadableMemory, top: int, number: int | None
+) -> Reading:
     """The paper's divide and conquer over groups in stored order (section 3.1), in memory for one group.
 
     A document's share is the product of its shares of each level, as in the flat read. Of codes no more is known than
@@ -290,51 +176,85 @@ def read_hierarchical(reader: Reader, question: Tensor, memory: Memory, top: int
     """
     size = reader.group_documents if number is None else number
     remembered = max(top, _REMEMBERED)
-    hierarchy = Hierarchy(lambda rows, logs: reader.aggregator(question, rows, logs), size, remembered)
-    for group in memory.groups(size):
-        hierarchy.add(_read_group(reader, question, group, remembered))
-    last = hierarchy.last()
-    remembered_shares = [list(shares.values()) for shares in last.shares]
+
+    def combine(group: Sequence[GroupResult]) -> GroupResult:
+        return combined(reader.aggregator, question, group, remembered)
+
+    last = divide_and_conquer(_group_results(reader, question, memory, size, remembered), size, combine)
+    ranked = [list(shares.values()) for shares in last.shares]
+    hits = [
+        # Ties are counted among the remembered documents only.
+        [Hit(chunk, own, sum(other == own for other, *_ in several) - 1) for own, _, chunk in several]
+        for several in ranked
+    ]
     return Reading(
-        question,
-        last.modulation,
-        lambda: [_ranked(shares, top) for shares in remembered_shares],
-        lambda: [_ranked(shares, top) for shares in remembered_shares],
-        lambda: _codes_of(remembered_shares, memory, reader),
+        question, last.modulation, lambda _: [own[:top] for own in hits], lambda: _codes_of(hits, memory, reader)
     )
 
 
-def _read_group(reader: Reader, question: Tensor, group: Group, top: int) -> Result:
-    """The flat read of a group."""
-    reading = read_flat(reader, question, group.memory, top)
+def _group_results(
+    reader: Reader, question: Tensor, memory: ReadableMemory, size: int, remembered: int
+) -> Iterator[GroupResult]:
+    """The flat read of each group."""
+    for group, chunks, documents in memory.groups(size):
+        reading = read_flat(reader, question, group, remembered)
+        shares = [
+            {int(documents[own.chunk]): (own.share, own.share, int(chunks[own.chunk])) for own in hits}
+            for hits in reading.sources
+        ]
+        yield GroupResult(reading.modulation, shares, group.total_weight())
+
+
+def combined(
+    aggregator: Callable[[Tensor, Tensor, Tensor | None], Aggregated],
+    question: Tensor,
+    group: Sequence[GroupResult],
+    remembered: int,
+) -> GroupResult:
+    """The modulations of a group, read as rows of each question's own, with the documents that have most of them.
+
+    Each counts as its chunks do together, as a last group may be smaller; equal ones are read as in the paper.
+    """
+    rows, weights = torch.cat([result.modulation for result in group], dim=1), [result.weight for result in group]
+    logs = None
+    if len(set(weights)) > 1:
+        logs = torch.from_numpy(log_of(np.array(weights))).to(rows.device)
+        logs = logs.repeat_interleave(rows.shape[1] // len(group)).unsqueeze(0)
+    read = aggregator(question, rows, logs)
+    parts = read.attention.unflatten(1, (len(group), -1)).sum(-1).tolist()
     shares = [
-        {int(group.documents[own.chunk]): Share(int(group.chunks[own.chunk]), own.share, own.share) for own in ranked}
-        for ranked in reading.sources
+        _best_shares([result.shares[place] for result in group], own, remembered) for place, own in enumerate(parts)
     ]
-    return Result(reading.modulation, shares, group.weight)
+    return GroupResult(read.modulation, shares, sum(weights))
 
 
-def _ranked(shares: Sequence[Share], top: int) -> list[Ranked]:
-    """The first of the remembered documents; ties are counted among these only, so there are so many at least."""
-    equal = [sum(other.share == own.share for other in shares) - 1 for own in shares[:top]]
-    return [Ranked(own.chunk, own.share, ties) for own, ties in zip(shares, equal, strict=False)]
+def _best_shares(groups: Sequence[Shares], parts: Sequence[float], remembered: int) -> Shares:
+    """The largest shares of the whole, when each group has its part of it; a document may lie in several groups."""
+    total: Shares = {}
+    for shares, part in zip(groups, parts, strict=True):
+        for document, (own, own_most, own_chunk) in shares.items():
+            share, most, chunk = total.get(document, (0.0, 0.0, own_chunk))
+            if own_most * part > most:
+                most, chunk = own_most * part, own_chunk
+            total[document] = share + own * part, most, chunk
+    return dict(sorted(total.items(), key=lambda item: -item[1][0])[:remembered])
 
 
-def _codes_of(shares: Sequence[Sequence[Share]], memory: Memory, reader: Reader) -> CodeMap | None:
+def _codes_of(hits: Hits, memory: ReadableMemory, reader: Reader) -> CodeMap | None:
     """The shares of each question's documents spread evenly over the codes of one chunk of each."""
-    chunks = np.unique([own.chunk for several in shares for own in several])
-    codes = memory.chosen(chunks[None]).codes
+    chunks = np.unique([hit.chunk for several in hits for hit in several])
+    codes = memory.codes_at(chunks)
     if codes is None:
         return None
-    maps, shape = [], reader.shape
-    for several in shares:
-        rows = np.searchsorted(chunks, [own.chunk for own in several])
-        each = np.array([[[own.share] * shape.tokens for own in several]])
-        maps.append(spread(each, codes[:, rows], shape))
+    maps, shape = [], reader.code_shape
+    for several in hits:
+        places = np.searchsorted(chunks, [hit.chunk for hit in several])
+        each = np.array([[[hit.share] * shape.tokens for hit in several]])
+        maps.append(spread(each, codes[None, places], shape))
     return np.concatenate(maps)
 
 
-def read_routed(reader: Reader, question: Tensor, memory: Memory, top: int, number: int | None) -> Reading:
+def read_routed(reader: Reader, question: Tensor, memory: ReadableMemory, top: int, number: int | None) -> Reading:
     """Score every chunk by its own codes, aggregate the best few; `number` says how many.
 
     A document's share is the probability of its chunks under the softmax of all scores; a code's is the attention to
@@ -348,35 +268,38 @@ def read_routed(reader: Reader, question: Tensor, memory: Memory, top: int, numb
             "This model was trained without a router.", hint="Ask with --read flat, or --read hierarchical."
         )
     count = reader.routed_documents if number is None else number
-    chunks, documents = Ranking(len(question), max(count, top)), Ranking(len(question), top)
-    for masses in memory.scores(reader.router, question):
-        chunks.add(masses.values)
-        documents.add(masses.values, masses.lengths)
-    best = np.array([[own.chunk for own in ranked[:count]] for ranked in chunks.result()])
-    chosen = memory.chosen(best)
-    weights = None if chosen.log_weights is None else chosen.log_weights.repeat_interleave(chosen.vectors.shape[2], 1)
-    read = reader.aggregator(question, chosen.vectors.flatten(1, 2), weights)
-    codes = chosen.codes
+    rankings = [(Ranking(top), Ranking(max(count, top))) for _ in question]
+    for log_scores, lengths in memory.scores(reader.router, question):
+        for (documents, chunks), own in zip(rankings, log_scores, strict=True):
+            documents.add(own, lengths)
+            chunks.add(own)
+    found = [chunks.result() for _, chunks in rankings]
+    best = np.array([[hit.chunk for hit in hits[:count]] for hits in found])
+    vectors, logs = memory.vectors_at(best), memory.log_weights_at(best)
+    weights = None if logs is None else torch.from_numpy(logs).to(vectors.device).repeat_interleave(vectors.shape[2], 1)
+    read = reader.aggregator(question, vectors.flatten(1, 2), weights)
+
+    def find(by_document: bool) -> Hits:
+        return [documents.result() for documents, _ in rankings] if by_document else [hits[:top] for hits in found]
 
     def find_codes() -> CodeMap | None:
+        codes = memory.codes_at(best.ravel())
         if codes is None:
             return None
-        shares = read.attention.float().cpu().numpy().reshape(chosen.vectors.shape[:3])
-        return spread(shares, codes, reader.shape)
+        shares = read.attention.float().cpu().numpy().reshape(vectors.shape[:3])
+        return spread(shares, codes.reshape(*best.shape, *codes.shape[1:]), reader.code_shape)
 
-    return Reading(
-        question,
-        read.modulation,
-        documents.result,
-        lambda: [ranked[:top] for ranked in chunks.result()],
-        find_codes,
-    )
+    return Reading(question, read.modulation, find, find_codes)
 
 
-READS: dict[str, Read] = {"flat": read_flat, "hierarchical": read_hierarchical, "routed": read_routed}
+READS: dict[str, Callable[[Reader, Tensor, ReadableMemory, int, int | None], Reading]] = {
+    "flat": read_flat,
+    "hierarchical": read_hierarchical,
+    "routed": read_routed,
+}
 
 
-def read(mode: str, reader: Reader, question: Tensor, memory: Memory, *, top: int = 5) -> Reading:
+def read(mode: str, reader: Reader, question: Tensor, memory: ReadableMemory, *, top: int = 5) -> Reading:
     """Read a memory, NAME or NAME:NUMBER. An empty one leaves the question as its own modulation, without sources.
 
     Args:
@@ -392,5 +315,5 @@ def read(mode: str, reader: Reader, question: Tensor, memory: Memory, *, top: in
     """
     name, number = parse_read_mode(mode)
     if len(memory) == 0:
-        return Reading(question, question, lambda: [[] for _ in question], lambda: [[] for _ in question], lambda: None)
+        return Reading(question, question, lambda _: [[] for _ in question], lambda: None)
     return READS[name](reader, question, memory, top, number)

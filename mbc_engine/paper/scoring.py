@@ -1,10 +1,7 @@
-"""Ask questions of a memory of their own documents, and score the answers and the sources.
-
-Training examples whose documents are too long for whoever reads them: the chunk with the answer stands for each.
-"""
+"""Ask questions of a memory of their own documents, and score the answers and the sources."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,48 +10,16 @@ from numpy.typing import NDArray
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.metrics import Scores, exact_match, f1, lenient_match, shortest
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.paper.memories import CodeMemory, Memory, VectorMemory
+from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.reads import Reader
 from mbc_engine.text.chunks import Chunker
 
 # How many documents an answer is said to come from.
 SOURCES: Final = 5
 
-
-@dataclass(frozen=True)
-class Memorised:
-    """Texts in a memory, each as one document; one of nothing but white space is not in it.
-
-    Attributes:
-        memory: their chunks.
-        document_of: which of the texts each chunk is of, [chunks].
-    """
-
-    memory: Memory
-    document_of: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Answered:
-    """What a model said, and from which of the texts, best first."""
-
-    text: str
-    sources: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a question.
-
-    Attributes:
-        example: the question.
-        answer: what the model said.
-        rank: place of the question's own document among the sources, 0 is first; None beyond the first five.
-    """
-
-    example: QAExample
-    answer: str
-    rank: int | None
+# Texts in a memory, each as one document, and which of the texts each chunk is of, [chunks]; one of nothing but white
+# space is not in the memory.
+Memorised = tuple[ReadableMemory, NDArray[np.int64]]
 
 
 def ask_all(
@@ -64,7 +29,7 @@ def ask_all(
     asked: Sequence[QAExample] | None = None,
     read_mode: str | None = None,
     batch_size: int = 32,
-) -> Iterator[Outcome]:
+) -> Iterator[tuple[QAExample, str, int | None]]:
     """Memorise the documents of the examples, each once, and answer every question, or some, from that memory.
 
     Args:
@@ -73,15 +38,19 @@ def ask_all(
         asked: those of the examples that are asked; None asks all.
         read_mode: see `MBC.read`.
         batch_size: texts and questions at a time.
+
+    Yields:
+        The question, the model's answer, and the place of the question's own document among the sources, 0 is first;
+        None beyond the first five.
     """
     asked = examples if asked is None else asked
     texts = list(dict.fromkeys(example.text for example in examples))
-    place = {text: index for index, text in enumerate(texts)}
+    index = {text: place for place, text in enumerate(texts)}
     memorised, questions = memorise_documents(model, texts, batch_size=batch_size), [one.question for one in asked]
     answers = answer_from(model, questions, memorised, read_mode=read_mode, batch_size=batch_size)
-    for example, answer in zip(asked, answers, strict=True):
-        own = place[example.text]
-        yield Outcome(example, answer.text, answer.sources.index(own) if own in answer.sources else None)
+    for example, (answer, sources) in zip(asked, answers, strict=True):
+        own = index[example.text]
+        yield example, answer, sources.index(own) if own in sources else None
 
 
 def answer_from(
@@ -92,8 +61,8 @@ def answer_from(
     read_mode: str | None = None,
     reader: Reader | None = None,
     batch_size: int = 32,
-) -> Iterator[Answered]:
-    """Answer questions from a memory, batch by batch.
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Answer questions from a memory, batch by batch: each answer, and the texts that it is from, best first.
 
     Args:
         model: what is asked.
@@ -103,12 +72,11 @@ def answer_from(
         reader: the model's, kept from before.
         batch_size: questions at a time.
     """
-    reader = reader or model.reader()
+    reader, (memory, document_of) = reader or model.reader(), memorised
     for start in range(0, len(questions), batch_size):
         batch = questions[start : start + batch_size]
-        for answer in model.answer(batch, memorised.memory, read_mode=read_mode, top=SOURCES, reader=reader):
-            chunks = [source.chunk for source in answer.sources]
-            yield Answered(answer.text, tuple(map(int, memorised.document_of[chunks])) if chunks else ())
+        for answer, hits in model.answer(batch, memory, read_mode=read_mode, top=SOURCES, reader=reader):
+            yield answer, tuple(int(document_of[hit.chunk]) for hit in hits)
 
 
 def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32) -> Memorised:
@@ -119,16 +87,16 @@ def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32
         texts: the documents.
         batch_size: chunks encoded at a time.
     """
-    pieces = [model.documents.chunker(text) for text in texts]
+    pieces = [model.chunker(text) for text in texts]
     lengths = np.array(list(map(len, pieces)), np.int64)
     chunks = [piece for several in pieces for piece in several]
     memory = memorise(model, chunks, lengths[lengths > 0], batch_size=batch_size)
-    return Memorised(memory, np.repeat(np.arange(len(texts)), lengths))
+    return memory, np.repeat(np.arange(len(texts)), lengths)
 
 
 def memorise(
     model: MBC, chunks: Sequence[str], lengths: NDArray[np.int64] | None = None, *, batch_size: int = 32
-) -> Memory:
+) -> ReadableMemory:
     """A memory of chunks: codes, or continuous vectors where the model does not quantise, or not yet.
 
     Args:
@@ -142,20 +110,21 @@ def memorise(
     return VectorMemory(model.amortise(chunks, batch_size=batch_size), lengths)
 
 
-def score(outcomes: Sequence[Outcome]) -> Scores:
-    """Means over outcomes, in percent; against the shortest gold answer, as in the paper."""
-    golds = [shortest(outcome.example.answers) for outcome in outcomes]
+def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:
+    """Means over what `ask_all` gave, in percent; against the shortest gold answer, as in the paper."""
+    pairs = [(answer, shortest(example.answers)) for example, answer, _ in outcomes]
+    ranks = [rank for *_, rank in outcomes]
 
-    def percent(values: list[float] | list[bool]) -> float:
+    def percent(values: Sequence[float]) -> float:
         return 100 * sum(values) / max(1, len(values))
 
     return Scores(
         questions=len(outcomes),
-        exact_match=percent([exact_match(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
-        f1=percent([f1(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
-        lenient_match=percent([lenient_match(o.answer, gold) for o, gold in zip(outcomes, golds, strict=True)]),
-        first_source=percent([o.rank == 0 for o in outcomes]),
-        in_five=percent([o.rank is not None for o in outcomes]),
+        exact_match=percent([exact_match(*pair) for pair in pairs]),
+        f1=percent([f1(*pair) for pair in pairs]),
+        lenient_match=percent([lenient_match(*pair) for pair in pairs]),
+        first_source=percent([rank == 0 for rank in ranks]),
+        in_five=percent([rank is not None for rank in ranks]),
     )
 
 

@@ -28,7 +28,7 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.lm.efficiency import checkpoint_layers
+from mbc_engine.lm.pretrained import checkpoint_layers
 from mbc_engine.machine import SlowDown
 from mbc_engine.paper.builder import build, load_pretrained, trainable_parameters
 from mbc_engine.paper.checkpoint import load_into

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
+from mbc_engine.lm.encoders import mean_pooled
 from mbc_engine.metrics import Scores
-from mbc_engine.paper.amortizer import Amortizer, EncoderAmortizer, mean_pooled
+from mbc_engine.paper.amortizer import Amortizer, EncoderAmortizer
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.scoring import ask_all, score

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from encoder import ENCODER
 from options import begin, stage_parser
+from product_quantisation import fit
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.lm.encoders import Encoder, load_encoder
-from mbc_engine.mini.address import Address
-from mbc_engine.paper.amortizer import mean_pooled
+from mbc_engine.lm.encoders import Encoder, load_encoder, mean_pooled
+from mbc_engine.mini.retrieval import Address
 
 QA_SETS = ("squad_train_part", "archivalqa_like", "squadshifts_reddit", "squadshifts_amazon")
 HELD_OUT = (
@@ -179,7 +179,7 @@ def main() -> None:
     questions = vectors.of(f"{QA_SETS[0]}-questions", lambda: squad.questions)
 
     address = Address(documents[0].shape[1], dim=args.dim).to(args.device)
-    address.fit(torch.cat(documents), questions, iterations=args.iterations)
+    fit(address, torch.cat(documents), questions, iterations=args.iterations)
     for name, evaluated in (
         ("held-out", asked(args.data, QA_SETS[0], lambda title: title in HELD_OUT)),
         ("squad_val", asked(args.data, "squad_val")),

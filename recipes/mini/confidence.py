@@ -30,11 +30,11 @@ from options import begin, stage_parser
 from mbc_engine import RetrieverReader, load_model
 from mbc_engine.bank import MemoryBank, Record
 from mbc_engine.config import AnswerConfidence, RetrieverReaderConfig
+from mbc_engine.lm.coding import signature
 from mbc_engine.metrics import compare
 from mbc_engine.mini.confidence import choose, features
 from mbc_engine.mini.retrieval import Scope
 from mbc_engine.model_folder import CONFIG, packaged_model
-from mbc_engine.paper.checkpoint import signature
 from mbc_engine.text import Chunk
 
 PARAGRAPHS = 400
@@ -89,7 +89,7 @@ def _plain(text: str) -> str:
 
 def measured(model: RetrieverReader, asked: Asked) -> NDArray[np.float64]:
     """Features and worth of the answer to each question: [Q, features + 1]."""
-    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.books.shape[-1], keeps_text=True)
+    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
     with bank:
         for start in range(0, len(asked.paragraphs), 64):
             texts = asked.paragraphs[start : start + 64]
@@ -101,21 +101,17 @@ def measured(model: RetrieverReader, asked: Asked) -> NDArray[np.float64]:
                 ]
             )
         with bank.snapshot():
-            scope = Scope(bank, None)
-            whitening = model.whitening(scope)
-            result = []
+            scope, result = model.scope(bank), []
             for start in range(0, len(asked.questions), BATCH):
-                result += _answers(model, scope, whitening, asked.questions[start : start + BATCH])
+                result += _answers(model, scope, asked.questions[start : start + BATCH])
                 if start % (50 * BATCH) == 0:
                     print(f"{asked.name}: {start} of {len(asked.questions)}", flush=True)
     return np.array(result)
 
 
-def _answers(
-    model: RetrieverReader, scope: Scope, whitening: torch.Tensor, asked: list[tuple[str, str, int]]
-) -> Iterator[list[float]]:
+def _answers(model: RetrieverReader, scope: Scope, asked: list[tuple[str, str, int]]) -> Iterator[list[float]]:
     questions = [question for question, _, _ in asked]
-    found = model.find(questions, scope, top=model.settings.passages, whitening=whitening)
+    found = model.find(questions, scope, top=model.settings.passages)
     texts = [[text for text, _ in scope.bank.texts_at([hit.chunk for hit in hits])] for hits in found]
     several = model.reader.spans(questions, texts)
     for (question, gold, about), hits, spans in zip(asked, found, several, strict=True):

@@ -37,10 +37,9 @@ from mbc_engine.bank import Record
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import stories
+from mbc_engine.lm.coding import signature
 from mbc_engine.methods.reading import WordIndex
 from mbc_engine.metrics import compare
-from mbc_engine.mini.retrieval import Scope
-from mbc_engine.paper.checkpoint import signature
 from mbc_engine.text import Chunk
 
 BATCH: Final = 32
@@ -115,14 +114,14 @@ def finding(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
     """How often the right paragraph is found first, or among five, before anything is read."""
     examples, texts = squad(data, paragraphs)
     own = {text: place for place, text in enumerate(texts)}
-    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.books.shape[-1], keeps_text=True)
+    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
     with bank:
         records = [Record(f"/{place}", "", f"{place:032x}", 1, None) for place in range(len(texts))]
         codes = model.memorise(texts)
         bank.add(
             [(record, code[None], [Chunk(text, 0)]) for record, code, text in zip(records, codes, texts, strict=True)]
         )
-        scope = Scope(bank, None)
+        scope = model.scope(bank)
         usual, found = model.settings, {}
         for name, weight in (("codes and words", usual.word_weight), ("codes alone", 0.0)):
             model.settings = usual.model_copy(update={"word_weight": weight})

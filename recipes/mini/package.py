@@ -9,13 +9,12 @@ Run `confidence.py` after it: how likely answers are right depends on all of the
 import shutil
 from pathlib import Path
 
-import torch
 from options import stage_parser
 from safetensors.torch import load_file
 
 from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+from mbc_engine.mini import span_reader
 from mbc_engine.mini.model import build, save
-from mbc_engine.mini.span_reader import load_span_reader, save_span_reader
 from mbc_engine.model_folder import READER
 
 SETTINGS = Path(__file__).with_name("config.toml")
@@ -30,13 +29,15 @@ def main() -> None:
 
     config = parse_model_config(SETTINGS.read_text(encoding="utf-8"), str(SETTINGS))
     assert isinstance(config, RetrieverReaderConfig)
-    reader = load_span_reader(args.reader, dtype=torch.float32)
-    model = build(config.retriever_reader, lambda: reader)
+    model = build(config.retriever_reader, lambda: span_reader.load_span_reader(args.reader))
+    assert model.reader, "what is packed can be opened"
     model.address.load_state_dict(load_file(args.address))
     model.frequencies.copy_(load_file(args.frequencies)["frequencies"])
     save(model, args.out)
     shutil.rmtree(args.out / READER, ignore_errors=True)
-    save_span_reader(reader, args.out / READER)
+    (args.out / READER).mkdir()
+    for name in (span_reader.SETTINGS, span_reader.WEIGHTS):
+        shutil.copy(args.reader / name, args.out / READER / name)
     total = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     print(f"{args.out}: {total / 1e6:.1f} MB")
 

@@ -17,16 +17,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import tomlkit
 import torch
 from encoder import ENCODER
+from low_rank import add_low_rank
 from options import begin, stage_parser
 from reader_data import Example, Row, Stage, Tokens, WrongPassages, batches, examples, is_held_out, read_rows
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from training import Checkpoint
 
 from mbc_engine.lm.encoders import Encoder, load_encoder
+from mbc_engine.lm.pretrained import write_tensors
 from mbc_engine.metrics import compare
-from mbc_engine.mini.span_reader import SpanReader, SpanScores, adapt, load_into, save_span_reader, trained_parameters
+from mbc_engine.mini.span_reader import SETTINGS, WEIGHTS, SpanReader
 
 CURRICULUM = (
     Stage(("qamr_dev",), 64, share=0.5),
@@ -36,15 +40,18 @@ CURRICULUM = (
 )
 
 
-def span_loss(scores: SpanScores, golds: Sequence[Sequence[tuple[int, int]]], starts: Sequence[int]) -> Tensor:
+def span_loss(
+    scores: tuple[Tensor, Tensor], golds: Sequence[Sequence[tuple[int, int]]], starts: Sequence[int]
+) -> Tensor:
     """Mean surprise at the right answer among all spans and "none"; all places of an answer are right together."""
-    right = torch.zeros_like(scores.spans, dtype=torch.bool)
+    spans, none = scores
+    right = torch.zeros_like(spans, dtype=torch.bool)
     for row, (own, start) in enumerate(zip(golds, starts, strict=True)):
         for first, last in own:
             right[row, first + start, last + start] = True
-    right &= scores.spans.isfinite()
+    right &= spans.isfinite()
     is_none = ~right.flatten(1).any(1)
-    every = torch.cat([scores.spans.flatten(1), scores.none[:, None]], 1)
+    every = torch.cat([spans.flatten(1), none[:, None]], 1)
     chosen = torch.cat([right.flatten(1), is_none[:, None]], 1)
     return (every.logsumexp(1) - every.masked_fill(~chosen, -torch.inf).logsumexp(1)).mean()
 
@@ -106,7 +113,7 @@ def learn(
     for step, batch in enumerate(plan[first:], first):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, len(plan), args.learning_rate, args.warmup)
-        pairs = reader.pair([item.question for item in batch], [item.window for item in batch])
+        pairs = reader.pair([item.question for item in batch], [item.window.ids for item in batch])
         loss = span_loss(reader(pairs), [item.golds for item in batch], pairs.starts)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
@@ -119,9 +126,31 @@ def learn(
             print(f"step {step + 1}/{len(plan)}  loss {np.mean(losses[-50:]):.3f}  {rate:,.0f} tokens/s", flush=True)
         if (step + 1) % args.save_every == 0 or step + 1 == len(plan):
             checkpoint.save(step + 1)
-            save_span_reader(reader, args.out)
+            save(reader, args)
             em, f1 = figures(reader, held_out)
             print(f"  held out: EM {em:.1f} F1 {f1:.1f}", flush=True)
+
+
+def trained_parameters(reader: SpanReader) -> dict[str, nn.Parameter]:
+    """The head, and the changes to the encoder, by name."""
+    return {name: value for name, value in reader.named_parameters() if value.requires_grad}
+
+
+def save(reader: SpanReader, args: argparse.Namespace) -> None:
+    """Write what `load_span_reader` opens: what was trained, in half precision, and the name of the frozen encoder."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    settings = {"encoder": ENCODER, "rank": args.rank, "window": reader.window, "longest": reader.longest}
+    tensors = {name: value.detach().half().cpu().contiguous() for name, value in trained_parameters(reader).items()}
+    write_tensors(args.out / WEIGHTS, tensors, {"format": "span-reader-1"})
+    (args.out / SETTINGS).write_text(tomlkit.dumps(settings))
+
+
+@torch.no_grad()
+def start_from(reader: SpanReader, folder: Path) -> None:
+    """Give a reader the weights that `save` wrote to a folder."""
+    state = load_file(folder / WEIGHTS)
+    for name, value in trained_parameters(reader).items():
+        value.copy_(state[name])
 
 
 @torch.no_grad()
@@ -129,7 +158,7 @@ def meet(reader: SpanReader, start: Path) -> None:
     """Take the mean of these weights and those of where training started, which is better than either
     (Wortsman et al. 2022)."""
     ends = {name: value.clone() for name, value in trained_parameters(reader).items()}
-    load_into(reader, start)
+    start_from(reader, start)
     for name, value in trained_parameters(reader).items():
         value.lerp_(ends[name], 0.5)
 
@@ -151,23 +180,20 @@ def main() -> None:
     # Fused attention is slow to go back through on a CPU: 2,000 tokens a second in bfloat16, 2,800 with the plain one.
     encoder.model.set_attn_implementation("eager")
     plan, held_out = prepare(args, encoder)
-    adapt(encoder.model, args.rank)
-    reader = SpanReader(
-        encoder.model,
-        encoder.tokenizer,
-        window=args.window,
-        longest=args.longest,
-        encoder_name=ENCODER,
-    )
+    encoder.model.register_module("pooler", None)  # no reader reads it
+    add_low_rank(encoder.model, args.rank)
+    reader = SpanReader(encoder.model, encoder.tokenizer, window=args.window, longest=args.longest)
     if args.start:
-        load_into(reader, args.start)
+        start_from(reader, args.start)
     for module in reader.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    learn(reader.to(args.device).compute_in(torch.bfloat16).train(), plan, held_out, args)
+        elif isinstance(module, nn.Embedding | nn.LayerNorm):
+            module.to(torch.bfloat16)  # what is trained, and the weights that it changes, stay as they are
+    learn(reader.to(args.device).train(), plan, held_out, args)
     if args.start:
         meet(reader, args.start)
-        save_span_reader(reader, args.out)
+        save(reader, args)
 
 
 if __name__ == "__main__":

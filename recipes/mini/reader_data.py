@@ -18,12 +18,18 @@ from encoder import sentence_vectors
 from safetensors.numpy import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mbc_engine.mini.span_reader import PassageWindow
-
 Golds = tuple[tuple[int, int], ...]
 
 # One in so many titles of SQuAD, and paragraphs of the others, is kept for calibration.
 _HELD_OUT = 16
+
+
+@dataclass(frozen=True)
+class PassageWindow:
+    """Tokens of a passage, without special ones, and where each lies in it, (start, end) in characters."""
+
+    ids: Sequence[int]
+    offsets: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import pytest
 
 from mbc_cli import engine
 from mbc_cli.commands import doctor as checkup
-from mbc_engine.lm.encoders import BUNDLES
+from mbc_engine.lm import encoders
 
 
 @pytest.fixture
 def bare(monkeypatch):
     """A machine without the encoder's bundle."""
-    monkeypatch.setattr(checkup.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: None)
 
 
 def doctor(mbc, *arguments):
@@ -81,14 +81,12 @@ def test_without_an_encoder_nothing_can_be_memorised(mbc, bare):
 
 
 def test_a_damaged_bundle_is_found(mbc, home, monkeypatch):
-    (bundle,) = BUNDLES.values()
-    broken = home / "bundle"
-    original = checkup.importlib.util.find_spec(bundle.package).submodule_search_locations[0]
-    shutil.copytree(original, broken)
-    with (broken / bundle.folder / "model.safetensors").open("r+b") as file:
+    broken, folder = home / "bundle", encoders.bundle_folder()
+    shutil.copytree(folder.parent, broken)
+    with (broken / folder.name / "model.safetensors").open("r+b") as file:
         file.write(b"x")
     spec = type("Spec", (), {"submodule_search_locations": [str(broken)]})
-    monkeypatch.setattr(checkup.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: spec)
     code, told = doctor(mbc)
     assert (code, told["encoder"]["is_official"]) == (4, False)
     assert "is not the official file" in told["abilities"][0]["detail"]

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,9 +35,9 @@ class Oracle:
         self.readers: list[object] = []
         monkeypatch.setattr("mbc_engine.evaluation.calibrate.memorise_documents", self.memorise)
 
-    def memorise(self, model: "Oracle", texts: list[str]) -> SimpleNamespace:
+    def memorise(self, model: "Oracle", texts: list[str]) -> tuple[list[str], None]:
         self.banks.append(texts)
-        return SimpleNamespace(memory=texts)
+        return texts, None
 
     def reader(self) -> object:
         self.readers.append(object())
@@ -191,10 +190,9 @@ def test_calibrating_changes_neither_the_model_nor_its_banks(
         assert not again.settings.confidence.slope  # it tells no answers apart
         assert Memory(bank, again).ask(["Who moved?"])[0].confidence is None
         store(SETTINGS, folder)
-        reply = Memory(load_model(folder), bank).ask(["Who moved?"])[0]
+        reply = Memory(bank, load_model(folder)).ask(["Who moved?"])[0]
     assert reply.gain is not None
-    judged = judge(SETTINGS, reply.gain)
-    assert reply.confidence == Confidence(judged.confidence, judged.origin)
+    assert reply.confidence == Confidence(*judge(SETTINGS, reply.gain))
 
 
 def test_a_model_whose_gains_are_no_numbers_is_not_calibrated(tiny: Any, examples: Examples) -> None:
@@ -202,7 +200,7 @@ def test_a_model_whose_gains_are_no_numbers_is_not_calibrated(tiny: Any, example
     model.prefix.requires_grad_(False)
     for parameter in model.prefix.parameters():
         parameter.fill_(float("nan"))
-    with pytest.raises(ModelError, match="likelihoods that are no numbers"):
+    with pytest.raises(ModelError, match="likelihoods that are not numbers"):
         calibrated(model, examples(40), bank_documents=20)
 
 

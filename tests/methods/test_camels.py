@@ -18,7 +18,7 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.lm.families import FAMILIES
+from mbc_engine.lm.pretrained import FAMILIES
 from mbc_engine.methods.camels import (
     WEIGHTS,
     MetaSettings,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.lm.families import FAMILIES
+from mbc_engine.lm.pretrained import FAMILIES
 from mbc_engine.lm.texts import Targets
 from mbc_engine.methods.camels import InnerBatch, divergence, inner_step, parameters_of, token_losses
 

@@ -10,7 +10,7 @@ from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.methods.reading import RetrieveAndRead
 from mbc_engine.mini.confidence import FEATURES
 from mbc_engine.mini.model import RetrieverReader, build
-from mbc_engine.mini.span_reader import SpanReader, adapt
+from mbc_engine.mini.span_reader import SpanReader
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "   ", "Hugo moved to Haifa.", "The river rose, the bridge held."]
 
@@ -22,7 +22,6 @@ def model(tiny: Any) -> RetrieverReader:
 
     def reader() -> SpanReader:
         encoder = load_encoder(name)
-        adapt(encoder.model, 2)
         return SpanReader(encoder.model, encoder.tokenizer, window=32, longest=3).eval()
 
     settings = RetrieverReaderSettings.model_validate(

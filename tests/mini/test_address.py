@@ -1,6 +1,9 @@
 """Addresses on books and vectors written out by hand."""
 
 import math
+import runpy
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.mini.address import LENGTH_SHARE, ORDINARY_CHUNKS, WHITENING, Address
-from mbc_engine.paper.amortizer import mean_pooled
+from mbc_engine.lm.encoders import mean_pooled
+from mbc_engine.mini.retrieval import LENGTH_SHARE, ORDINARY_CHUNKS, WHITENING, Address
 
 # Two positions of one dimension, three codes each.
 BOOKS = torch.tensor([[[0.0], [1.0], [-2.0]], [[0.5], [3.0], [3.0]]])
@@ -102,12 +105,17 @@ def test_a_question_is_whitened_before_its_length_is_taken_off() -> None:
     torch.testing.assert_close(whitened, address.tables(torch.tensor([[[3.0], [4.0]]])))
 
 
+def fit(*given: Any) -> None:
+    path = Path(__file__).parents[2] / "recipes" / "mini" / "product_quantisation.py"
+    runpy.run_path(str(path))["fit"](*given)
+
+
 def test_fitting_centres_and_shares_the_directions_out_evenly() -> None:
     torch.manual_seed(0)
     spreads = torch.tensor([8.0, 4.0, 2.0, 1.0])
     documents, questions = torch.randn(4000, 4) * spreads + 5, torch.randn(50, 4) - 3
     address = Address(4, tokens=2, dim=2, num_codes=16)
-    address.fit(documents, questions)
+    fit(address, documents, questions)
     torch.testing.assert_close(address.document_mean.data, documents.mean(0))
     torch.testing.assert_close(address.question_mean.data, questions.mean(0))
     torch.testing.assert_close(address.basis @ address.basis.T, torch.eye(4), atol=1e-5, rtol=0)
@@ -120,7 +128,7 @@ def test_fitted_books_leave_less_than_half_of_the_spread() -> None:
     torch.manual_seed(0)
     documents = torch.randn(300, 6)
     address = Address(6, tokens=3, dim=2, num_codes=16)
-    address.fit(documents, documents)
+    fit(address, documents, documents)
     vectors = address.of_documents(documents)
     left = (vectors - address.lookup(address.encode(vectors))).square().sum() / vectors.square().sum()
     assert left < 0.5
@@ -128,4 +136,4 @@ def test_fitted_books_leave_less_than_half_of_the_spread() -> None:
 
 def test_fitting_needs_a_document_for_every_code() -> None:
     with pytest.raises(ValueError, match="16 clusters need at least as many points, not 10"):
-        Address(4, tokens=2, dim=2, num_codes=16).fit(torch.randn(10, 4), torch.randn(3, 4))
+        fit(Address(4, tokens=2, dim=2, num_codes=16), torch.randn(10, 4), torch.randn(3, 4))

@@ -12,26 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine import Selection, ingest, open_bank
-from mbc_engine.mini.retrieval import Hit, Scope, WordScore, by_document, rerank
-from mbc_engine.paper.reads import Ranked
+from mbc_engine.mini.retrieval import Scope, by_document, rerank
+from mbc_engine.ranking import Hit
 
 
 def hit(chunk: int, share: float, document: int) -> Hit:
-    return Hit(chunk, document, share)
+    return Hit(chunk, share, 0, document)
 
 
-def test_a_word_counts_once_by_how_rare_it_is() -> None:
-    vocabulary = {"the": 0, "flood": 1, "izmir": 2}
-    score = WordScore(
-        lambda texts: [{vocabulary[word] for word in text.split()} for text in texts],
-        np.array([0.0, 0.4, 1.0], np.float32),
-    )
-    found = score({0, 1}, ["the flood the flood", "the izmir", "flood", ""])
-    assert found.tolist() == pytest.approx([0.4, 0.0, 0.4, 0.0])
+def test_a_word_counts_once_by_how_rare_it_is(tiny: Any) -> None:
+    model = tiny.retriever_reader()
+    model.frequencies.zero_()
+    for word, frequency in (("hurt", 0.4), ("haifa", 1.0)):
+        model.frequencies[model.tokenizer.convert_tokens_to_ids(word)] = frequency
+    found = model.word_bonus("the hurt", ["the hurt the hurt", "the Haifa", "Hurt", ""])
+    scale = model.settings.word_weight * float(model.address.log_scale.detach().exp())
+    assert scale > 0
+    assert found.tolist() == pytest.approx([0.4 * scale, 0.0, 0.4 * scale, 0.0])
 
 
 def test_a_bonus_changes_the_order_and_all_shares() -> None:
-    found = [Ranked(7, 0.5, 0), Ranked(3, 0.2, 0)]  # chunks that are not among the best have 0.3 together
+    found = [Hit(7, 0.5, 0), Hit(3, 0.2, 0)]  # chunks that are not among the best have 0.3 together
     first, second = rerank(found, np.array([0.0, math.log(4)], np.float32))
     assert (first.chunk, second.chunk) == (3, 7)
     # 0.2 four times is 0.8; with 0.5 and 0.3 that makes 1.6.
@@ -53,7 +54,7 @@ def test_shares_after_a_bonus_are_those_of_a_softmax_over_everything(
     added[best] = bonus[: len(best)]
     raised = np.exp(values + added - (values + added).max())
     expected = raised / raised.sum()
-    ranked = rerank([Ranked(int(at), float(shares[at]), 0) for at in best], added[best].astype(np.float32))
+    ranked = rerank([Hit(int(at), float(shares[at]), 0) for at in best], added[best].astype(np.float32))
     assert {own.chunk for own in ranked} == set(best.tolist())
     assert [own.share for own in ranked] == sorted((own.share for own in ranked), reverse=True)
     for own in ranked:
@@ -83,17 +84,14 @@ def test_the_scan_finds_what_a_slow_sum_over_codes_does(tiny: Any, story: Path, 
         list(ingest(model, bank, [story]))
         codes = np.concatenate(list(bank.codes())).astype(np.int64)[..., 0]
         tables = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(1))
-        found = Scope(bank, None).best(tables, 3)
-        part = Scope(bank, Selection(exclude=("2.txt",))).best(tables, 3)
+        found = model.scope(bank).best(tables, 3)
+        part = model.scope(bank, Selection(exclude=("2.txt",))).best(tables, 3)
         names = [chunk.document.origins[0].source for chunk in bank.chunks_at(range(4))]
-        scope = Scope(bank, None)
-        scope.best(tables, 1)
-        assert scope.documents_of([3, 0]) == [3, 0]
     for question, (own, chosen) in enumerate(zip(found, part, strict=True)):
         scores = tables[question].numpy()[np.arange(3), codes].sum(1).astype(np.float64)
         shares = np.exp(scores) / np.exp(scores).sum()
         order = np.argsort(-scores, kind="stable")[:3]
-        assert [ranked.chunk for ranked in own] == order.tolist()
+        assert [ranked.chunk for ranked in own] == [ranked.document for ranked in own] == order.tolist()
         assert [ranked.share for ranked in own] == pytest.approx(shares[order].tolist(), rel=1e-5)
         left = [place for place in np.argsort(-scores, kind="stable") if not names[place].endswith("2.txt")]
         assert [ranked.chunk for ranked in chosen] == left
@@ -105,8 +103,8 @@ def test_a_sample_takes_what_counts_of_a_small_bank(tiny: Any, story: Path, tmp_
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [story]))
         every = np.concatenate(list(bank.codes()))
-        assert np.array_equal(Scope(bank, None).sample(10), every)
-        assert np.array_equal(Scope(bank, Selection(only=("1.txt", "3.txt"))).sample(10), every[[1, 3]])
+        assert np.array_equal(model.scope(bank).sample(10), every)
+        assert np.array_equal(model.scope(bank, Selection(only=("1.txt", "3.txt"))).sample(10), every[[1, 3]])
 
 
 def test_a_sample_of_a_large_bank_is_runs_of_neighbours() -> None:
@@ -119,7 +117,7 @@ def test_a_sample_of_a_large_bank_is_runs_of_neighbours() -> None:
         def codes_at(self, chunks: np.ndarray) -> np.ndarray:
             return chunks
 
-    sample = Scope(Large(), None).sample(80)  # type: ignore[arg-type]
+    sample = Scope(None, Large()).sample(80)  # type: ignore[arg-type]
     assert len(sample) == 80
     assert sample[0] == 0
     assert sample[-1] == 999

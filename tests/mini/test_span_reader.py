@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.encoders import LowRankLinear, load_encoder
-from mbc_engine.mini.span_reader import Span, SpanHead, SpanReader, adapt, load_span_reader, save_span_reader
+from mbc_engine.lm.encoders import load_encoder
+from mbc_engine.mini.span_reader import WEIGHTS, Span, SpanHead, SpanReader, load_span_reader
 
 
 class OneHot(nn.Module):
@@ -66,23 +67,26 @@ def by_word(tiny: Any) -> ByWord:
 
 
 @pytest.fixture
-def learnt(tiny: Any) -> SpanReader:
-    """A reader of the tiny BERT with changes and a head at random."""
-    encoder = load_encoder(str(tiny.encoders["bert"]))
-    adapt(encoder.model, 2)
-    torch.manual_seed(5)
-    reader = SpanReader(
-        encoder.model,
-        encoder.tokenizer,
-        window=48,
-        longest=4,
-        encoder_name=str(tiny.encoders["bert"]),
-    )
-    with torch.no_grad():
-        for layer in reader.modules():
-            if isinstance(layer, LowRankLinear):
-                layer.up.normal_(std=0.3)
-    return reader.eval()
+def saved(tiny: Any, tmp_path: Path) -> Path:
+    """A reader of the tiny BERT in a folder, with changes of rank 2 and a head at random."""
+    encoder, generator = load_encoder(str(tiny.encoders["bert"])).model, torch.Generator().manual_seed(5)
+    state = {f"head.{name}": torch.empty_like(value) for name, value in SpanHead(24, 4).named_parameters()}
+    for name, layer in encoder.named_modules():
+        if isinstance(layer, nn.Linear) and not name.startswith("pooler"):
+            state[f"encoder.{name}.down"] = torch.empty(2, layer.in_features)
+            state[f"encoder.{name}.up"] = torch.empty(layer.out_features, 2)
+            state[f"encoder.{name}.bias"] = torch.empty(layer.out_features)
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    save_file({name: value.normal_(std=0.3, generator=generator) for name, value in state.items()}, folder / WEIGHTS)
+    settings = f"encoder = {str(tiny.encoders['bert'])!r}\nrank = 2\nwindow = 48\nlongest = 4\n"
+    (folder / "reader.toml").write_text(settings)
+    return folder
+
+
+@pytest.fixture
+def learnt(saved: Path) -> SpanReader:
+    return load_span_reader(saved, dtype=torch.float32)
 
 
 QUESTION = "Who moved?"
@@ -187,7 +191,7 @@ def test_the_head_scores_every_span_as_the_slow_formula_does() -> None:
     head, states = SpanHead(6, 3, rank=4), torch.randn(2, 7, 6)
     inside = torch.zeros(2, 7, dtype=torch.bool)
     inside[0, 2:6] = inside[1, 3:7] = True
-    scores = head(states, inside)
+    spans, none = head(states, inside)
     for row in range(2):
         first, last = head.first(states[row]), head.last(states[row])
         edges = head.edges(states[row])
@@ -195,8 +199,8 @@ def test_the_head_scores_every_span_as_the_slow_formula_does() -> None:
             for b in range(7):
                 possible = inside[row, a] and inside[row, b] and 0 <= b - a < 3
                 expected = edges[a, 0] + edges[b, 1] + first[a] @ last[b] / 2 if possible else -torch.inf
-                torch.testing.assert_close(scores.spans[row, a, b], torch.as_tensor(expected))
-        torch.testing.assert_close(scores.none[row], head.none(states[row, 0])[0])
+                torch.testing.assert_close(spans[row, a, b], torch.as_tensor(expected))
+        torch.testing.assert_close(none[row], head.none(states[row, 0])[0])
 
 
 def test_what_stands_beside_in_a_batch_changes_nothing(learnt: SpanReader) -> None:
@@ -211,45 +215,35 @@ def test_what_stands_beside_in_a_batch_changes_nothing(learnt: SpanReader) -> No
             assert alone.margin == pytest.approx(span.margin, abs=1e-4)
 
 
-def test_a_saved_reader_finds_the_same(learnt: SpanReader, tmp_path: Path) -> None:
-    save_span_reader(learnt, tmp_path / "reader", torch.float32)
-    loaded = load_span_reader(tmp_path / "reader", dtype=torch.float32)
-    questions, passages = ["Where did Adabo move?"], [["Adabo moved to Aalen.", "Hugo moved to Haifa."]]
-    assert loaded.spans(questions, passages) == learnt.spans(questions, passages)
-    assert (loaded.window, loaded.longest) == (48, 4)
-    assert sorted(file.name for file in (tmp_path / "reader").iterdir()) == ["reader.safetensors", "reader.toml"]
+def test_an_opened_reader_has_what_was_learnt_merged(saved: Path, learnt: SpanReader, tiny: Any) -> None:
+    state, encoder = load_file(saved / WEIGHTS), load_encoder(str(tiny.encoders["bert"])).model
+    name = "encoder.layer.0.attention.self.query"
+    layer, plain = learnt.encoder.get_submodule(name), encoder.get_submodule(name)
+    changed = plain.weight + state[f"encoder.{name}.up"] @ state[f"encoder.{name}.down"]
+    torch.testing.assert_close(layer.weight, changed)
+    assert torch.equal(layer.bias, state[f"encoder.{name}.bias"])
+    assert torch.equal(learnt.head.edges.weight, state["head.edges.weight"])
+    assert (learnt.window, learnt.longest) == (48, 4)
+    assert not any(value.requires_grad for value in learnt.parameters())
 
 
-def test_in_half_precision_a_reader_is_saved_again_without_change(learnt: SpanReader, tmp_path: Path) -> None:
-    save_span_reader(learnt, tmp_path / "first")
-    save_span_reader(load_span_reader(tmp_path / "first"), tmp_path / "second")
-    for name in ("reader.toml", "reader.safetensors"):
-        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
-
-
-def test_the_frozen_encoder_is_not_stored(learnt: SpanReader, tmp_path: Path) -> None:
-    save_span_reader(learnt, tmp_path, torch.float32)
-    own = sum(value.numel() for value in learnt.parameters() if value.requires_grad)
-    assert (tmp_path / "reader.safetensors").stat().st_size < 4 * own + 8_000
-    assert own < sum(value.numel() for value in learnt.parameters())
-
-
-def test_an_encoder_that_computes_in_bfloat16_finds_about_the_same(learnt: SpanReader) -> None:
+def test_an_encoder_that_computes_in_bfloat16_finds_about_the_same(saved: Path, learnt: SpanReader) -> None:
     questions, passages = ["Where did Adabo move?"], [["Adabo moved to Aalen."]]
     (exact,) = find(learnt, questions, passages)
-    (coarse,) = find(learnt.compute_in(torch.bfloat16), questions, passages)
+    (coarse,) = find(load_span_reader(saved, dtype=torch.bfloat16), questions, passages)
     assert exact is not None and coarse is not None
     assert coarse.margin == pytest.approx(exact.margin, abs=0.2)
 
 
 @pytest.mark.parametrize(("multiplies", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
 def test_a_cpu_that_multiplies_bfloat16_computes_in_it(
-    learnt: SpanReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, multiplies: bool, expected: torch.dtype
+    saved: Path, monkeypatch: pytest.MonkeyPatch, multiplies: bool, expected: torch.dtype
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: multiplies)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    save_span_reader(learnt, tmp_path)
-    assert load_span_reader(tmp_path).encoder.get_input_embeddings().weight.dtype == expected
+    reader = load_span_reader(saved)
+    assert {value.dtype for value in reader.encoder.parameters()} == {expected}
+    assert {value.dtype for value in reader.head.parameters()} == {torch.float32}
 
 
 def test_a_folder_without_a_reader_is_refused(tmp_path: Path) -> None:
@@ -261,36 +255,32 @@ def test_a_folder_without_a_reader_is_refused(tmp_path: Path) -> None:
     ("old", "new"),
     [("rank = 2", "rank = 0"), ("rank = 2", "rank = "), ("window", "widow"), ("window = 48", 'window = "wide"')],
 )
-def test_damaged_settings_are_refused(learnt: SpanReader, tmp_path: Path, old: str, new: str) -> None:
-    save_span_reader(learnt, tmp_path)
-    settings = tmp_path / "reader.toml"
+def test_damaged_settings_are_refused(saved: Path, old: str, new: str) -> None:
+    settings = saved / "reader.toml"
     settings.write_text(settings.read_text().replace(old, new))
     with pytest.raises(ModelError) as caught:
-        load_span_reader(tmp_path)
-    assert str(tmp_path) in caught.value.message
+        load_span_reader(saved)
+    assert str(saved) in caught.value.message
     assert caught.value.hint == "Get the model again."
 
 
-def test_cut_off_weights_are_refused(learnt: SpanReader, tmp_path: Path) -> None:
-    save_span_reader(learnt, tmp_path)
-    weights = tmp_path / "reader.safetensors"
+def test_cut_off_weights_are_refused(saved: Path) -> None:
+    weights = saved / WEIGHTS
     weights.write_bytes(weights.read_bytes()[:-10])
     with pytest.raises(ModelError, match="cannot be read"):
-        load_span_reader(tmp_path)
+        load_span_reader(saved)
 
 
-def test_weights_of_another_rank_are_refused(learnt: SpanReader, tmp_path: Path) -> None:
-    save_span_reader(learnt, tmp_path)
-    settings = tmp_path / "reader.toml"
+def test_weights_of_another_rank_are_refused(saved: Path) -> None:
+    settings = saved / "reader.toml"
     settings.write_text(settings.read_text().replace("rank = 2", "rank = 3"))
     with pytest.raises(ModelError, match="does not hold the weights"):
-        load_span_reader(tmp_path)
+        load_span_reader(saved)
 
 
-def test_an_encoder_that_is_gone_is_told_of(learnt: SpanReader, tmp_path: Path) -> None:
-    save_span_reader(learnt, tmp_path)
-    settings = tmp_path / "reader.toml"
+def test_an_encoder_that_is_gone_is_named(saved: Path) -> None:
+    settings = saved / "reader.toml"
     lines = settings.read_text().splitlines()
     settings.write_text("\n".join(['encoder = "nobody/nothing"', *lines[1:]]))
     with pytest.raises(ModelError, match="nobody/nothing"):
-        load_span_reader(tmp_path)
+        load_span_reader(saved)

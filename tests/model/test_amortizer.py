@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from mbc_engine.lm.encoders import load_encoder
-from mbc_engine.paper.amortizer import EncoderAmortizer, T5Amortizer, TokenHead, mean_pooled
+from mbc_engine.lm.encoders import load_encoder, mean_pooled
+from mbc_engine.paper.amortizer import EncoderAmortizer, T5Amortizer, TokenHead
 
 SHORT, LONG = "Ada moved.", "Where did the old painter move to in the spring, and who left the town in the winter?"
 
@@ -127,6 +127,6 @@ def test_sentence_vectors_are_the_encoders_mean_and_unit_long(tiny: Any) -> None
     ids, mask = documents.tokenize([SHORT, LONG])
     states = documents.amortizer.pretrained(input_ids=ids, attention_mask=mask).last_hidden_state
     expected = torch.stack([states[0, : mask[0].sum()].mean(0), states[1].mean(0)])
-    vectors = documents.sentence_vectors([SHORT, LONG])
+    vectors = documents.encoder.sentence_vectors([SHORT, LONG], documents.window)
     torch.testing.assert_close(vectors, expected / expected.norm(dim=1, keepdim=True))
     assert not vectors.requires_grad

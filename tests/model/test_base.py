@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.lm.prefix import KVPrefix
+from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
 from tests.model.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
 

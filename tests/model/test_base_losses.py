@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm import efficiency as token_loss
+from mbc_engine.lm import base as module
 from mbc_engine.lm.base import BaseLM, load_base
 from tests.model.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
 
 def test_the_likelihood_of_answers_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_loss, "ROWS", 4)  # the targets go through the head in several blocks
+    monkeypatch.setattr(module, "_ROWS", 4)  # the targets go through the head in several blocks
     base, prefix, expected = every_base, prefix_for(every_base, 3), []
     questions, answers = [QUESTIONS[1], "Ada?", ""], ["bergen", "Cadiz in the spring", "élan"]
     for index, target in enumerate([" Bergen", " Cadiz in the spring", " Élan"]):
@@ -104,7 +104,7 @@ def gradients(base: BaseLM, loss: Tensor) -> dict[str, Tensor]:
 def test_the_gradients_of_a_tuned_base_are_those_of_the_plain_model(
     tuned: BaseLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_loss, "ROWS", 4)  # the targets go through the head in several blocks
+    monkeypatch.setattr(module, "_ROWS", 4)  # the targets go through the head in several blocks
     question, answer = ids_of(tuned, "Where did Ada move?"), ids_of(tuned, " Bergen in the spring")
     ids = torch.tensor([[*question, *answer, tuned.tokenizer.eos_token_id]])
     labels = ids.clone()

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from mbc_engine.errors import ModelError, ModelMismatch
+from mbc_engine.lm.coding import open_bank, signature
 from mbc_engine.model_folder import find_model
-from mbc_engine.paper.checkpoint import load_model, load_trained_state, open_bank, save_model, signature, trained_state
+from mbc_engine.paper.checkpoint import load_model, load_trained_state, save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
 from mbc_engine.paper.scoring import memorise

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import Codes
-from mbc_engine.paper import reads
 from mbc_engine.paper.codebook import Codebook, spread
-from mbc_engine.paper.memories import BankMemory, CodeMemory, VectorMemory, shape_of
+from mbc_engine.paper.memories import BankMemory, CodeMemory, VectorMemory
 from mbc_engine.paper.reads import read
 
 LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=8)
@@ -19,7 +18,7 @@ LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=8)
 
 def gathered(codebook: Codebook, codes: Codes, attention: np.ndarray) -> np.ndarray:
     """What vectors [n, T] of one question get of its attention, put to their codes [n, T, levels] one by one."""
-    shape = shape_of(codebook)
+    shape = codebook.shape
     result = np.zeros((shape.levels, shape.positions, shape.num_codes))
     for chunk, token, level in np.ndindex(*codes.shape):
         position = token if codebook.per_position else 0
@@ -88,7 +87,7 @@ def test_shares_are_put_to_their_codes_by_hand() -> None:
     codebook = Codebook(3, 2, 2, levels=2, per_position=True)
     shares = np.array([[[1.0, 2.0], [3.0, 2.0]]])
     codes = np.array([[[[0, 1], [2, 1]], [[0, 2], [1, 1]]]], np.uint16)
-    assert (spread(shares, codes, shape_of(codebook)) * 8).tolist() == [
+    assert (spread(shares, codes, codebook.shape) * 8).tolist() == [
         [[[4, 0, 0], [0, 2, 2]], [[0, 1, 3], [0, 4, 0]]],
     ]
 
@@ -119,7 +118,8 @@ def test_codes_are_looked_for_only_when_asked_for(small: Any, mode: str, monkeyp
     codebook = small.codebook()
     memory, asked = CodeMemory(small.codes(4), codebook), []
     reading = read(mode, small.reader(codebook, routed=True), small.question(), memory)
-    monkeypatch.setattr(reads, "shape_of", lambda codebook: asked.append(codebook) or shape_of(codebook))
+    shape = codebook.shape
+    monkeypatch.setattr(Codebook, "shape", property(lambda codebook: asked.append(codebook) or shape))
     assert reading.sources
     assert not asked
     assert reading.codes is reading.codes

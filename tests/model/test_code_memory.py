@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mbc_engine.bank import MemoryBank, Selection
 from mbc_engine.errors import BankError, ModelError
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.memories import BankMemory, CodeMemory, Memory
+from mbc_engine.paper.memories import BankMemory, CodeMemory, ReadableMemory
 from mbc_engine.paper.reads import Reading, read
 from tests.model.conftest import MODES, modes_of
 
@@ -153,7 +153,7 @@ def test_dates_and_names_together_read_as_a_bank_of_just_these(small: Any, selec
             assert_same(*readings, named(whole), named(part))
 
 
-def weighted(small: Any, half_life: float, as_of: date) -> tuple[Any, MemoryBank, Memory, torch.Tensor]:
+def weighted(small: Any, half_life: float, as_of: date) -> tuple[Any, MemoryBank, ReadableMemory, torch.Tensor]:
     """Ten documents 30 days apart, four of them with two chunks: the bank, half-lived, and log weights by hand."""
     codebook, lengths = small.codebook(), np.array([1, 2, 1, 2, 1, 2, 1, 2, 1, 1])
     codes = small.codes(14)

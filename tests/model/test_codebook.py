@@ -255,19 +255,16 @@ def test_kmeans_finds_well_separated_clusters() -> None:
         [corner + torch.tensor([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) for corner in corners]
     )
     points = torch.cat([points, corners[:1]])  # five points in the first cluster
-    clusters = kmeans(points, 3)
-    order = clusters.centres.sum(-1).argsort()
-    found = {
-        (round(x), round(y)): size
-        for (x, y), size in zip(clusters.centres.tolist(), clusters.sizes.tolist(), strict=True)
-    }
+    centres, sizes = kmeans(points, 3)
+    order = centres.sum(-1).argsort()
+    found = {(round(x), round(y)): size for (x, y), size in zip(centres.tolist(), sizes.tolist(), strict=True)}
     assert found == {(0, 0): 5.0, (100, 0): 4.0, (0, 100): 4.0}
-    assert clusters.centres[order[0]].tolist() == pytest.approx([0.0, 0.0], abs=1e-5)
+    assert centres[order[0]].tolist() == pytest.approx([0.0, 0.0], abs=1e-5)
 
 
 def test_kmeans_leaves_no_cluster_empty() -> None:
     torch.manual_seed(0)
     points = torch.cat([torch.zeros(20, 1), torch.tensor([[5.0], [9.0]])])
-    clusters = kmeans(points, 3)
-    assert sorted(clusters.centres.flatten().tolist()) == [0.0, 5.0, 9.0]
-    assert sorted(clusters.sizes.tolist()) == [1.0, 1.0, 20.0]
+    centres, sizes = kmeans(points, 3)
+    assert sorted(centres.flatten().tolist()) == [0.0, 5.0, 9.0]
+    assert sorted(sizes.tolist()) == [1.0, 1.0, 20.0]

@@ -19,6 +19,7 @@ def outcome(model: MBC, texts: list[str]) -> tuple[torch.Tensor, list[torch.Tens
     return read.detach(), [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # looked at by the compiler
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 def test_compiled_parts_give_the_same_result_and_gradients(tiny: Any, encoder: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.config import ConfidenceSettings
-from mbc_engine.paper.confidence import ALWAYS_UNSURE, Judgement, fit, judge
+from mbc_engine.paper.confidence import ALWAYS_UNSURE, fit, judge
 
 HALVES = ConfidenceSettings(slope=math.log(3), intercept=0, from_memory=0.75, from_model=0.25)
 GAINS = st.lists(st.integers(-80, 80).map(lambda value: value / 16), min_size=1, max_size=25)
@@ -18,22 +18,20 @@ GAINS = st.lists(st.integers(-80, 80).map(lambda value: value / 16), min_size=1,
     [(2, 0.9, "memory"), (0.5, math.sqrt(3) / (1 + math.sqrt(3)), "unsure"), (0, 0.5, "unsure"), (-2, 0.1, "model")],
 )
 def test_confidence_is_the_sigmoid_of_the_line(gain: float, confidence: float, origin: str) -> None:
-    judgement = judge(HALVES, gain)
-    assert judgement.confidence == pytest.approx(confidence)
-    assert judgement.origin == origin
+    assert judge(HALVES, gain) == (pytest.approx(confidence), origin)
 
 
 def test_a_threshold_belongs_to_its_label_and_the_memory_wins() -> None:
     flat = {"slope": 0, "intercept": 0}
-    assert judge(ConfidenceSettings(**flat, from_memory=0.5, from_model=0.4), 1).origin == "memory"
-    assert judge(ConfidenceSettings(**flat, from_memory=0.6, from_model=0.5), 1).origin == "model"
-    assert judge(ConfidenceSettings(**flat, from_memory=0.5, from_model=0.5), 1).origin == "memory"
-    assert judge(ConfidenceSettings(**flat, from_memory=0.6, from_model=0.4), 1).origin == "unsure"
+    assert judge(ConfidenceSettings(**flat, from_memory=0.5, from_model=0.4), 1)[1] == "memory"
+    assert judge(ConfidenceSettings(**flat, from_memory=0.6, from_model=0.5), 1)[1] == "model"
+    assert judge(ConfidenceSettings(**flat, from_memory=0.5, from_model=0.5), 1)[1] == "memory"
+    assert judge(ConfidenceSettings(**flat, from_memory=0.6, from_model=0.4), 1)[1] == "unsure"
 
 
 @pytest.mark.parametrize("gain", [1e300, -1e300])
 def test_an_enormous_gain_does_not_overflow(gain: float) -> None:
-    assert judge(HALVES, gain).confidence == float(gain > 0)
+    assert judge(HALVES, gain)[0] == float(gain > 0)
 
 
 def test_perfect_separation_goes_to_platts_targets() -> None:
@@ -43,8 +41,8 @@ def test_perfect_separation_goes_to_platts_targets() -> None:
     assert made.slope == pytest.approx(math.log(9))
     # 0.9 and 0.1 would do as thresholds for each other's label: they cross.
     assert made.from_memory == made.from_model == pytest.approx(0.5)
-    assert judge(made, 2.0).origin == "memory"
-    assert judge(made, 0.0).origin == "model"
+    assert judge(made, 2.0)[1] == "memory"
+    assert judge(made, 0.0)[1] == "model"
 
 
 def test_overlapping_gains_meet_the_mean_of_their_targets() -> None:
@@ -54,15 +52,15 @@ def test_overlapping_gains_meet_the_mean_of_their_targets() -> None:
     assert made.slope == pytest.approx(2 * math.log(2))
     # Not one of four may be labelled wrongly: just above 2/3, and just below 1/3.
     assert (made.from_memory, made.from_model) == pytest.approx((2 / 3, 1 / 3))
-    assert [judge(made, gain).origin for gain in (1.0, 0.0)] == ["unsure", "unsure"]
+    assert [judge(made, gain)[1] for gain in (1.0, 0.0)] == ["unsure", "unsure"]
 
 
 def test_one_in_twenty_may_be_labelled_wrongly() -> None:
     # One of the twenty uninformed answers gains much, one of the informed nothing; the sets are each other's mirror.
     made = fit([0.0, *[1.0] * 10, *[2.0] * 9], [2.0, *[1.0] * 10, *[0.0] * 9])
-    assert [judge(made, gain).origin for gain in (0.0, 1.0, 2.0)] == ["model", "unsure", "memory"]
+    assert [judge(made, gain)[1] for gain in (0.0, 1.0, 2.0)] == ["model", "unsure", "memory"]
     stricter = fit([0.0, *[1.0] * 9, *[2.0] * 9], [2.0, *[1.0] * 9, *[0.0] * 9])
-    assert [judge(stricter, gain).origin for gain in (0.0, 1.0, 2.0)] == ["unsure", "unsure", "unsure"]
+    assert [judge(stricter, gain)[1] for gain in (0.0, 1.0, 2.0)] == ["unsure", "unsure", "unsure"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +71,7 @@ def test_one_in_twenty_may_be_labelled_wrongly() -> None:
 def test_a_memory_that_does_not_help_leaves_every_answer_unsure(informed: list[float], uninformed: list[float]) -> None:
     made = fit(informed, uninformed)
     assert made == ALWAYS_UNSURE
-    assert {judge(made, gain) for gain in (-1e9, 0.0, 1e9)} == {Judgement(0.5, "unsure")}
+    assert {judge(made, gain) for gain in (-1e9, 0.0, 1e9)} == {(0.5, "unsure")}
 
 
 @given(GAINS, GAINS)
@@ -83,8 +81,8 @@ def test_at_most_one_in_twenty_of_what_it_was_fitted_to_gets_the_wrong_label(
 ) -> None:
     made = fit(informed, uninformed)
     assert made.from_model <= made.from_memory
-    assert 20 * sum(judge(made, gain).origin == "memory" for gain in uninformed) <= len(uninformed)
-    assert 20 * sum(judge(made, gain).origin == "model" for gain in informed) <= len(informed)
+    assert 20 * sum(judge(made, gain)[1] == "memory" for gain in uninformed) <= len(uninformed)
+    assert 20 * sum(judge(made, gain)[1] == "model" for gain in informed) <= len(informed)
 
 
 @given(GAINS, GAINS)
@@ -92,8 +90,8 @@ def test_at_most_one_in_twenty_of_what_it_was_fitted_to_gets_the_wrong_label(
 def test_a_greater_gain_is_never_less_from_memory(informed: list[float], uninformed: list[float]) -> None:
     made = fit(informed, uninformed)
     judged = [judge(made, gain / 4) for gain in range(-20, 21)]
-    assert [own.confidence for own in judged] == sorted(own.confidence for own in judged)
-    places = [("model", "unsure", "memory").index(own.origin) for own in judged]
+    assert [own for own, _ in judged] == sorted(own for own, _ in judged)
+    places = [("model", "unsure", "memory").index(origin) for _, origin in judged]
     assert places == sorted(places)
 
 

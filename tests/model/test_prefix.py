@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.lm.prefix import KVPrefix, PrefixNetwork
+from mbc_engine.lm.base import KVPrefix
+from mbc_engine.paper.prefix import PrefixNetwork
 
 
 def network(dim: int, kv_heads: int, head_dim: int, **options: Any) -> PrefixNetwork:
@@ -98,9 +99,9 @@ def test_every_layers_keys_and_values_reach_the_loss(tiny: Any, family: str, lay
     assert (gradient.abs().amax((0, 2)) > 0).all()  # each column
 
 
-def test_no_prefix_has_no_columns() -> None:
-    prefix = KVPrefix.none(3, layers=2, kv_heads=4, head_dim=5, device=torch.device("cpu"))
+def test_no_prefix_has_no_columns(tiny: Any) -> None:
+    prefix = tiny.model("llama").base.no_prefix(3)
     assert prefix.length == 0
-    assert prefix.keys.shape == prefix.values.shape == (3, 2, 4, 0, 5)
+    assert prefix.keys.shape == prefix.values.shape == (3, 2, 2, 0, 12)
     assert prefix.repeat(2).keys.shape[0] == 6
     assert prefix.cache(torch.float32).get_seq_length() == prefix.fixed(torch.float32).get_seq_length() == 0

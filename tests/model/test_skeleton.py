@@ -13,7 +13,7 @@ from mbc_engine.config import ModelSettings, load_preset, preset_names
 from mbc_engine.errors import ModelError
 from mbc_engine.experiments.cells import mac_of
 from mbc_engine.paper.builder import (
-    ParameterTable,
+    Parameters,
     config_of,
     packable,
     parameter_table,
@@ -65,22 +65,22 @@ def test_published_setups_have_the_published_parameters(
     preset: str, total: int, codebook: int, lora: int, rest: int
 ) -> None:
     table = parameter_table(load_preset(preset, [*FLOAT]).model)
-    assert table.trainable == total
+    assert table["all"].trainable == total
     assert (table["codebook"].trainable, table["KV-LoRA"].trainable) == (codebook, lora)
     assert total - codebook - lora == rest
     mac = parameter_table(mac_of(load_preset(preset, [*FLOAT])).model)
-    assert mac.trainable == rest
-    assert {"KV-LoRA", "codebook"} == {part.part for part in table.parts} - {part.part for part in mac.parts}
-    assert table["base LM"].trainable == table.frozen - table["base LM"].frozen == 0
+    assert mac["all"].trainable == rest
+    assert {"KV-LoRA", "codebook"} == table.keys() - mac.keys()
+    assert table["base LM"].trainable == table["all"].frozen - table["base LM"].frozen == 0
 
 
 def test_the_published_figure_for_4_bits_leaves_out_what_is_packed() -> None:
     """The paper prints 2.36B without codebook and KV-LoRA, and that these add 0.445%."""
     table = parameter_table(load_preset("llama2-7b", [*PACKED]).model)
     added = table["codebook"].trainable + table["KV-LoRA"].trainable
-    assert table.trainable - added == 2_356_653_312
+    assert table["all"].trainable - added == 2_356_653_312
     assert round(100 * added / 2_356_653_312, 3) == 0.445
-    assert table.trainable + table.frozen == 3_012_013_312 + 6_738_415_616
+    assert table["all"].trainable + table["all"].frozen == 3_012_013_312 + 6_738_415_616
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -95,7 +95,7 @@ def test_hub_models_have_their_published_sizes(name: str) -> None:
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_can_be_counted_and_its_texts_fit_its_base(name: str) -> None:
     config = load_preset(name)
-    model = skeleton(config.model).model
+    model = skeleton(config.model)[0]
     assert all(parameter.is_meta for parameter in model.parameters())
     texts = config.model.prefix.columns + config.training.question_window + config.training.answer_window
     assert texts <= model.base.context
@@ -115,10 +115,10 @@ def test_a_skeleton_has_the_parameters_of_the_model(tiny: Any, base: str, encode
         f"model.questions.frozen={frozen}",
     )
     table, model = parameter_table(tiny.config(*settings).model), tiny.model(*settings)
-    assert table.trainable == trainable_parameters(model)
-    assert table.trainable + table.frozen == sum(parameter.numel() for parameter in model.parameters())
-    assert table.bytes == sum(parameter.nbytes for parameter in model.parameters())
-    assert [part.part for part in table.parts] == [
+    assert table["all"].trainable == trainable_parameters(model)
+    assert table["all"].trainable + table["all"].frozen == sum(parameter.numel() for parameter in model.parameters())
+    assert table["all"].bytes == sum(parameter.nbytes for parameter in model.parameters())
+    assert list(table) == [
         "base LM",
         "KV-LoRA",
         "amortizer",
@@ -127,6 +127,7 @@ def test_a_skeleton_has_the_parameters_of_the_model(tiny: Any, base: str, encode
         "aggregator",
         "prefix network",
         "router",
+        "all",
     ]
     assert table["router"].trainable == trainable_parameters(model.router)
     assert table["codebook"].trainable == 8 * 32
@@ -145,13 +146,13 @@ def settings_of(tiny: Any, *overrides: str) -> ModelSettings:
 
 
 def test_weights_take_what_they_are_held_in(tiny: Any) -> None:
-    def taken(weights: str) -> ParameterTable:
+    def taken(weights: str) -> dict[str, Parameters]:
         return parameter_table(settings_of(tiny, f"model.base_weights={weights}"))
 
     plain, half, eight, four = map(taken, ("float32", "bf16", "int8", "nf4"))
     assert plain["base LM"].bytes == 4 * plain["base LM"].frozen
     assert half["base LM"].bytes == 2 * plain["base LM"].frozen
-    base = skeleton(settings_of(tiny)).model.base.model
+    base = skeleton(settings_of(tiny))[0].base.model
     linear = sum(weight.numel() for weight in packable(base) if not weight.requires_grad)
     rest = 2 * (plain["base LM"].frozen - linear)
     assert eight["base LM"].bytes == rest + linear
@@ -161,7 +162,7 @@ def test_weights_take_what_they_are_held_in(tiny: Any) -> None:
 
 def test_packed_weights_of_an_encoder_do_not_train(tiny: Any) -> None:
     plain, packed = (parameter_table(settings_of(tiny, f"model.documents.weights={how}")) for how in ("float32", "nf4"))
-    t5 = skeleton(settings_of(tiny)).model.documents.amortizer.pretrained
+    t5 = skeleton(settings_of(tiny))[0].documents.amortizer.pretrained
     linear = sum(weight.numel() for weight in packable(t5))
     assert packed["amortizer"].frozen == linear
     assert packed["amortizer"].trainable == plain["amortizer"].trainable - linear

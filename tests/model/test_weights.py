@@ -1,5 +1,6 @@
 """Packed weights: what stays frozen, what is stored, and what a bank is bound to."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_a_fingerprint_is_of_what_was_packed_and_how_and_not_of_how_it_was_round
     layer = next(iter(packed(model.documents).values()))
     layer.weight.data[0] ^= 1
     assert model.fingerprints() == before
-    model.documents.packed_from = "nf4 of another"
+    model.documents.encoder = replace(model.documents.encoder, packed_from="nf4 of another")
     assert model.fingerprints() != before
 
 

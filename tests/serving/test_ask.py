@@ -19,7 +19,8 @@ from mbc_engine.errors import BankError, ConfigError, ModelError, ModelMismatch
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
-from mbc_engine.paper.reads import Ranked, Reading
+from mbc_engine.paper.reads import Reading
+from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages, best_sentences
 from mbc_engine.text import split_sentences
 from mbc_engine.text.chunks import Chunker
@@ -110,11 +111,11 @@ def test_a_row_that_is_lost_is_gone(tiny: Any, tmp_path: Path) -> None:
     assert source.state == "gone"
 
 
-def chunk_of(bank: MemoryBank, name: str, ordinal: int = 0) -> Ranked:
+def chunk_of(bank: MemoryBank, name: str, ordinal: int = 0) -> Hit:
     """A chunk of the file of that name, as if a read had named it."""
     chunks = bank.chunks_at(range(bank.totals().chunks))
     places = [(Path(chunk.document.origins[0].source).name, chunk.ordinal) for chunk in chunks]
-    return Ranked(places.index((name, ordinal)), 0.5, 0)
+    return Hit(places.index((name, ordinal)), 0.5, 0)
 
 
 def closest(model: MBC, question: str, passage: str) -> str:
@@ -294,7 +295,7 @@ def test_gains_that_are_no_numbers_are_an_error(tiny: Any, folder: Path, tmp_pat
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         model.base.log_likelihood = lambda *_: torch.tensor([0.0, -torch.inf])
-        with pytest.raises(ModelError, match="likelihoods that are no numbers") as refused:
+        with pytest.raises(ModelError, match="likelihoods that are not numbers") as refused:
             Memory(bank, model).ask(["Who won?"])
     assert refused.value.hint
 

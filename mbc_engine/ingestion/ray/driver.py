@@ -26,9 +26,9 @@ from mbc_engine.ingestion.ray.workers import (
 )
 from mbc_engine.ingestion.reading import Encoded, Item
 from mbc_engine.ingestion.run import BATCH_CHUNKS, Run, vanished
+from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
 from mbc_engine.model_folder import own_models, packaged_model
-from mbc_engine.paper.checkpoint import signature
 from mbc_engine.text import find_files, shown
 
 # Files that a reader takes in one go: few enough to be named when they bring it down, enough to be worth a message.

@@ -239,8 +239,8 @@ class ChunkEncoder:
         """Raises ModelMismatch if the model of this name is another one on this machine."""
         import torch
 
+        from mbc_engine.lm.coding import signature
         from mbc_engine.load import load_model
-        from mbc_engine.paper.checkpoint import signature
 
         torch.set_num_threads(self._threads)
         model = load_model(self._name, device=self._device)

@@ -22,7 +22,7 @@ from mbc_cli.question_history import QuestionHistory
 from mbc_engine import answering as serving
 from mbc_engine.errors import DataError
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.paper.checkpoint import signature
+from mbc_engine.lm.coding import signature
 from mbc_engine.question import AskOptions
 from tests.cli.ask.conftest import QUESTION
 

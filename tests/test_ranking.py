@@ -8,44 +8,44 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.paper.reads import Ranked, Ranking
+from mbc_engine.ranking import Hit, Ranking
 
 NOTHING = -math.inf
-# Documents by the masses of their chunks; no two kinds weigh the same, some weigh nothing, one outweighs all others.
+# Documents by the scores of their chunks; no two kinds weigh the same, some weigh nothing, one outweighs all others.
 KINDS = ([0.0], [0.0, 0.0], [1.0], [-3.0, 1.0], [NOTHING], [NOTHING, 2.0], [NOTHING] * 2, [-400.0], [-401.0, -401.0])
 GREAT = ([300.0], [300.0, 298.0], [305.0])
 
 
 def slow_ranking(documents: list[list[float]], top: int) -> list[tuple[int, float, int]]:
     """Best chunk, share and ties of the best documents, in one go over all of them."""
-    peak = max(max(masses) for masses in documents)
+    peak = max(max(scores) for scores in documents)
     if peak == NOTHING:
         return []
-    weights = [math.fsum(math.exp(mass - peak) for mass in masses) for masses in documents]
+    weights = [math.fsum(math.exp(score - peak) for score in scores) for scores in documents]
     # Shares are too small for the far ones to differ, or to exist; logarithms order them.
     logs = [max(own) + math.log(math.fsum(math.exp(m - max(own)) for m in own)) if max(own) > NOTHING else NOTHING
             for own in documents]  # fmt: skip
     found, first = [], 0
-    for masses, weight, log in zip(documents, weights, logs, strict=True):
+    for scores, weight, log in zip(documents, weights, logs, strict=True):
         ties = sum(math.isclose(other, log, abs_tol=1e-9) for other in logs) - 1
-        found.append((log, first + masses.index(max(masses)), weight / math.fsum(weights), ties))
-        first += len(masses)
+        found.append((log, first + scores.index(max(scores)), weight / math.fsum(weights), ties))
+        first += len(scores)
     found.sort(key=lambda each: -each[0])
     return [(chunk, share, ties) for log, chunk, share, ties in found[:top] if log > NOTHING]
 
 
-def in_blocks(documents: list[list[float]], cuts: list[int], top: int, *, plain: bool = False) -> list[Ranked]:
+def in_blocks(documents: list[list[float]], cuts: list[int], top: int, *, plain: bool = False) -> list[Hit]:
     """The ranking of documents that come in blocks cut at these documents."""
-    ranking = Ranking(1, top)
+    ranking = Ranking(top)
     ends = [*sorted({cut for cut in cuts if 0 < cut < len(documents)}), len(documents)]
     for start, end in zip([0, *ends], ends, strict=False):
         block = documents[start:end]
-        masses = np.array([mass for own in block for mass in own], np.float32)[None]
-        ranking.add(masses, None if plain else np.array(list(map(len, block)), np.int64))
-    return ranking.result()[0]
+        scores = np.array([score for own in block for score in own], np.float32)
+        ranking.add(scores, None if plain else np.array(list(map(len, block)), np.int64))
+    return ranking.result()
 
 
-def is_like(found: list[Ranked], expected: list[tuple[int, float, int]]) -> bool:
+def is_like(found: list[Hit], expected: list[tuple[int, float, int]]) -> bool:
     return [(own.chunk, own.ties) for own in found] == [(chunk, ties) for chunk, _, ties in expected] and [
         own.share for own in found
     ] == pytest.approx([share for _, share, _ in expected], rel=1e-4, abs=1e-30)
@@ -62,13 +62,13 @@ def test_blocks_of_any_sizes_rank_as_sorting_all_documents_does(documents: Any, 
 
 
 @given(
-    masses=st.lists(st.sampled_from([NOTHING, -500.0, -1.0, 0.0, 0.5, 200.0]), min_size=1, max_size=40),
+    scores=st.lists(st.sampled_from([NOTHING, -500.0, -1.0, 0.0, 0.5, 200.0]), min_size=1, max_size=40),
     cuts=st.lists(st.integers(1, 39), max_size=6),
     top=st.integers(1, 12),
 )
 @settings(max_examples=200)
-def test_without_lengths_each_chunk_is_a_document(masses: list[float], cuts: list[int], top: int) -> None:
-    documents = [[mass] for mass in masses]
+def test_without_lengths_each_chunk_is_a_document(scores: list[float], cuts: list[int], top: int) -> None:
+    documents = [[score] for score in scores]
     plain, given_lengths = (in_blocks(documents, cuts, top, plain=plain) for plain in (True, False))
     assert plain == given_lengths
     assert is_like(plain, slow_ranking(documents, top))
@@ -76,7 +76,7 @@ def test_without_lengths_each_chunk_is_a_document(masses: list[float], cuts: lis
 
 @given(values=st.lists(st.floats(-300, 300, width=32), min_size=1, max_size=60), cut=st.integers(1, 59))
 @settings(max_examples=100)
-def test_any_masses_rank_in_order_with_shares_of_the_whole(values: list[float], cut: int) -> None:
+def test_any_scores_rank_in_order_with_shares_of_the_whole(values: list[float], cut: int) -> None:
     found = in_blocks([[value] for value in values], [cut], 100)
     order = sorted(range(len(values)), key=lambda chunk: -values[chunk])
     assert [own.chunk for own in found] == order
@@ -94,29 +94,29 @@ def test_any_masses_rank_in_order_with_shares_of_the_whole(values: list[float], 
 )
 @settings(max_examples=300)
 def test_rankings_of_shards_together_are_the_ranking_of_all(documents: Any, cuts: list[int], top: int) -> None:
-    together = Ranking(1, top)
+    together = Ranking(top)
     ends = [*sorted(min(cut, len(documents)) for cut in cuts), len(documents)]
     for start, end in zip([0, *ends], ends, strict=False):
         own = documents[start:end]
-        shard = Ranking(1, top)
-        masses = np.array([mass for document in own for mass in document], np.float32)[None]
-        shard.add(masses, np.array(list(map(len, own)), np.int64))
+        shard = Ranking(top)
+        scores = np.array([score for document in own for score in document], np.float32)
+        shard.add(scores, np.array(list(map(len, own)), np.int64))
         together.extend(shard)
-    assert is_like(together.result()[0], slow_ranking(documents, top))
+    assert is_like(together.result(), slow_ranking(documents, top))
 
 
 def test_ties_left_out_of_shards_are_ties_of_the_whole() -> None:
     # Each shard keeps one of three, and leaves two out that weigh as much; the third shard's one is better.
-    together = Ranking(1, 1)
-    for masses in ([0.0] * 3, [0.0] * 3):
-        shard = Ranking(1, 1)
-        shard.add(np.array([masses], np.float32))
+    together = Ranking(1)
+    for scores in ([0.0] * 3, [0.0] * 3):
+        shard = Ranking(1)
+        shard.add(np.array(scores, np.float32))
         together.extend(shard)
-    assert [(own.chunk, own.ties) for own in together.result()[0]] == [(0, 5)]
-    better = Ranking(1, 1)
-    better.add(np.array([[1.0]], np.float32))
+    assert [(own.chunk, own.ties) for own in together.result()] == [(0, 5)]
+    better = Ranking(1)
+    better.add(np.array([1.0], np.float32))
     together.extend(better)
-    assert [(own.chunk, own.ties) for own in together.result()[0]] == [(6, 0)]
+    assert [(own.chunk, own.ties) for own in together.result()] == [(6, 0)]
 
 
 def test_ties_at_the_border_count_those_left_out() -> None:
@@ -138,16 +138,6 @@ def test_a_document_is_named_by_its_best_chunk_and_weighs_as_all_of_them() -> No
     assert [first.share, second.share] == pytest.approx([5 / 9, 4 / 9])
 
 
-def test_questions_are_ranked_apart() -> None:
-    ranking = Ranking(2, 1)
-    ranking.add(np.log(np.array([[1, 3], [4, 0]], np.float32), where=[[True, True], [True, False]],
-                       out=np.full((2, 2), NOTHING, np.float32)))  # fmt: skip
-    assert [[(own.chunk, own.share) for own in ranked] for ranked in ranking.result()] == [
-        [(1, pytest.approx(0.75))],
-        [(0, pytest.approx(1.0))],
-    ]
-
-
 def test_nothing_is_ranked_where_nothing_weighs() -> None:
     assert in_blocks([[NOTHING], [NOTHING, NOTHING]], [1], 3) == []
-    assert Ranking(2, 3).result() == [[], []]
+    assert Ranking(3).result() == []

@@ -1,64 +1,10 @@
-"""The modulation becomes key/value prefixes of every layer (paper, section 3.1; P-tuning v2)."""
-
-from dataclasses import dataclass
+"""The prefix network (paper, section 3.1; P-tuning v2): the modulation becomes key/value prefixes of every layer."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
 
-
-@dataclass(frozen=True)
-class KVPrefix:
-    """Keys and values of P extra columns for every layer: each [B, layers, kv_heads, P, head_dim]."""
-
-    keys: Tensor
-    values: Tensor
-
-    @staticmethod
-    def none(batch: int, *, layers: int, kv_heads: int, head_dim: int, device: torch.device) -> "KVPrefix":
-        """No columns before any of `batch` texts: P is 0, and a base LM does as it does by itself."""
-        columns = torch.empty(batch, layers, kv_heads, 0, head_dim, device=device)
-        return KVPrefix(columns, columns)
-
-    @property
-    def length(self) -> int:
-        """P, the prefix columns of a layer."""
-        return self.keys.shape[3]
-
-    def repeat(self, times: int) -> "KVPrefix":
-        """Each example `times` times in a row, as beam search wants it."""
-        return KVPrefix(self.keys.repeat_interleave(times, 0), self.values.repeat_interleave(times, 0))
-
-    def cache(self, dtype: torch.dtype) -> DynamicCache:
-        """A fresh cache that holds the prefix. A forward pass grows it, so that each call needs its own."""
-        cache = DynamicCache()
-        for layer in range(self.keys.shape[1]):
-            cache.update(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype), layer)
-        return cache
-
-    def fixed(self, dtype: torch.dtype) -> DynamicCache:
-        """A cache that holds the prefix and nothing else, however often a layer runs: for one pass over whole texts."""
-        cache = DynamicCache()
-        cache.layers = [
-            _FixedLayer(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype))
-            for layer in range(self.keys.shape[1])
-        ]
-        return cache
-
-
-class _FixedLayer(DynamicLayer):
-    """A layer of a prefix that does not grow, so that a layer computed a second time finds it as it was."""
-
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        super().update(keys, values)
-
-    def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-        assert self.keys is not None
-        assert self.values is not None
-        return torch.cat([self.keys, key_states], dim=-2), torch.cat([self.values, value_states], dim=-2)
+from mbc_engine.lm.base import KVPrefix
 
 
 class PrefixNetwork(nn.Module):

@@ -1,0 +1,190 @@
+"""Models that turn texts into codes, and the banks that their codes are kept in; no bank mixes models."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, distributed, nn
+
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, fingerprint
+from mbc_engine.lm.encoders import Encoder
+from mbc_engine.lm.pretrained import state_digest
+from mbc_engine.text.chunks import Chunker
+
+
+class CodingModel(nn.Module, ABC):
+    """A model that makes codes of chunks: one of the paper's method, or a retriever-reader.
+
+    Args:
+        encoder: of documents.
+        window: longest chunk in tokens, special ones included.
+
+    Attributes:
+        name: how it is called in messages.
+        folder: where it was loaded from; None for one that was built here.
+        keeps_text: whether its banks keep the text of their chunks unless told otherwise.
+    """
+
+    keeps_text: ClassVar[bool]
+
+    def __init__(self, encoder: Encoder, window: int) -> None:
+        super().__init__()
+        self.name = "unnamed"
+        self.folder: Path | None = None
+        self._text_encoder, self._window = encoder, window
+        self._digest: tuple[object, str] | None = None
+
+    @property
+    @abstractmethod
+    def code_shape(self) -> CodeShape:
+        """What the codes of a chunk look like. Raises ModelError if the model makes none."""
+
+    @property
+    @abstractmethod
+    def codebooks(self) -> Tensor:
+        """The vectors that codes stand for, [levels, positions, num_codes, dim]. Raises ModelError if there are none."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """Codes of a batch of texts that fit the window, [B, T, levels] int64. Raises ModelError if it makes none."""
+
+    @abstractmethod
+    def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
+        """The tensors and settings that codes depend on, but for the codebooks."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.parameters()).device
+
+    @cached_property
+    def chunker(self) -> Chunker:
+        """Cuts documents to the window."""
+        return self._text_encoder.chunker(self._window)
+
+    def sentence_vectors(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors of sentences, the mean of the encoder's token states: [B, E]."""
+        return self._text_encoder.sentence_vectors(texts, self._window)
+
+    def fingerprints(self) -> tuple[str, str]:
+        """SHA-256 prefixes of all that codes depend on, and of the codebooks; a bank is bound to both."""
+        state, details = self._coding_state()
+        # Hashing takes a tenth of a second for a small encoder: it is done again only when a weight has changed.
+        version = details, [(name, value.data_ptr(), value._version) for name, value in state.items()]  # noqa: SLF001
+        if self._digest is None or self._digest[0] != version:
+            self._digest = version, state_digest(state, *details)[:16]
+        return self._digest[1], fingerprint(self.codebooks.float().cpu().numpy())
+
+    @torch.no_grad()
+    def memorise(self, texts: Sequence[str], *, batch_size: int = 32) -> NDArray[np.uint16]:
+        """Codes of texts that fit the window: [N, T, levels] (paper, algorithm 2, lines 2 to 5).
+
+        On a CPU they depend on nothing but the text: however documents come in, a bank of them is the same. In batches,
+        two of 200 paragraphs got another code of mini's 180. A GPU gets batches of `batch_size`.
+
+        Raises:
+            ModelError: the model makes none.
+        """
+        shape = self.code_shape
+        codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)
+        for chosen, own in self.memorise_stepwise(texts, batch_size=batch_size):
+            codes[chosen] = own
+        return codes
+
+    def memorise_stepwise(
+        self, texts: Sequence[str], *, batch_size: int = 32
+    ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
+        """`memorise` step by step, for callers that follow it or may stop it: close it to leave the rest undone.
+
+        Yields:
+            The indices of a few texts, and their codes [n, T, levels].
+        """
+        if self.device.type == "cpu":
+            with closing(one_by_one(self.encode, texts)) as encoded:
+                for place, own in enumerate(encoded):
+                    yield [place], own.numpy().astype(np.uint16)
+            return
+        for chosen in self._text_encoder.batches(texts, batch_size):
+            with torch.no_grad():
+                codes = self.encode([texts[index] for index in chosen])
+            yield chosen, codes.cpu().numpy().astype(np.uint16)
+
+
+def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) -> Generator[Tensor, None, None]:
+    """What `work` makes of each text alone, in their order, on a CPU with as many threads at once as torch has.
+
+    There are no gradients. Closed, it leaves the rest undone. Processes that hold parameters in parts have to ask for
+    them in one order: there it is one text after the other.
+    """
+    is_cast, kind = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    def alone(text: str) -> Tensor:
+        with torch.no_grad(), torch.autocast("cpu", dtype=kind, enabled=is_cast):  # a thread begins with neither
+            return work([text])
+
+    is_shared = distributed.is_available() and distributed.is_initialized()
+    with _single_threaded() as threads:
+        # The first finds tokenizers and caches unprepared, which are not to be prepared twice at once.
+        yield from map(alone, texts[:1])
+        if threads == 1 or is_shared:
+            yield from map(alone, texts[1:])
+            return
+        # A thread begins with what was set last anywhere, which may be another's that encodes at the same time.
+        pool = ThreadPoolExecutor(threads, "text", initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            yield from pool.map(alone, texts[1:])
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _single_threaded() -> Iterator[int]:
+    """Inside, torch computes with one thread for each of ours; gives how many it had."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+def signature(model: CodingModel) -> ModelSignature:
+    """What a bank remembers of the model that wrote it.
+
+    Raises:
+        ModelError: the model makes no codes.
+    """
+    return ModelSignature(model.name, *model.fingerprints())
+
+
+def open_bank(
+    model: CodingModel, path: Path, *, keeps_origins: bool = True, keeps_text: bool | None = None
+) -> MemoryBank:
+    """The bank at `path` for this model to write to; made when it is not there yet.
+
+    Args:
+        model: the bank's own.
+        path: the file.
+        keeps_origins: False makes a bank that knows its documents by a short content hash only.
+        keeps_text: whether a new bank keeps the exact text of every chunk; None for what the model asks for.
+
+    Raises:
+        ModelMismatch: another model wrote it.
+        ModelError: the model makes no codes.
+        BankError: it cannot be opened or made.
+    """
+    return MemoryBank.open_or_create(
+        path,
+        signature(model),
+        model.code_shape,
+        model.codebooks.shape[-1],
+        keeps_origins=keeps_origins,
+        keeps_text=model.keeps_text if keeps_text is None else keeps_text,
+    )

@@ -1,0 +1,138 @@
+"""The best documents of a bank that goes by block by block, and their shares of all of it; how much its chunks count."""
+
+from array import array
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbc_engine.bank import ReadableBank, Selection
+
+Lengths = NDArray[np.int64]
+Weights = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document among the best, or a chunk.
+
+    Attributes:
+        chunk: the index of its best chunk in stored order.
+        share: its share of everything, in [0, 1].
+        ties: how many others have the same share; in a hierarchical read, so many at least.
+        document: the index of its document in stored order; None where the search does not say.
+    """
+
+    chunk: int
+    share: float
+    ties: int = 0
+    document: int | None = None
+
+
+class Ranking:
+    """Takes the chunks of documents block by block and keeps a question's best few; memory does not grow with the bank.
+
+    A document weighs as much as its chunks together; of equal ones, the first stays. What weighs nothing is not ranked.
+
+    Args:
+        top: how many documents are kept.
+    """
+
+    def __init__(self, top: int) -> None:
+        self._top, self._seen = top, 0
+        self._total = -np.inf  # the logarithm of what all chunks weigh
+        self._scores: NDArray[np.float64] = np.empty(0)  # descending
+        self._chunks = np.empty(0, np.int64)
+        self._left_out = 0  # documents that weigh as much as the last of those kept
+
+    def add(self, log_scores: NDArray[np.float32], lengths: Lengths | None = None) -> None:
+        """Take the next chunks.
+
+        Args:
+            log_scores: logarithms of what each chunk weighs, on any one scale, [chunks].
+            lengths: chunks of each document, whole documents only; None if each has one.
+        """
+        first, self._seen = self._seen, self._seen + len(log_scores)
+        peak = float(log_scores.max(initial=-np.inf))
+        if peak == -np.inf:
+            return
+        own_total = peak + np.log(np.exp(log_scores - peak).sum(dtype=np.float64))
+        self._total = float(np.logaddexp(self._total, own_total))
+        scores, starts = log_scores, np.arange(len(log_scores))
+        if lengths is not None and len(lengths) < len(log_scores):
+            starts = np.cumsum(lengths) - lengths
+            scores = _log_sums(log_scores, starts, lengths)
+        least = self._scores[-1] if len(self._scores) == self._top else -np.inf
+        better = np.flatnonzero((scores >= least) & (scores > -np.inf))
+        if not better.size:  # as in most blocks of a long scan
+            return
+        kept, left_out = _first(scores[better], self._top)
+        rows = better[kept]
+        ends = np.append(starts, len(log_scores))[rows + 1]
+        spans = zip(starts[rows].tolist(), ends.tolist(), strict=True)
+        chunks = [first + start + int(log_scores[start:end].argmax()) for start, end in spans]
+        self._merge(scores[rows], np.array(chunks), left_out)
+
+    def extend(self, other: "Ranking") -> None:
+        """Take the chunks that come next from a ranking of them with the same `top`, made elsewhere: of another shard.
+
+        What comes out is what adding these chunks here would have given, shares included.
+        """
+        # ruff: noqa: SLF001 - one of its own kind
+        self._total = float(np.logaddexp(self._total, other._total))
+        first, self._seen = self._seen, self._seen + other._seen
+        if len(other._scores):
+            self._merge(other._scores, first + other._chunks, other._left_out)
+
+    def _merge(self, scores: NDArray[np.floating], chunks: NDArray[np.int64], left_out: int) -> None:
+        every = np.concatenate([self._scores, scores])
+        kept, ties = _first(every, self._top)
+        last = every[kept[-1]]
+        # What either left out weighs as much as its own last, which may be the last of both.
+        if len(self._scores) and self._scores[-1] == last:
+            ties += self._left_out
+        if scores[-1] == last:
+            ties += left_out
+        self._scores, self._chunks = every[kept], np.concatenate([self._chunks, chunks])[kept]
+        self._left_out = ties
+
+    def result(self) -> list[Hit]:
+        """The best documents, best first."""
+        shares = np.exp(self._scores - self._total).clip(max=1.0)
+        ties = (self._scores[:, None] == self._scores).sum(-1) - 1
+        ties += self._left_out * (self._scores == self._scores[-1:])
+        return list(map(Hit, self._chunks.tolist(), shares.tolist(), ties.tolist()))
+
+
+def _first(scores: NDArray[np.floating], top: int) -> tuple[NDArray[np.int64], int]:
+    """Indices of the `top` greatest, descending, of equal ones the first; and how many more equal the last of them."""
+    order = np.argsort(-scores, kind="stable")
+    kept, left = order[:top], order[top:]
+    return kept, int((scores[left] == scores[kept[-1:]]).sum())
+
+
+def _log_sums(log_scores: NDArray[np.float32], starts: NDArray[np.int64], lengths: Lengths) -> NDArray[np.float32]:
+    """The logarithm of what the chunks of each document weigh together."""
+    peaks = np.maximum.reduceat(log_scores, starts)
+    base = np.where(np.isfinite(peaks), peaks, 0)
+    with np.errstate(divide="ignore"):  # the logarithm of nothing is what it should be
+        return base + np.log(np.add.reduceat(np.exp(log_scores - np.repeat(base, lengths)), starts))
+
+
+def log_of(weights: NDArray[np.floating[Any]] | NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+    """Logarithms, -inf of nothing."""
+    with np.errstate(divide="ignore"):
+        logs: NDArray[np.float32] = np.log(weights).astype(np.float32, copy=False)
+    return logs
+
+
+def chunk_weights(bank: ReadableBank, selection: Selection) -> Weights:
+    """How much each chunk counts beside the one that counts most."""
+    logs = array("f")
+    for own in bank.log_weights(selection):
+        logs.frombytes(own.astype(np.float32).tobytes())
+    weights = np.frombuffer(logs, np.float32)
+    # Reads go by ratios alone; all documents may be so old that none would count beside one of today.
+    weights -= weights.max(initial=np.finfo(np.float32).min)
+    return np.exp(weights, out=weights)

@@ -1,0 +1,40 @@
+"""The closed form of mini's addresses: means, a basis whose positions share the spread evenly, and k-means codebooks."""
+
+import torch
+from torch import Tensor
+
+from mbc_engine.mini.retrieval import Address
+from mbc_engine.paper.codebook import kmeans
+
+
+@torch.no_grad()
+def fit(address: Address, documents: Tensor, questions: Tensor, *, iterations: int = 20) -> None:
+    """Set means, basis, spread and codebooks by unit sentence vectors of documents [N, E] and questions [M, E].
+
+    Raises:
+        ValueError: there are fewer documents than codes in a codebook.
+    """
+    address.document_mean.copy_(documents.mean(0))
+    address.question_mean.copy_(questions.mean(0))
+    centred = documents - address.document_mean
+    values, directions = torch.linalg.eigh((centred.T @ centred / len(centred)).double())
+    size = address.tokens * address.dim
+    values, directions = values.flip(0)[:size].clamp_min(1e-12), directions.flip(1)[:, :size]
+    order = torch.tensor(_evenly(values.log().tolist(), address.tokens), device=values.device)
+    address.basis.copy_(directions[:, order].T)
+    address.spread.copy_(values[order])
+    vectors = address.of_documents(documents)
+    for position in range(address.tokens):
+        address.books[position] = kmeans(vectors[:, position], address.num_codes, iterations=iterations)[0]
+
+
+def _evenly(sizes: list[float], groups: int) -> list[int]:
+    """Indices of descending sizes, group by group, so that groups are equal in number and nearly in sum."""
+    lowest = sizes[-1]
+    members: list[list[int]] = [[] for _ in range(groups)]
+    sums = [0.0] * groups
+    for index, size in enumerate(sizes):
+        group = min((g for g in range(groups) if len(members[g]) < len(sizes) // groups), key=sums.__getitem__)
+        members[group].append(index)
+        sums[group] += size - lowest
+    return [index for group in members for index in group]
