@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import mbc_engine
+from mbc_engine import load_model
 from tests.needs import embedded_encoder
 
 pytestmark = [
@@ -25,14 +25,14 @@ TESTED = {"batch", "evaluate", "follow", "remember", "train_tiny", "two_banks"}
 Run = Callable[..., list[str]]
 
 
-load_once = cache(mbc_engine.load_model)
+load_once = cache(load_model)
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
     """Runs an example with arguments in an empty working folder; gives the lines it prints. Models are loaded once."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(mbc_engine, "load_model", load_once, raising=False)
+    monkeypatch.setattr("mbc_engine.load.load_model", load_once)
 
     def run(name: str, *arguments: object) -> list[str]:
         script = str(EXAMPLES / f"{name}.py")
@@ -82,12 +82,12 @@ def test_follow_stops_when_interrupted_and_goes_on_later(
     for number in range(3):
         (folder / f"{number}.txt").write_text(f"Number {number} was drawn.")
 
-    def interrupted(name: str):
+    def interrupted(name: str, **options: str):
         signal.raise_signal(signal.SIGINT)
-        return load_once(name)
+        return load_once(name, **options)
 
     with monkeypatch.context() as changed:
-        changed.setattr(mbc_engine, "load_model", interrupted)
+        changed.setattr("mbc_engine.load.load_model", interrupted)
         assert run("follow", folder)[-1] == "stopped; run this again to continue"
     assert run("follow", folder)[-1].startswith("done: 3 documents")
 
