@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import get_args
 
 import typer
-from typer.core import TyperGroup
 
 from mbc_cli.paths import default_bank, runs_folder
 from mbc_cli.text import plain, size
@@ -103,10 +102,10 @@ def evaluations(incomplete: str) -> Found:
 
 def config_keys(ctx: typer.Context, incomplete: str) -> Found:
     """Keys of the config file: those for all commands, and, once a command was begun, its own."""
-    from mbc_cli.config import keys
+    from mbc_cli.config import keys, root_of
 
     found = {}
-    for name, options in keys(_root(ctx)).items():
+    for name, options in keys(root_of(ctx)).items():
         table, dot, _ = name.rpartition(".")
         if dot and "." not in incomplete:
             found[f"{table}."] = ""
@@ -117,21 +116,15 @@ def config_keys(ctx: typer.Context, incomplete: str) -> Found:
 
 def config_values(ctx: typer.Context, incomplete: str) -> Found:
     """What the option of the key that stands before takes."""
-    from mbc_cli.config import find_key
+    from mbc_cli.config import find_key, root_of
 
     try:
-        _, option = find_key(_root(ctx), ctx.params.get("key") or "")[0]
+        _, option = find_key(root_of(ctx), ctx.params.get("key") or "")[0]
     except MBCError:
         return []
     if option.is_flag:
         return _beginning({"true": "", "false": ""}, incomplete)
     return [(item.value, item.help or "") for item in option.shell_complete(ctx, incomplete)]
-
-
-def _root(ctx: typer.Context) -> TyperGroup:
-    root = ctx.find_root().command
-    assert isinstance(root, TyperGroup)
-    return root
 
 
 def _beginning(found: dict[str, str], incomplete: str) -> Found:

@@ -104,6 +104,13 @@ def not_set(path: Path, key: str) -> ConfigError:
     return ConfigError(f"{key} is not set in {path}.", hint="`mbc config list` shows the settings.")
 
 
+def root_of(ctx: typer.Context) -> TyperGroup:
+    """The whole program."""
+    root = ctx.find_root().command
+    assert isinstance(root, TyperGroup)
+    return root
+
+
 def commands_below(group: TyperGroup, *words: str) -> Iterator[tuple[Words, TyperCommand | TyperGroup]]:
     """All commands in their order, each by its words; groups that are commands by themselves among them."""
     for word, command in group.commands.items():

@@ -211,22 +211,15 @@ def _report_misuse(error: typer.TyperException) -> int:
 def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
     """The way out, and the options in the message that were not typed."""
     running: typer.Context | None = root and root.meta.get(_RUNNING)
-    if running is not None and _is_first_use(error, running):
+    banks = running.params.get("bank") if running and _origin(running, "bank") == "default" else None
+    bank = banks[0] if isinstance(banks, list) else banks
+    if isinstance(error, BankError) and isinstance(bank, Path) and str(bank) in error.message and not bank.exists():
         yield "Nothing was memorised yet. Begin with `mbc ingest FOLDER`; `mbc demo` shows how it works."
     elif error.hint:
         yield error.hint
     for option, value in _taken(running, "config") if running is not None else ():
         if option in error.message.split():
             yield f"{config_path()} says {option} {value}."
-
-
-def _is_first_use(error: MBCError, ctx: typer.Context) -> bool:
-    """Whether the bank that is missing is the default one."""
-    given = ctx.params.get("bank")
-    bank = given[0] if isinstance(given, list) and given else given
-    if _origin(ctx, "bank") != "default" or not isinstance(bank, Path):
-        return False
-    return isinstance(error, BankError) and str(bank) in error.message and not bank.exists()
 
 
 def _origin(ctx: typer.Context, name: str) -> str:

@@ -7,10 +7,20 @@ import subprocess
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from mbc_cli.completion import config_keys, config_values
-from mbc_cli.config import checked, config_path, defaults, entries, find_key, not_set, read_config, set_value, write
+from mbc_cli.config import (
+    checked,
+    config_path,
+    defaults,
+    entries,
+    find_key,
+    not_set,
+    read_config,
+    root_of,
+    set_value,
+    write,
+)
 from mbc_cli.options import JsonOption
 from mbc_cli.render.terminal import notes, out, print_json, print_rows
 from mbc_cli.text import near, plain
@@ -45,7 +55,7 @@ def list_settings(*, json: JsonOption = False) -> None:
     path = config_path()
     found = entries(read_config(path))
     if json:
-        print_json({"path": str(path), "exists": path.exists(), "settings": _dates_as_text(found)})
+        print_json({"path": str(path), "exists": path.exists(), "settings": found})
     elif found:
         width = max(len(plain(key)) for key in found)
         print_rows((("key", f"<{width}"), ("value", "")), ((key, _as_text(value)) for key, value in found.items()))
@@ -66,7 +76,7 @@ def get(key: KeyArgument, *, json: JsonOption = False) -> None:
         raise not_set(config_path(), key)
     value = found[key]
     if json:
-        print_json(_dates_as_text(value))
+        print_json(value)
     else:
         for item in value if isinstance(value, list) else [value]:
             out.print(plain(_as_text(item)))
@@ -75,8 +85,8 @@ def get(key: KeyArgument, *, json: JsonOption = False) -> None:
 def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: JsonOption = False) -> None:
     """Set an option's default; the command line and environment variables override it.
 
-    An option's name sets it for every command that has it; COMMAND.OPTION sets it for
-    one command, whose words are joined by dashes.
+    KEY is an option of every command that has it, or COMMAND.OPTION for one command, with
+    dashes between the words of the command.
 
     \b
     Examples:
@@ -85,7 +95,7 @@ def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: J
       mbc config set ingest.ignore 'drafts/' '*.tmp'
       mbc config set bank-list.json true
     """
-    value = checked(key, find_key(_root(ctx), key), values)
+    value = checked(key, find_key(root_of(ctx), key), values)
     set_value(config_path(), key, value)
     _show_change(key, value, as_json=json)
 
@@ -118,7 +128,7 @@ def edit(ctx: typer.Context, *, json: JsonOption = False) -> None:
         subprocess.run([*shlex.split(editor), str(path)], check=True)  # noqa: S603  # the user's own editor
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         raise ConfigError(f"The editor {editor} failed.", hint=f"Set EDITOR, or open {path}.") from error
-    defaults(_root(ctx), read_config(path), path)
+    defaults(root_of(ctx), read_config(path), path)
     (list_settings if json else show_path)(json=json)
 
 
@@ -136,25 +146,13 @@ def show_path(*, json: JsonOption = False) -> None:
         out.print(plain(path))
 
 
-def _root(ctx: typer.Context) -> TyperGroup:
-    root = ctx.find_root().command
-    assert isinstance(root, TyperGroup)
-    return root
-
-
 def _show_change(key: str, value: Any, *, as_json: bool) -> None:
-    path = config_path()
+    change = "is no longer set" if value is None else f"is {_as_text(value)}"
     if as_json:
-        print_json({"path": str(path), "key": key, "value": _dates_as_text(value)})
+        print_json({"path": str(config_path()), "key": key, "value": value})
     else:
-        change = "is no longer set" if value is None else f"is {_as_text(value)}"
-        notes.print(plain(f"{key} {change} in {path}."))
+        notes.print(plain(f"{key} {change} in {config_path()}."))
 
 
 def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json_.dumps(_dates_as_text(value), ensure_ascii=False)
-
-
-def _dates_as_text(value: Any) -> Any:
-    """JSON has no dates, which TOML has."""
-    return json_.loads(json_.dumps(value, default=str))
+    return value if isinstance(value, str) else json_.dumps(value, ensure_ascii=False, default=str)

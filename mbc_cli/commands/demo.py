@@ -165,16 +165,9 @@ def _row(answer: "Answer", question: Question, file: Path, spent: float) -> Row:
 def _report(rows: list[Row], loading: float, done: IngestFinished) -> dict[str, Any]:
     """What `mbc demo --json` prints; times in seconds, sizes in bytes. An answer is null where none was given."""
     sizes = {"codes": done.code_bytes, "texts": done.text_bytes, "codebook": done.codebook_bytes}
-    return {
-        "answers": rows,
-        "counts": _counts(rows),
-        "timings": {"model": round(loading, 4), "ingest": done.seconds},
-        "bank": {
-            "documents": done.bank_documents,
-            "chunks": done.bank_chunks,
-            "sizes": {**sizes, "file": done.file_bytes},
-        },
-    }
+    bank = {"documents": done.bank_documents, "chunks": done.bank_chunks, "sizes": {**sizes, "file": done.file_bytes}}
+    timings = {"model": round(loading, 4), "ingest": done.seconds}
+    return {"answers": rows, "counts": _counts(rows), "timings": timings, "bank": bank}
 
 
 def _counts(rows: list[Row]) -> dict[str, int]:
@@ -201,25 +194,26 @@ def _show_answer(answer: "Answer", row: Row) -> None:
         verdict = ("not answered", "yellow")
     out.print()
     _show_line(Text(f"? {plain(answer.question)}", "bold"))
-    _show_fact("answer", Text.assemble(f"{plain(NOT_IN_MEMORY if answer.text is None else answer.text)}  ", verdict))
-    _show_fact("expected", Text(plain(" or ".join(row["expected"]))))
+    _show_line(
+        Text("  answer".ljust(_INDENT)),
+        Text.assemble(f"{plain(NOT_IN_MEMORY if answer.text is None else answer.text)}  ", verdict),
+    )
+    _show_line(Text("  expected".ljust(_INDENT)), Text(plain(" or ".join(row["expected"]))))
     if answer.text is not None and answer.confidence is not None:
-        _show_fact("confidence", confidence_words(answer.confidence))
+        _show_line(Text("  confidence".ljust(_INDENT)), confidence_words(answer.confidence))
     if answer.sources:
         source = answer.sources[0]
         verdict = ("the right file", "green") if row["right_source"] else ("another file", "red")
-        _show_fact("source", Text.assemble((plain(Path(source.path).name), "cyan"), "  ", verdict))
+        _show_line(
+            Text("  source".ljust(_INDENT)), Text.assemble((plain(Path(source.path).name), "cyan"), "  ", verdict)
+        )
         if source.sentence:
             print_indented(source.sentence, by=_INDENT)
 
 
-def _show_fact(label: str, fact: Text) -> None:
-    _show_line(Text.assemble(f"  {label}".ljust(_INDENT), fact))
-
-
-def _show_line(line: Text) -> None:
+def _show_line(*parts: Text) -> None:
     """A line of any length, wrapped between words on a terminal."""
-    out.print(line, soft_wrap=not out.is_terminal)
+    out.print(Text.assemble(*parts), soft_wrap=not out.is_terminal)
 
 
 def _show_end(rows: list[Row], loading: float, done: IngestFinished, keep: Path | None) -> None:

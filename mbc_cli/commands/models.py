@@ -65,10 +65,10 @@ def show(
     runs: RunsOption,
     json: JsonOption = False,
 ) -> None:
-    """Show what a model is made of; for the paper's method, with its trainable and frozen parameters, part by part.
+    """Show the parts of a model or preset; of the paper's method, with trainable and frozen parameters.
 
-    A preset is shown without any download: its parameters are counted on a model
-    without weights. If a model and a preset share a name, the model is shown.
+    Nothing is downloaded for a preset. If a model and a preset share a name, the model
+    is shown.
 
     \b
     Examples:

@@ -28,13 +28,12 @@ _ModelArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model's name or folder, or a training run.", autocompletion=models)
 ]
 _LicenceOption = Annotated[
-    str | None, typer.Option("--license", metavar="NAME", show_default="none", help="For the model card: apache-2.0.")
+    str | None,
+    typer.Option(
+        "--license", metavar="NAME", show_default="none", help="The licence in the model card, such as apache-2.0."
+    ),
 ]
-_CARDS = {
-    "written": "written by mbc",
-    "beside": "the README.md beside the model",
-    "kept": "the one on the hub, unchanged",
-}
+_CARDS = {"written": "written by mbc", "beside": "the model's own README.md", "kept": "unchanged on the hub"}
 
 
 def pull(
@@ -47,9 +46,9 @@ def pull(
 ) -> None:
     """Download a shared model; every command then takes it as --model OWNER/NAME.
 
-    Only weights and settings are downloaded, never code; they are checked before they
-    are put into your data folder. Its base LM and encoders are downloaded when it is
-    first used. Ctrl-C leaves all models unchanged.
+    Only weights and settings are downloaded, never code, and they are checked before
+    they are saved to your data folder. Its base LM and encoders are downloaded when it
+    is first used. Ctrl-C leaves all models unchanged.
 
     \b
     Examples:
@@ -88,19 +87,17 @@ def push(
     model: _ModelArgument,
     repository: _RepositoryArgument,
     *,
-    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    private: Annotated[bool, typer.Option("--private", help="Create a private repository.")] = False,
     licence: _LicenceOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing model.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the model on the hub.")] = False,
     runs: RunsOption,
     json: JsonOption = False,
 ) -> None:
     """Share a model on the hub: its settings, trained weights and a model card, in one commit.
 
-    The card describes the model and, if it comes from a training run, how it was
-    trained and its results; a README.md in the model's folder replaces it. Neither
-    the base LM nor any document is shared. After Ctrl-C nothing is shared.
-
-    A model is a folder: to share it without the hub, copy it.
+    The card describes the model and, if it comes from a training run, its training
+    and results; a README.md in the model's folder replaces it. Neither the base LM nor
+    any document is shared. To share a model without the hub, copy its folder.
 
     \b
     Examples:

@@ -61,8 +61,8 @@ def working(what: str) -> AbstractContextManager[object]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on stdout, laid out for a terminal, on one line for a pipe. Only ASCII: nothing to inject."""
-    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None), flush=True)
+    """One JSON value on stdout, laid out for a terminal, on one line for a pipe; dates as text. ASCII only, so harmless."""
+    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=str), flush=True)
 
 
 def print_json_lines(values: Iterable[Any]) -> None:
