@@ -14,14 +14,23 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from measuring import in_a_new_process
 
-from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, Record, fingerprint, pack, verify
+from mbc_engine.bank import (
+    CodeShape,
+    MemoryBank,
+    ModelSignature,
+    Origin,
+    StoredDocument,
+    fingerprint,
+    pack,
+    verify,
+)
 from mbc_engine.bank.text_codec import encode_chunk
 from mbc_engine.events import BankVerified, IngestFinished
 from mbc_engine.text import Chunk
@@ -63,8 +72,6 @@ WITH_TEXT = [
     for per in (1, 5)
     for keeps in (True, False)
 ]
-# A chunk of a document, with text or None.
-Item = tuple[Record, Codes, list[bytes] | None]
 
 
 def signature(books: np.ndarray) -> ModelSignature:
@@ -72,7 +79,7 @@ def signature(books: np.ndarray) -> ModelSignature:
     return ModelSignature("benchmark", "00" * 8, fingerprint(books))
 
 
-def documents(form: Form, chunks: int) -> Iterator[tuple[Record, Codes]]:
+def documents(form: Form, chunks: int) -> Iterator[StoredDocument]:
     """Documents as a news archive has them: a file each, in folders of a thousand, with sizes and days."""
     random = np.random.default_rng(0)
     per = form.chunks_per_document
@@ -80,15 +87,11 @@ def documents(form: Form, chunks: int) -> Iterator[tuple[Record, Codes]]:
     for number in range(chunks // per):
         if number % 10_000 == 0:
             codes = random.integers(0, shape.num_codes, (10_000 * per, shape.tokens, shape.levels), dtype=np.uint16)
-        record = Record(
-            source=f"/home/ada/news/{number // 1000:04d}/article-{number:07d}.txt",
-            part="",
-            digest=hashlib.sha256(b"%d" % number).hexdigest(),
-            size=800 + number * 7919 % 4000,
-            date=f"{1990 + number // 1000 % 30}-{number // 80 % 12 + 1:02d}-{number % 28 + 1:02d}",
-        )
-        start = number % 10_000 * per
-        yield record, codes[start : start + per]
+        source = f"/home/ada/news/{number // 1000:04d}/article-{number:07d}.txt"
+        date = f"{1990 + number // 1000 % 30}-{number // 80 % 12 + 1:02d}-{number % 28 + 1:02d}"
+        digest, start = hashlib.sha256(b"%d" % number).hexdigest(), number % 10_000 * per
+        own = codes[start : start + per]
+        yield StoredDocument(digest, per, 800 + number * 7919 % 4000, (Origin(source, "", date),), own)
 
 
 @cache
@@ -101,18 +104,18 @@ def texts(count: int = 2000) -> list[bytes]:
     return [encode_chunk(Chunk(text, 0)) for text in together]
 
 
-def items(form: Form, chunks: int) -> Iterator[Item]:
+def items(form: Form, chunks: int) -> Iterator[StoredDocument]:
     """The documents, with text where the form keeps it: the same few thousand chunks of it again and again."""
     pool, at = texts() if form.keeps_text else [], 0
-    for record, codes in documents(form, chunks):
-        own = [pool[(at + number) % len(pool)] for number in range(len(codes))] if pool else None
-        yield record, codes, own
-        at += len(codes)
+    for document in documents(form, chunks):
+        own = [pool[(at + number) % len(pool)] for number in range(document.chunks)] if pool else None
+        yield replace(document, texts=own)
+        at += document.chunks
 
 
-def batches(form: Form, chunks: int, size: int) -> Iterator[list[Item]]:
+def batches(form: Form, chunks: int, size: int) -> Iterator[list[StoredDocument]]:
     """The documents by `size` chunks."""
-    batch: list[Item] = []
+    batch: list[StoredDocument] = []
     for item in items(form, chunks):
         batch.append(item)
         if len(batch) * form.chunks_per_document == size:
@@ -123,7 +126,7 @@ def batches(form: Form, chunks: int, size: int) -> Iterator[list[Item]]:
 
 
 def filled(path: Path, form: Form, chunks: int, batch: int = 50_000) -> float:
-    """Make a bank; returns the seconds spent in `add`."""
+    """Make a bank; returns the seconds spent in `put`."""
     books = np.random.default_rng(1).standard_normal(
         (form.shape.levels, form.shape.positions, form.shape.num_codes, form.dim), dtype=np.float32
     )
@@ -132,7 +135,7 @@ def filled(path: Path, form: Form, chunks: int, batch: int = 50_000) -> float:
     with MemoryBank.create(path, signature(books), form.shape, form.dim, **keeps) as bank:
         for own in batches(form, chunks, batch):
             began = time.perf_counter()
-            bank.add(own)
+            bank.put(own)
             seconds += time.perf_counter() - began
     return seconds
 

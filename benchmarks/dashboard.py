@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record, fingerprint
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, fingerprint
 from mbc_engine.events import TrainStarted, TrainStep, Validated
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK
@@ -221,8 +221,8 @@ def seconds_to_see(changes: int) -> list[float]:
                 for number in range(1, changes + 1):
                     time.sleep(1 + number / changes)  # anywhere between two looks
                     position, began = terminal.position, time.monotonic()
-                    record = Record(f"/{number}.txt", "", f"{number:016x}".ljust(64, "0"), 1, None)
-                    bank.add([(record, np.zeros((1, 12, 1), np.int64))])
+                    digest, origin = f"{number:016x}".ljust(64, "0"), Origin(f"/{number}.txt", "", None)
+                    bank.put([StoredDocument(digest, 1, 1, (origin,), np.zeros((1, 12, 1), np.int64))])
                     noun = "document" if number == 1 else "documents"
                     taken.append(terminal.seconds_until(f"{number} {noun}", began, position))
             finally:

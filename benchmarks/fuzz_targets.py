@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from fuzz_samples import COMPRESSIONS, NUMBERS, SAMPLES, SUFFIXES, TOKENS, hostile, members_of, zipped
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record, export, import_lines, verify
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, export, import_lines, verify
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Document, Skipped, read_file
 
@@ -115,8 +115,11 @@ def _sound_bank() -> tuple[bytes, bytes]:
     generator = np.random.default_rng(0)
     shape = CodeShape(3, 2, 5, per_position=True)
     items = [
-        (
-            Record(f"/{number}", "", f"{number:064x}", number, "2024-05-01"),
+        StoredDocument(
+            f"{number:064x}",
+            1 + number % 3,
+            number,
+            (Origin(f"/{number}", "", "2024-05-01"),),
             generator.integers(0, 5, (1 + number % 3, 3, 2)).astype(np.uint16),
         )
         for number in range(40)
@@ -124,7 +127,7 @@ def _sound_bank() -> tuple[bytes, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "sound.mbc")
         with MemoryBank.create(path, ModelSignature("mini", "aa" * 8, "bb" * 8), shape, 4) as bank:
-            bank.add(items)
+            bank.put(items)
             lines = b"".join(export(bank))
         return path.read_bytes(), lines
 

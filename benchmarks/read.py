@@ -106,14 +106,14 @@ def small_bank(name: str) -> MemoryBank:
     """Some documents that are read once before anything is measured."""
     form = form_of(name)
     books = np.zeros((form.shape.levels, form.shape.positions, form.shape.num_codes, form.dim), np.float32)
-    bank = MemoryBank.in_memory(banks.signature(books), form.shape, form.dim, keeps_origins=False)
-    bank.add(next(banks.batches(form, 300, 300)))
+    bank = MemoryBank.create(None, banks.signature(books), form.shape, form.dim, keeps_origins=False)
+    bank.put(next(banks.batches(form, 300, 300)))
     return bank
 
 
 def dense(parts: Parts, bank: MemoryBank, *, in_slices: bool = False) -> Callable[[], Tensor]:
     """The published read: the vectors of all codes, and in each block the keys and values of all of them."""
-    codes = torch.from_numpy(np.concatenate(list(bank.codes()))[..., 0].astype(np.int64))
+    codes = torch.from_numpy(np.concatenate([codes for codes, _ in bank.blocks()])[..., 0].astype(np.int64))
 
     def ask() -> Tensor:
         rows = functional.embedding(codes, parts.book.books[0, 0]).flatten(0, 1).unsqueeze(0)

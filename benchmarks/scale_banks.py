@@ -69,7 +69,7 @@ def make(name: str, chunks: int, folder: str, numbers: Sequence[int] = SHARDS) -
                         filling[shards].close()
                     filling[shards] = empty(path_of(folder, name, shards, own // size), form, form.keeps_origins)
                 began = time.perf_counter()
-                filling[shards].add(items[own - start : own - start + min(size, step)])
+                filling[shards].put(items[own - start : own - start + min(size, step)])
                 seconds += time.perf_counter() - began if shards == 1 else 0.0
     for bank in filling.values():
         bank.close()

@@ -6,6 +6,7 @@ import os
 import shutil
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from measuring import growth_of, seconds_of
 from scale_banks import FORMS, SHARDS, TOP, empty, path_of, paths_of, routing_of
 
 from mbc_engine import load_model
-from mbc_engine.bank import MemoryBank, Record, merge
+from mbc_engine.bank import MemoryBank, Origin, StoredDocument, merge
 from mbc_engine.datasets.newswire import stories
 from mbc_engine.ingestion.run import BATCH_CHUNKS
 from mbc_engine.paper.codebook import Codebook
@@ -51,7 +52,7 @@ def weigh(name: str, chunks: int, folder: str) -> dict[str, float]:
     form = FORMS[name]
     lean = Path(folder) / f"{name}-lean.mbc"
     with empty(lean, form, False) as bank:
-        bank.add(list(islice(banks.items(form, chunks), chunks)))
+        bank.put(list(islice(banks.items(form, chunks), chunks)))
     for kind, path in (("sources", path_of(folder, name, 1, 0)), ("lean", lean)):
         with MemoryBank.open(path, read_only=True) as bank:
             sizes, held = bank.sizes(), bank.totals().chunks
@@ -150,10 +151,10 @@ def write(name: str, chunks: int, folder: str) -> dict[str, float]:
     fresh = made_elsewhere(name, (RUNS + 1) * BATCH_CHUNKS)
     with MemoryBank.open(copy) as bank:
         bank.totals()
-        _, grown, index = growth_of(lambda: bank.knows(fresh[0][0]))
-        bank.add(fresh[:BATCH_CHUNKS])  # the index by contents is made here
+        _, grown, index = growth_of(lambda: bank.lookup([own[:2] for own in fresh[0].origins]))
+        bank.put(fresh[:BATCH_CHUNKS])  # the index by contents is made here
         batches = [fresh[start : start + BATCH_CHUNKS] for start in range(BATCH_CHUNKS, len(fresh), BATCH_CHUNKS)]
-        commit = min(seconds_of(lambda own=own: bank.add(own))[1] for own in batches)
+        commit = min(seconds_of(lambda own=own: bank.put(own))[1] for own in batches)
     copy.unlink()
     half, other = paths_of(folder, name, 2)
     shutil.copy(half, copy)
@@ -164,11 +165,11 @@ def write(name: str, chunks: int, folder: str) -> dict[str, float]:
     return {"index": index, "index_bytes": grown, "commit": commit, "merge": merging / (chunks // 2)}
 
 
-def made_elsewhere(name: str, chunks: int) -> list[banks.Item]:
+def made_elsewhere(name: str, chunks: int) -> list[StoredDocument]:
     """Documents that the banks do not hold."""
     return [
-        (Record(f"/elsewhere/{number}.txt", "", f"{number:064x}", record.size, record.date), codes, texts)
-        for number, (record, codes, texts) in enumerate(banks.items(FORMS[name], chunks))
+        replace(own, digest=f"{number:064x}", origins=(Origin(f"/elsewhere/{number}.txt", "", own.origin.date),))
+        for number, own in enumerate(banks.items(FORMS[name], chunks))
     ]
 
 
@@ -183,9 +184,8 @@ def flat(folder: str) -> dict[str, float]:
     codes = np.random.default_rng(0).integers(0, 512, (groups * 256, 12, 1), dtype=np.uint16)
     with read.small_bank("distilgpt2") as small:
         form = FORMS["paper"]
-        small.add(
-            [(record, own[None]) for (record, _), own in zip(banks.documents(form, len(codes)), codes, strict=True)]
-        )
+        documents = zip(banks.documents(form, len(codes)), codes, strict=True)
+        small.put([replace(document, codes=own[None]) for document, own in documents])
         held = small.totals().chunks
         taken = least_of(read.MODES[read.HIERARCHICAL](parts, small), 3)
     return seconds | {"hierarchical": taken / held}

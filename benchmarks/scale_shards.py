@@ -7,6 +7,7 @@ and chunks exactly, shares by their largest relative difference (sums of logarit
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -165,7 +166,7 @@ def passages(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any
 def rank_by_codes(bank: MemoryBank, tables: NDArray[np.float32]) -> Ranking:
     """A shard's chunks by what their codes are worth."""
     ranking = Ranking(TOP)
-    for (sums,), _ in bank.sums(tables):
+    for (sums,), _ in bank.scan(tables):
         ranking.add(sums)
     return ranking
 
@@ -202,7 +203,7 @@ def flat(folder: str, numbers: Sequence[int] = SHARDS) -> list[dict[str, Any]]:
 
 def rank_by_attention(bank: MemoryBank, tables: NDArray[np.float32]) -> Ranking:
     """A shard's chunks by what they have of the attention to the whole."""
-    return ranked((log_of(sums), lengths) for sums, lengths in bank.sums(tables))
+    return ranked((log_of(sums), lengths) for sums, lengths in bank.scan(tables))
 
 
 @torch.no_grad()
@@ -250,9 +251,10 @@ def of_node(parts: read.Parts, results: list[GroupResult]) -> list[GroupResult]:
 def small_bank(codes: NDArray[np.uint16]) -> MemoryBank:
     """Codes of the paper's shape as a bank in memory."""
     books = np.random.default_rng(1).standard_normal((1, 1, 512, banks.T5_WIDTH), dtype=np.float32)
-    made = MemoryBank.in_memory(banks.signature(books), banks.PAPER, banks.T5_WIDTH, keeps_origins=False)
+    made = MemoryBank.create(None, banks.signature(books), banks.PAPER, banks.T5_WIDTH, keeps_origins=False)
     form = banks.Form("", banks.PAPER, banks.T5_WIDTH, 1, False)
-    made.add([(record, own[None]) for (record, _), own in zip(banks.documents(form, len(codes)), codes, strict=True)])
+    documents = zip(banks.documents(form, len(codes)), codes, strict=True)
+    made.put([replace(document, codes=own[None]) for document, own in documents])
     return made
 
 

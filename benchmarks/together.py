@@ -38,7 +38,7 @@ def halves_of(name: str, documents: int, folder: Path) -> list[Path]:
         delete(unfinished)
         with MemoryBank.create(unfinished, signature, form.shape, form.dim, keeps_origins=False) as half:
             while half.totals().chunks < documents // 2:
-                half.add(next(batches))
+                half.put(next(batches))
         unfinished.replace(path)
     return paths
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mbc_cli.commands.demo import STORIES, Question, pick_questions
 from mbc_engine import MemoryBank, RetrieverReader, load_model
-from mbc_engine.bank import Record
+from mbc_engine.bank import Origin, StoredDocument
 from mbc_engine.datasets.newswire import Story, stories
 from mbc_engine.lm.coding import signature
 
@@ -32,13 +32,14 @@ def tell(count: int = STORIES) -> Told:
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)
     told = list(stories("test", count, seed=0))
-    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
+    bank = MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
     for story in told:
         text = as_text(story)
         chunks = model.chunker.chunks(text)
         assert len(chunks) == 1
         size, digest = len(text.encode()), hashlib.sha256(text.encode()).hexdigest()
-        bank.add([(Record(story.id, "", digest, size, None), model.memorise([chunks[0].text]), chunks)])
+        codes = model.memorise([chunks[0].text])
+        bank.put([StoredDocument(digest, 1, size, (Origin(story.id, "", None),), codes, chunks)])
     return Told(model, told, bank, pick_questions(told))
 
 

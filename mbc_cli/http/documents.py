@@ -215,7 +215,7 @@ def client_document(bank: MemoryBank, folder: DocumentFolder, id: str) -> Docume
         return None
     source = str(folder.file(id))
     pieces = bank.lookup([(source, part) for part in bank.parts_of(source)])
-    chunks = sum(own.chunks * sum(origin.source == source for origin in own.origins) for own, _ in pieces)
+    chunks = sum(own.chunks * sum(origin.source == source for origin in own.origins) for own in pieces)
     return document.reply(chunks or None)
 
 
@@ -226,7 +226,7 @@ def find_document(path: Path, folder: DocumentFolder, id: str) -> DocumentReply 
             return client_document(bank, folder, id)
         digest = id.removeprefix(INGESTED)
         is_digest = re.fullmatch("[0-9a-f]*", digest) and len(digest) == 2 * bank.header.digest_bytes
-        for stored, _ in bank.lookup([], [digest] if is_digest else []):
+        for stored in bank.lookup([], [digest] if is_digest else []):
             if not _is_from(folder, stored):
                 return _ingested(stored, folder)
     return None

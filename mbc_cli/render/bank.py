@@ -11,7 +11,7 @@ from typing import Any
 
 from mbc_cli.render.terminal import out, print_facts, print_json_lines, print_rows
 from mbc_cli.text import counted, near, per_chunk, plain, size
-from mbc_engine.bank import BankHeader, BankSizes, BankTotals, Codes, CodeShape, StoredDocument
+from mbc_engine.bank import BankHeader, BankSizes, BankTotals, CodeShape, StoredDocument
 from mbc_engine.sources import Files
 
 
@@ -111,10 +111,10 @@ def list_json(documents: Iterable[StoredDocument]) -> None:
     print_json_lines(map(_object, documents))
 
 
-def show_documents(items: Iterable[tuple[StoredDocument, Codes]], shape: CodeShape, *, with_codes: bool) -> None:
+def show_documents(documents: Iterable[StoredDocument], shape: CodeShape, *, with_codes: bool) -> None:
     """All that the bank knows of documents, and whether their files are still the same."""
     files = Files()
-    for number, (document, codes) in enumerate(items):
+    for number, document in enumerate(documents):
         if number:
             out.print()
         sizes = [] if document.size is None else [("bytes", f"{document.size:,}")]
@@ -126,11 +126,12 @@ def show_documents(items: Iterable[tuple[StoredDocument, Codes]], shape: CodeSha
                 ("chunks", f"{document.chunks:,}, {counted(_code_bytes(document, shape), 'byte')} of codes"),
             ]
         )
-        for ordinal, chunk in enumerate(codes.tolist() if with_codes else [], 1):
+        assert document.codes is not None
+        for ordinal, chunk in enumerate(document.codes.tolist() if with_codes else [], 1):
             print(f"{ordinal:>6}  {' '.join('.'.join(map(str, levels)) for levels in chunk)}")
 
 
-def documents_json(items: Iterable[tuple[StoredDocument, Codes]], shape: CodeShape) -> None:
+def documents_json(documents: Iterable[StoredDocument], shape: CodeShape) -> None:
     """The same as JSON, a line a document; codes are [chunks][tokens][levels]."""
     files = Files()
     print_json_lines(
@@ -140,9 +141,9 @@ def documents_json(items: Iterable[tuple[StoredDocument, Codes]], shape: CodeSha
             "origins": [
                 {**origin._asdict(), "state": files.look(origin, document.digest).state} for origin in document.origins
             ],
-            "codes": codes.tolist(),
+            "codes": None if document.codes is None else document.codes.tolist(),
         }
-        for document, codes in items
+        for document in documents
     )
 
 

@@ -23,18 +23,15 @@ from mbc_cli.render.terminal import notes
 from mbc_cli.text import plain
 from mbc_cli.tui.state import BankSnapshot, Places, RunSummary
 from mbc_engine.bank import (
-    Codes,
     CodeShape,
-    CodeUse,
-    FoundDocument,
     MemoryBank,
     StoredDocument,
     Taken,
     documents_with_code,
+    find_documents,
     restore,
     take,
 )
-from mbc_engine.bank.lookup import find_documents
 from mbc_engine.errors import MBCError
 from mbc_engine.machine import SlowDown
 from mbc_engine.question import AskOptions
@@ -343,7 +340,7 @@ class FoundDocuments:
     """
 
     text: str
-    rows: tuple[FoundDocument, ...]
+    rows: tuple[StoredDocument, ...]
     matches: int
     keeps_origins: bool
     is_done: bool
@@ -357,13 +354,13 @@ def search_documents(bank: Path, text: str, most: int) -> Iterator[FoundDocument
         BankError: the bank cannot be read.
     """
     began = reported = time.monotonic()
-    rows: list[FoundDocument] = []
+    rows: list[StoredDocument] = []
     matches = 0
     with MemoryBank.open(bank, read_only=True) as memory:
         keeps_origins, totals = memory.header.keeps_origins, memory.totals()
-        for finding in find_documents(memory, text, most):
-            rows += finding.rows
-            matches = finding.matches
+        for more, found in find_documents(memory, text, most):
+            rows += more
+            matches = found
             if not text and len(rows) == most:
                 matches = totals.origins if keeps_origins else totals.documents
                 break
@@ -373,21 +370,18 @@ def search_documents(bank: Path, text: str, most: int) -> Iterator[FoundDocument
     yield FoundDocuments(text, tuple(rows), matches, keeps_origins, True, time.monotonic() - began)
 
 
-def read_document(bank: Path, found: FoundDocument) -> tuple[StoredDocument, Codes, CodeShape] | None:
-    """A document, its codes and their shape; None if the bank no longer has it.
+def read_document(bank: Path, found: StoredDocument) -> tuple[StoredDocument, CodeShape] | None:
+    """A document with its codes, and their shape; None if the bank no longer has it.
 
     Raises:
         BankError: the bank cannot be read.
     """
     with MemoryBank.open(bank, read_only=True) as memory:
-        if memory.header.keeps_origins:
-            item = memory.document(found.source, found.part)
-        else:
-            item = next(iter(memory.lookup((), [found.digest])), None)
-        return item and (*item, memory.header.shape)
+        documents = memory.lookup([own[:2] for own in found.origins], () if found.origins else [found.digest])
+        return (documents[0], memory.header.shape) if documents else None
 
 
-def remove_documents(bank: Path, documents: Iterable[FoundDocument]) -> Taken:
+def remove_documents(bank: Path, documents: Iterable[StoredDocument]) -> Taken:
     """Take documents out of a bank: where they were read, or as such in a bank that does not know.
 
     Raises:
@@ -395,10 +389,10 @@ def remove_documents(bank: Path, documents: Iterable[FoundDocument]) -> Taken:
     """
     with MemoryBank.open(bank) as memory:
         if memory.header.keeps_origins:
-            taken = take(memory, {(own.source, own.part) for own in documents})
+            taken = take(memory, {own.origin[:2] for own in documents})
         else:
             taken = take(memory, (), {own.digest for own in documents})
-        memory.settle()
+        memory.checkpoint()
     return taken
 
 
@@ -410,12 +404,12 @@ def restore_documents(bank: Path, taken: Taken) -> int:
     """
     with MemoryBank.open(bank) as memory:
         count = restore(memory, taken)
-        memory.settle()
+        memory.checkpoint()
     return count
 
 
-def find_code_users(bank: Path, level: int, position: int, code: int) -> list[CodeUse]:
-    """The documents that use a code most, most often first; none where the bank has no such code.
+def find_code_users(bank: Path, level: int, position: int, code: int) -> list[tuple[StoredDocument, int, int]]:
+    """As `documents_with_code`; none where the bank has no such code.
 
     Raises:
         BankError: the bank cannot be read.

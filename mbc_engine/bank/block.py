@@ -1,28 +1,39 @@
-"""Where the documents of a block were read, column by column.
+"""A block: some thousand chunks of whole documents side by side, in memory and as the columns of its row in the file.
 
 Columns are how the file has them; and objects by the million keep the garbage collector busy, texts in lists do not.
-
-A block: some thousand chunks of whole documents with all that is known of them, and its form as columns of bytes.
-
-How often each code stands in a bank: all that the flat read of a question needs.
 """
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate, compress
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, compress, islice
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.codes import Codes, CodeShape, pack, unpack
+from mbc_engine.bank.codes import Codes, CodeShape, Counts
 from mbc_engine.bank.records import BankHeader, Origin, StoredDocument
 from mbc_engine.errors import BankError
 
+# A fifth faster to append than zlib's own choice, for two in a hundred bytes more.
+_LEVEL: Final = 2
+# No block of honest origins comes near; what a damaged or malicious file could unfold to has to end somewhere.
+_MOST_BYTES: Final = 1 << 28
 
-@dataclass
+# For so few keys, every run is searched by itself: sorting all of them into one would take longer.
+_FEW_KEYS: Final = 64
+_FEW_RUNS: Final = 20
+_BLOCK_BITS: Final = np.uint64(32)
+_BLOCK: Final = np.uint64(0xFFFFFFFF)
+
+Keys = NDArray[np.uint32]
+Lengths = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Origins:
     """The origins of one document after another.
 
@@ -37,15 +48,16 @@ class Origins:
     dates: list[str | None] = field(default_factory=list)
 
     @classmethod
-    def of(cls, documents: Iterable[Sequence[Origin]]) -> Self:
+    def of(cls, documents: Iterable[Iterable[Origin]]) -> Self:
         """The origins of each document, in sorted order."""
         origins = cls()
-        for several in documents:
-            origins.numbers.append(len(several))
-            for origin in sorted(several, key=lambda origin: origin[:2]):
+        for own in documents:
+            before = len(origins.sources)
+            for origin in sorted(own, key=lambda origin: origin[:2]):
                 origins.sources.append(origin.source)
                 origins.parts.append(origin.part)
                 origins.dates.append(origin.date)
+            origins.numbers.append(len(origins.sources) - before)
         return origins
 
     def __len__(self) -> int:
@@ -56,69 +68,26 @@ class Origins:
         """The origins of each document."""
         flat = iter(map(Origin, self.sources, self.parts, self.dates))
         for number in self.numbers:
-            yield tuple(next(flat) for _ in range(number))
+            yield tuple(islice(flat, number))
 
-    def __getitem__(self, row: int) -> tuple[Origin, ...]:
-        """The origins of one document."""
-        return self.of_rows([row])[row]
+    def __add__(self, other: "Origins") -> "Origins":
+        return Origins(
+            self.numbers + other.numbers,
+            self.sources + other.sources,
+            self.parts + other.parts,
+            self.dates + other.dates,
+        )
+
+    def part(self, start: int, end: int) -> "Origins":
+        """The origins of the documents from `start` to before `end`."""
+        first = sum(self.numbers[:start])
+        span = slice(first, first + sum(self.numbers[start:end]))
+        return Origins(self.numbers[start:end], self.sources[span], self.parts[span], self.dates[span])
 
     def rows(self) -> list[int]:
         """The document each origin belongs to."""
         rows: list[int] = np.repeat(np.arange(len(self.numbers)), self.numbers).tolist()
         return rows
-
-    def extend(self, other: "Origins") -> None:
-        """Put the origins of further documents behind these."""
-        self.numbers += other.numbers
-        self.sources += other.sources
-        self.parts += other.parts
-        self.dates += other.dates
-
-    def between(self, start: int, end: int) -> "Origins":
-        """The origins of the documents from `start` to before `end`."""
-        return self._part(start, min(end, len(self)), [0, *accumulate(self.numbers)])
-
-    def kept(self, keep: NDArray[np.bool_]) -> "Origins":
-        """The origins of the documents for which `keep` is true."""
-        each = np.repeat(keep, self.numbers)
-        return Origins(
-            list(compress(self.numbers, keep)),
-            list(compress(self.sources, each)),
-            list(compress(self.parts, each)),
-            list(compress(self.dates, each)),
-        )
-
-    def of_rows(self, rows: Iterable[int]) -> dict[int, tuple[Origin, ...]]:
-        """The origins of some documents."""
-        ends = [0, *accumulate(self.numbers)]
-        spans = {row: slice(ends[row], ends[row + 1]) for row in rows}
-        return {
-            row: tuple(map(Origin, self.sources[span], self.parts[span], self.dates[span]))
-            for row, span in spans.items()
-        }
-
-    def changed(self, rows: Mapping[int, Sequence[Origin]]) -> "Origins":
-        """With other origins for some documents."""
-        ends = [0, *accumulate(self.numbers)]
-        result, start = Origins(), 0
-        for row in sorted(rows):
-            result.extend(self._part(start, row, ends))
-            result.extend(Origins.of([rows[row]]))
-            start = row + 1
-        result.extend(self._part(start, len(self), ends))
-        return result
-
-    def _part(self, start: int, end: int, ends: Sequence[int]) -> "Origins":
-        span = slice(ends[start], ends[end])
-        return Origins(self.numbers[start:end], self.sources[span], self.parts[span], self.dates[span])
-
-
-# A fifth faster to append than zlib's own choice, for two in a hundred bytes more.
-_LEVEL: Final = 2
-# No block of honest origins comes near; what a damaged or malicious file could unfold to has to end somewhere.
-_MOST_BYTES: Final = 1 << 28
-
-Keys = NDArray[np.uint32]
 
 
 class Row(NamedTuple):
@@ -140,9 +109,9 @@ class Row(NamedTuple):
         return checksum(numbers, self.keys, self.digests, self.lengths, self.described, self.texts)
 
 
-@dataclass
-class Listing:
-    """Documents side by side, without their codes.
+@dataclass(frozen=True)
+class Block:
+    """Documents side by side.
 
     Attributes:
         digests: content hashes.
@@ -151,6 +120,7 @@ class Listing:
         origins: where each was read.
         first_texts: number of each document's first text in the table `texts`, which the texts of its other chunks
             follow; 0 in a bank without texts.
+        codes: of all chunks in order, [sum of lengths, tokens, levels]; None while they were not asked for.
     """
 
     digests: list[bytes]
@@ -158,150 +128,122 @@ class Listing:
     sizes: list[int | None]
     origins: Origins
     first_texts: list[int]
-
-    def __len__(self) -> int:
-        return len(self.digests)
-
-    def documents(self) -> Iterator[StoredDocument]:
-        """All of its documents."""
-        digests = (digest.hex() for digest in self.digests)
-        return map(StoredDocument, digests, self.lengths, self.sizes, self.origins)
-
-    def document(self, row: int) -> StoredDocument:
-        """One of its documents."""
-        return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], self.origins[row])
-
-
-@dataclass
-class Block(Listing):
-    """Documents side by side, with their codes.
-
-    Attributes:
-        codes: of all chunks in order, [sum of lengths, tokens, levels].
-    """
-
-    codes: Codes
+    codes: Codes | None = None
 
     @classmethod
     def empty(cls, shape: CodeShape) -> "Block":
         """A block without documents."""
         return cls([], [], [], Origins(), [], np.empty((0, shape.tokens, shape.levels), np.uint16))
 
-    def extend(self, other: "Block") -> None:
-        """Put the documents of another block behind these."""
-        self.digests += other.digests
-        self.lengths += other.lengths
-        self.sizes += other.sizes
-        self.origins.extend(other.origins)
-        self.first_texts += other.first_texts
-        self.codes = np.concatenate([self.codes, other.codes])
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    @property
+    def known_codes(self) -> Codes:
+        """The codes of a block that was read with them."""
+        assert self.codes is not None
+        return self.codes
+
+    def __add__(self, other: "Block") -> "Block":
+        return Block(
+            self.digests + other.digests,
+            self.lengths + other.lengths,
+            self.sizes + other.sizes,
+            self.origins + other.origins,
+            self.first_texts + other.first_texts,
+            np.concatenate([self.known_codes, other.known_codes]),
+        )
 
     def filling(self, start: int, room: int) -> "Block":
         """The documents from `start` on, until `room` chunks are filled or overfilled by the last."""
         ends = np.cumsum(self.lengths[start : start + room])  # a document has at least one chunk
-        rows = slice(start, start + 1 + int(np.searchsorted(ends, room)))
+        end = min(len(self), start + 1 + int(np.searchsorted(ends, room)))
         first = sum(self.lengths[:start])
         return Block(
-            self.digests[rows],
-            self.lengths[rows],
-            self.sizes[rows],
-            self.origins.between(rows.start, rows.stop),
-            self.first_texts[rows],
-            self.codes[first : first + sum(self.lengths[rows])],
+            self.digests[start:end],
+            self.lengths[start:end],
+            self.sizes[start:end],
+            self.origins.part(start, end),
+            self.first_texts[start:end],
+            self.known_codes[first : first + sum(self.lengths[start:end])],
         )
 
     def without(self, rows: Iterable[int]) -> "Block":
         """The block less some documents."""
-        keep: NDArray[np.bool_] = np.ones(len(self), np.bool_)
+        keep = np.ones(len(self), np.bool_)
         keep[list(rows)] = False
         return Block(
             list(compress(self.digests, keep)),
             list(compress(self.lengths, keep)),
             list(compress(self.sizes, keep)),
-            self.origins.kept(keep),
+            Origins.of(compress(self.origins, keep)),
             list(compress(self.first_texts, keep)),
-            self.codes[np.repeat(keep, self.lengths)],
+            self.known_codes[np.repeat(keep, self.lengths)],
         )
 
-    def listing(self) -> Listing:
-        """Its documents, whatever becomes of the block."""
-        origins = self.origins.between(0, len(self))
-        return Listing(self.digests[:], self.lengths[:], self.sizes[:], origins, self.first_texts[:])
+    def with_origins(self, origins: Iterable[Iterable[Origin]]) -> "Block":
+        """The block with other origins of each document."""
+        return replace(self, origins=Origins.of(origins))
 
-    def items(self, rows: Sequence[int]) -> Iterator[tuple[StoredDocument, Codes]]:
-        """Some of its documents with their codes."""
-        origins, ends = self.origins.of_rows(rows), np.cumsum(self.lengths).tolist()
-        for row in rows:
-            length = self.lengths[row]
-            document = StoredDocument(self.digests[row].hex(), length, self.sizes[row], origins[row])
-            yield document, self.codes[ends[row] - length : ends[row]]
+    def document(self, row: int) -> StoredDocument:
+        """One of its documents, without codes."""
+        (origins,) = self.origins.part(row, row + 1)
+        return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], origins)
+
+    def documents(self) -> Iterator[StoredDocument]:
+        """All of its documents, with their codes if the block has them."""
+        digests = (digest.hex() for digest in self.digests)
+        codes: Iterable[Codes | None] = [None] * len(self)
+        if self.codes is not None:
+            codes = (
+                self.codes[end - length : end]
+                for end, length in zip(accumulate(self.lengths), self.lengths, strict=True)
+            )
+        return map(StoredDocument, digests, self.lengths, self.sizes, self.origins, codes)
 
     def row(self) -> Row:
         """Its columns, but for the codes."""
         row = Row(
             documents=len(self),
             origins=len(self.origins.sources),
-            chunks=len(self.codes),
+            chunks=sum(self.lengths),
             crc=0,
             keys=np.unique(keys_of(self.origins)).astype("<u4").tobytes(),
             digests=b"".join(self.digests),
-            lengths=deflate(np.array(self.lengths, "<u4").tobytes()),
-            described=_describe(self.sizes, self.origins),
+            lengths=_deflate(np.array(self.lengths, "<u4").tobytes()),
+            described=_described(self.sizes, self.origins),
             texts=_write_first_texts(self.first_texts, self.lengths),
         )
         return row._replace(crc=row.checksum())
 
-    def packed(self, shape: CodeShape) -> bytes:
-        """Its codes as bits."""
-        return pack(self.codes, shape)
 
+def read_block(row: Row, header: BankHeader, codes: Codes | None = None) -> Block:
+    """The documents of a block from its columns.
 
-def keys_of(origins: Origins) -> Keys:
-    """What origins are looked up by: the key of each one's source, and that of each part of one."""
-    sources = [zlib.crc32(source.encode()) for source in origins.sources]
-    parts = [key(source, part) for source, part in zip(origins.sources, origins.parts, strict=True) if part]
-    return np.array(sources + parts, np.uint32)
-
-
-def key(source: str, part: str = "") -> int:
-    """CRC-32 of a source, or of a source, a zero byte and a part. Different ones may share a key."""
-    return zlib.crc32(f"{source}\0{part}".encode() if part else source.encode())
-
-
-def checksum(*data: bytes) -> int:
-    """CRC-32 of bytes one after another."""
-    value = 0
-    for some in data:
-        value = zlib.crc32(some, value)
-    return value
-
-
-def read_keys(data: bytes) -> Keys:
-    """The keys of all origins of a block, each once, ascending."""
-    return np.frombuffer(data, "<u4").astype(np.uint32)
+    Raises:
+        ValueError, TypeError, KeyError: they do not make sense.
+    """
+    digests = read_digests(row, header)  # first, as it bounds how many documents there may be
+    lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
+    sizes, origins = read_origins(row, header)
+    return Block(digests, lengths, sizes, origins, read_first_texts(row, header, lengths), codes)
 
 
 def read_digests(row: Row, header: BankHeader) -> list[bytes]:
-    """The content hashes.
-
-    Raises:
-        ValueError: their bytes do not add up.
-    """
+    """The content hashes; ValueError if their bytes do not add up."""
     width = header.digest_bytes
     if type(row.digests) is not bytes or type(row.documents) is not int or len(row.digests) != row.documents * width:
         raise ValueError("content hashes do not add up")
     return [row.digests[start : start + width] for start in range(0, len(row.digests), width)]
 
 
-def read_lengths(data: bytes, documents: int, chunks: int) -> NDArray[np.int64]:
-    """Chunks of each document.
-
-    Raises:
-        ValueError: they do not add up.
-    """
-    lengths = np.frombuffer(inflate(data, 4 * documents), "<u4").astype(np.int64)
+def read_lengths(data: bytes, documents: int, chunks: int) -> Lengths:
+    """Chunks of each document; ValueError if they do not add up."""
+    lengths = np.frombuffer(_inflate(data, 4 * documents), "<u4").astype(np.int64)
     if len(lengths) != documents or int(lengths.sum()) != chunks:
         raise ValueError("chunks do not add up")
+    if not lengths.all():
+        raise ValueError("a document has no chunks")
     return lengths
 
 
@@ -309,14 +251,13 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
     """Size and origins of each document.
 
     Raises:
-        ValueError: they do not add up.
-        TypeError, KeyError: they are not what they should be.
+        ValueError, TypeError, KeyError: they do not make sense.
     """
     if not header.keeps_origins:
         if row.origins or row.described:
             raise ValueError("origins in a bank without them")
         return [None] * row.documents, Origins([0] * row.documents)
-    columns = json.loads(inflate(row.described, _MOST_BYTES))
+    columns = json.loads(_inflate(row.described, _MOST_BYTES))
     sources, parts, dates = columns["sources"], columns["parts"], columns["dates"]
     sizes, numbers = columns["sizes"], columns["origins"]
     if not (
@@ -333,40 +274,13 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
     return sizes, Origins(numbers, sources, parts, dates)
 
 
-def read_listing(row: Row, header: BankHeader) -> Listing:
-    """The documents of a block from its columns.
-
-    Raises:
-        ValueError, TypeError, KeyError: they do not make sense.
-    """
-    digests = read_digests(row, header)  # first, as it bounds how many documents there may be
-    lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
-    sizes, origins = read_origins(row, header)
-    return Listing(digests, lengths, sizes, origins, read_first_texts(row, header, lengths))
-
-
-def read_block(row: Row, packed: bytes, header: BankHeader) -> Block:
-    """A whole block from its columns.
-
-    Raises:
-        ValueError, TypeError, KeyError: they do not make sense.
-    """
-    own = read_listing(row, header)
-    codes = unpack(packed, header.shape, row.chunks)
-    return Block(own.digests, own.lengths, own.sizes, own.origins, own.first_texts, codes)
-
-
 def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int]) -> list[int]:
-    """The number of each document's first text; 0 in a bank without texts.
-
-    Raises:
-        ValueError: they do not add up.
-    """
+    """The number of each document's first text, 0 in a bank without texts; ValueError if they do not add up."""
     if not header.keeps_text:
         if row.texts:
             raise ValueError("texts in a bank without them")
         return [0] * row.documents
-    gaps = np.frombuffer(inflate(row.texts, 8 * row.documents), "<i8")
+    gaps = np.frombuffer(_inflate(row.texts, 8 * row.documents), "<i8")
     if len(gaps) != row.documents:
         raise ValueError("texts do not add up")
     chunks = np.array(lengths, np.int64)
@@ -377,19 +291,100 @@ def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int]) -> li
     return numbers
 
 
+def keys_of(origins: Origins) -> Keys:
+    """What origins are looked up by: the key of each one's source, and that of each part of one."""
+    sources = [zlib.crc32(source.encode()) for source in origins.sources]
+    parts = [key(source, part) for source, part in zip(origins.sources, origins.parts, strict=True) if part]
+    return np.array(sources + parts, np.uint32)
+
+
+def key(source: str, part: str = "") -> int:
+    """CRC-32 of a source, or of a source, a zero byte and a part. Different ones may share a key."""
+    return zlib.crc32(f"{source}\0{part}".encode() if part else source.encode())
+
+
+def read_keys(data: bytes) -> Keys:
+    """The keys of all origins of a block, each once, ascending."""
+    return np.frombuffer(data, "<u4").astype(np.uint32)
+
+
+def digest_keys(data: bytes, width: int) -> Keys:
+    """What content hashes, one after another, are looked up by: their first four bytes."""
+    starts = np.frombuffer(data, np.uint8).reshape(-1, width)[:, :4]
+    return np.ascontiguousarray(starts).view(">u4")[:, 0].astype(np.uint32)
+
+
+class KeyIndex:
+    """In which blocks a 32-bit key may be: sorted runs of pairs of a key and a block, a log-structured merge tree.
+
+    A pair stays when the key leaves the block: what is found is a place to look.
+    """
+
+    def __init__(self, blocks: Iterable[tuple[int, NDArray[np.integer[Any]]]]) -> None:
+        self._runs = [_pairs(block, keys) for block, keys in blocks]
+
+    def add(self, block: int, keys: NDArray[np.integer[Any]]) -> None:
+        """Say that a block now holds further keys."""
+        pairs = _pairs(block, keys)
+        while self._runs and len(self._runs[-1]) <= len(pairs):
+            pairs = np.sort(np.concatenate([self._runs.pop(), pairs]))
+        self._runs.append(pairs)
+
+    def blocks_of(self, keys: NDArray[np.integer[Any]]) -> dict[int, set[int]]:
+        """The blocks to look in, for each key that may be in any."""
+        wanted = np.sort(keys).astype(np.uint64)
+        if len(wanted) > _FEW_KEYS and len(self._runs) > _FEW_RUNS:
+            self._runs = [np.sort(np.concatenate(self._runs))]
+        found: defaultdict[int, set[int]] = defaultdict(set)
+        for pairs in self._runs:
+            starts = np.searchsorted(pairs, wanted << _BLOCK_BITS)
+            ends = np.searchsorted(pairs, wanted << _BLOCK_BITS | _BLOCK, side="right")
+            for place in np.flatnonzero(starts < ends).tolist():
+                found[int(wanted[place])].update((pairs[starts[place] : ends[place]] & _BLOCK).tolist())
+        return found
+
+
+def _pairs(block: int, keys: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
+    if not 0 <= block <= _BLOCK:
+        raise OverflowError(f"{block} is no number of a block")
+    if (keys[1:] < keys[:-1]).any():
+        keys = np.sort(keys)
+    return keys.astype(np.uint64) << _BLOCK_BITS | np.uint64(block)
+
+
+def checksum(*data: bytes) -> int:
+    """CRC-32 of bytes one after another."""
+    value = 0
+    for some in data:
+        value = zlib.crc32(some, value)
+    return value
+
+
+def write_counts(counts: Counts) -> bytes:
+    """Counts as a bank keeps them: little-endian int64, deflated, as most codes of a small bank never occur."""
+    return _deflate(counts.astype("<i8").tobytes())
+
+
+def read_counts(data: bytes, shape: CodeShape) -> Counts:
+    """The inverse of `write_counts`; ValueError if the bytes are not such counts."""
+    size = shape.levels * shape.positions * shape.num_codes
+    counts = np.frombuffer(_inflate(data, 8 * size), "<i8").astype(np.int64)
+    return counts.reshape(shape.levels, shape.positions, shape.num_codes)
+
+
 def _write_first_texts(first_texts: Sequence[int], lengths: Sequence[int]) -> bytes:
     """How far each document's texts are from those of the document before: mostly 0, which deflated takes no room."""
     if not any(first_texts):
         return b""
     firsts = np.array(first_texts, np.int64)
     ends = firsts + np.array(lengths, np.int64)
-    return deflate((firsts - np.append(0, ends[:-1])).astype("<i8").tobytes())
+    return _deflate((firsts - np.append(0, ends[:-1])).astype("<i8").tobytes())
 
 
-def _describe(sizes: Sequence[int | None], origins: Origins) -> bytes:
+def _described(sizes: Sequence[int | None], origins: Origins) -> bytes:
     if not origins.sources:  # a document of a bank with origins has at least one
         return b""
-    columns = {
+    columns: dict[str, Sequence[Any]] = {
         "sizes": sizes,
         "origins": origins.numbers,
         "sources": origins.sources,
@@ -402,20 +397,14 @@ def _describe(sizes: Sequence[int | None], origins: Origins) -> bytes:
             "Some thousand documents were read in too many places to be stored together.",
             hint="Ingest fewer copies of them, or use a bank made with --no-sources.",
         )
-    return deflate(data)
+    return _deflate(data)
 
 
-def deflate(data: bytes) -> bytes:
-    """The data compressed by zlib."""
+def _deflate(data: bytes) -> bytes:
     return zlib.compress(data, _LEVEL)
 
 
-def inflate(data: bytes, most: int) -> bytes:
-    """The inverse of `deflate`.
-
-    Raises:
-        ValueError: the bytes are damaged, or unfold to more than `most`.
-    """
+def _inflate(data: bytes, most: int) -> bytes:
     unfolding = zlib.decompressobj()
     try:
         result = unfolding.decompress(data, most + 1)  # at least 1, as 0 would be no limit
@@ -424,61 +413,3 @@ def inflate(data: bytes, most: int) -> bytes:
     if not unfolding.eof or unfolding.unused_data or len(result) > most:
         raise ValueError("a column is too long or cut off")
     return result
-
-
-Counts = NDArray[np.int64]
-
-
-def count(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Counts:
-    """Count the codes of each book.
-
-    Args:
-        codes: [chunks, tokens, levels], in [0, num_codes).
-        shape: their shape.
-
-    Returns:
-        [levels, positions, num_codes], where positions is `tokens` with a book per position and 1 with a shared one.
-    """
-    books = np.arange(shape.levels)[None, :] * shape.positions
-    if shape.per_position:
-        books = books + np.arange(shape.tokens)[:, None]
-    flat = (books * shape.num_codes + codes).ravel()
-    size = (shape.levels, shape.positions, shape.num_codes)
-    return np.bincount(flat, minlength=int(np.prod(size))).reshape(size).astype(np.int64)
-
-
-def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Effective number of codes in use in each book, exp of the entropy of its usage (paper, section 4.4.4).
-
-    Args:
-        counts: how often each code is used, [..., num_codes], non-negative.
-
-    Returns:
-        [...], values in [1, num_codes]; 1 where nothing has been used.
-    """
-    used = counts.astype(np.float64)
-    share = used / np.maximum(used.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
-    entropy: NDArray[np.float64] = -(share * np.log(np.where(share > 0, share, 1))).sum(-1)
-    return np.exp(entropy)
-
-
-def unused(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """How many codes of each book do not occur: [..., num_codes] -> [...]."""
-    each: NDArray[np.int64] = (counts == 0).sum(-1)
-    return each
-
-
-def write_counts(counts: Counts) -> bytes:
-    """Counts as a bank keeps them: little-endian int64, deflated, as most codes of a small bank never occur."""
-    return deflate(counts.astype("<i8").tobytes())
-
-
-def read_counts(data: bytes, shape: CodeShape) -> Counts:
-    """The inverse of `write_counts`.
-
-    Raises:
-        ValueError: the bytes are not such counts.
-    """
-    size = shape.levels * shape.positions * shape.num_codes
-    counts = np.frombuffer(inflate(data, 8 * size), "<i8").astype(np.int64)
-    return counts.reshape(shape.levels, shape.positions, shape.num_codes)

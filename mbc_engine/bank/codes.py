@@ -1,14 +1,10 @@
 """Codes as bits: each takes ⌈log2 num_codes⌉ of them, most significant first.
 
 Codes follow one another chunk by chunk, token by token, level by level; zero bits fill the last byte.
-
-Blocks gone through without being unfolded: for every chunk the sum of what its codes are worth, out of the bits.
-
-Chunks numbered through several blocks, or several banks, as if they were one.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Codes = NDArray[np.uint16]
+Counts = NDArray[np.int64]
+Indices = NDArray[np.int64]
+# A number for each code, or sums of such: [questions, tokens, levels, num_codes] or [questions, chunks].
+Scores = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class CodeShape:
     Attributes:
         tokens: vectors a chunk becomes (T in the paper), 1 to 65,536.
         levels: codes a vector takes, 1 to 256; 1 in the paper, more for residual quantisation.
-        num_codes: vectors in a book (N_c in the paper), 2 to 65,536.
-        per_position: each token has books of its own; False, as in the paper, when all share one.
+        num_codes: vectors in a codebook (N_c in the paper), 2 to 65,536.
+        per_position: each token has codebooks of its own; False, as in the paper, when all share one.
 
     Raises:
         ValueError: a number is out of range.
@@ -53,7 +53,7 @@ class CodeShape:
 
     @property
     def positions(self) -> int:
-        """Books per level: `tokens` if each position has its own, else 1."""
+        """Codebooks per level: `tokens` if each position has its own, else 1."""
         return self.tokens if self.per_position else 1
 
 
@@ -78,15 +78,8 @@ def pack(codes: NDArray[np.integer[Any]], shape: CodeShape) -> bytes:
     Raises:
         ValueError: the codes do not have that shape.
     """
-    flat = check(codes, shape).reshape(-1)
-    group = _Group(shape.bits_per_code)
-    rows = -(-flat.size // group.codes)
-    values = np.zeros((rows, group.codes), np.uint32)
-    values.reshape(-1)[: flat.size] = flat
-    packed = np.zeros((rows, group.bytes), np.uint8)
-    for code, byte, shift in group.places():
-        packed[:, byte] |= _shifted(values[:, code], shift).astype(np.uint8)
-    return packed.tobytes()[: _num_bytes(len(codes), shape)]
+    halves = check(codes, shape).astype(">u2").reshape(-1, 1).view(np.uint8)
+    return np.packbits(np.unpackbits(halves, axis=1)[:, 16 - shape.bits_per_code :]).tobytes()
 
 
 def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
@@ -95,8 +88,7 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
     Raises:
         ValueError: `data` is not what `pack` makes of that many chunks.
     """
-    if chunks < 0 or len(data) != _num_bytes(chunks, shape):
-        raise ValueError(f"{len(data)} bytes do not hold the codes of {chunks} chunks")
+    _require_size(data, shape, chunks)
     unused = -chunks * shape.bits_per_chunk % 8
     if data and data[-1] & ((1 << unused) - 1):
         raise ValueError("the bits that fill the last byte are not zero")
@@ -106,15 +98,14 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
     return check(codes.reshape(chunks, shape.tokens, shape.levels), shape)
 
 
-def unpack_some(data: bytes, shape: CodeShape, chunks: int, wanted: NDArray[np.int64]) -> Codes:
+def unpack_some(data: bytes, shape: CodeShape, chunks: int, wanted: Indices) -> Codes:
     """What `unpack` gives at some indices, [len(wanted), tokens, levels], in time for these alone.
 
     Raises:
         ValueError: `data` does not hold so many chunks, or not such codes.
         IndexError: there is no such chunk.
     """
-    if len(data) != _num_bytes(chunks, shape):
-        raise ValueError(f"{len(data)} bytes do not hold the codes of {chunks} chunks")
+    _require_size(data, shape, chunks)
     if wanted.size and (wanted.min() < 0 or wanted.max() >= chunks):
         raise IndexError(f"there are {chunks} chunks")
     starts = wanted * shape.bits_per_chunk
@@ -136,11 +127,11 @@ def columns(
         data: the bits.
         shape: the shape of the codes.
         chunks: how many there are.
-        places: where to look, as they are yielded; None for everywhere.
+        places: which columns, in the order they are yielded; None for all.
 
     Yields:
-        the chunks, every one, second, fourth or eighth; the place, token · levels + level, that the codes have in
-        them; and the codes, which are not checked against `num_codes`.
+        the chunks, every one, second, fourth or eighth; the column, token · levels + level; and its codes in them,
+        which are not checked against `num_codes`.
     """
     bits = shape.bits_per_code
     # After so many chunks a chunk starts with a byte again; each has its codes at fixed places in that many bytes.
@@ -157,117 +148,73 @@ def columns(
             yield slice(first, None, period), place, codes
 
 
-def _num_bytes(chunks: int, shape: CodeShape) -> int:
-    return -(-chunks * shape.bits_per_chunk // 8)
-
-
-@dataclass(frozen=True)
-class _Group:
-    """The fewest codes that fill whole bytes: every group of a long row has its codes at the same places."""
-
-    bits: int
-
-    @property
-    def codes(self) -> int:
-        return 8 // math.gcd(self.bits, 8)
-
-    @property
-    def bytes(self) -> int:
-        return self.bits // math.gcd(self.bits, 8)
-
-    def places(self) -> Iterator[tuple[int, int, int]]:
-        """Each code with each byte that holds bits of it, and how far left (negative: right) it moves to get there."""
-        for code in range(self.codes):
-            end = (code + 1) * self.bits
-            for byte in range((end - self.bits) // 8, -(-end // 8)):
-                yield code, byte, 8 * (byte + 1) - end
-
-
-def _shifted(values: NDArray[np.uint32], left: int) -> NDArray[np.uint32]:
-    return np.left_shift(values, left) if left >= 0 else np.right_shift(values, -left)
-
-
-Worths = NDArray[np.float32]
-
-
-class CodeTables:
-    """What codes are worth to some questions.
+def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Scores]:
+    """The scan of packed codes: every code is looked up in a table, and a chunk's values are summed.
 
     Args:
-        shape: the shape of the codes.
-        worths: [questions, tokens, levels, num_codes].
+        shape: of the codes.
+        tables: each question's value of each code, [questions, tokens, levels, num_codes].
 
-    Attributes:
-        tables: what any bits at any place are worth, [questions, tokens · levels, 2 ** bits_per_code].
-        places: those of the tables that are not all zero, which alone have to be looked up.
+    Returns:
+        a function of a block's bits and its number of chunks, which gives the sums [questions, chunks] and raises
+        ValueError where the bits are no such codes.
     """
+    # Bits that are no code have the value NaN, and so has the sum they end up in.
+    padded = np.full((len(tables), shape.tokens * shape.levels, 1 << shape.bits_per_code), np.nan, np.float32)
+    padded[:, :, : shape.num_codes] = tables.reshape(len(tables), -1, shape.num_codes)
+    # Columns of nothing but zeros need no look-up. NaN is not zero: where it may occur, bits are looked at.
+    places: list[int] = np.flatnonzero(padded.any(axis=(0, 2))).tolist()
 
-    def __init__(self, shape: CodeShape, worths: Worths) -> None:
-        questions = len(worths)
-        # Bits that are no code are worth NaN, and so is the sum they end up in.
-        self.tables = np.full((questions, shape.tokens * shape.levels, 1 << shape.bits_per_code), np.nan, np.float32)
-        self.tables[:, :, : shape.num_codes] = worths.reshape(questions, -1, shape.num_codes)
-        # NaN is not zero: where there are bits that are no code, they are looked for.
-        self.places: list[int] = np.flatnonzero(self.tables.any(axis=(0, 2))).tolist()
-
-
-@dataclass(frozen=True)
-class PackedBlock:
-    """The codes of some thousand chunks, whole documents side by side.
-
-    Attributes:
-        shape: the shape of the codes.
-        data: their bits.
-        lengths: chunks of each document.
-
-    Raises:
-        ValueError: a document has no chunks.
-    """
-
-    shape: CodeShape
-    data: bytes
-    lengths: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        if not (self.lengths > 0).all():
-            raise ValueError("a document has no chunks")
-
-    @property
-    def chunks(self) -> int:
-        """How many chunks there are."""
-        return int(self.lengths.sum())
-
-    def codes(self) -> Codes:
-        """The codes, [chunks, tokens, levels].
-
-        Raises:
-            ValueError: the bits are no such codes.
-        """
-        return unpack(self.data, self.shape, self.chunks)
-
-    def sums(self, tables: CodeTables) -> Worths:
-        """What each chunk's codes are worth together, [questions, chunks].
-
-        Raises:
-            ValueError: the bits are no such codes.
-        """
-        chunks = self.chunks
-        if len(self.data) != -(-chunks * self.shape.bits_per_chunk // 8):
-            raise ValueError(f"{len(self.data)} bytes do not hold the codes of {chunks} chunks")
-        sums = np.zeros((len(tables.tables), chunks), np.float32)
-        for rows, place, codes in columns(self.data, self.shape, chunks, tables.places):
-            for own, table in zip(sums, tables.tables[:, place], strict=True):
+    def sums(data: bytes, chunks: int) -> Scores:
+        _require_size(data, shape, chunks)
+        found = np.zeros((len(padded), chunks), np.float32)
+        for rows, place, codes in columns(data, shape, chunks, places):
+            for own, table in zip(found, padded[:, place], strict=True):
                 own[rows] += table.take(codes)
-        if np.isnan(sums).any():
+        if np.isnan(found).any():
             raise ValueError("some bits are no code")
-        return sums
+        return found
+
+    return sums
 
 
-Indices = NDArray[np.int64]
+def count(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Counts:
+    """Count the codes [chunks, tokens, levels] of each codebook.
+
+    Returns:
+        [levels, positions, num_codes], where positions is `tokens` with a codebook per position and 1 with a shared one.
+    """
+    books = np.arange(shape.levels)[None, :] * shape.positions
+    if shape.per_position:
+        books = books + np.arange(shape.tokens)[:, None]
+    flat = (books * shape.num_codes + codes).ravel()
+    size = (shape.levels, shape.positions, shape.num_codes)
+    return np.bincount(flat, minlength=int(np.prod(size))).reshape(size).astype(np.int64)
+
+
+def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Effective number of codes in use in each codebook, exp of the entropy of its usage (paper, section 4.4.4).
+
+    Args:
+        counts: how often each code is used, [..., num_codes], non-negative.
+
+    Returns:
+        [...], values in [1, num_codes]; 1 where nothing has been used.
+    """
+    used = counts.astype(np.float64)
+    share = used / np.maximum(used.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
+    entropy: NDArray[np.float64] = -(share * np.log(np.where(share > 0, share, 1))).sum(-1)
+    return np.exp(entropy)
+
+
+def unused(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """How many codes of each codebook do not occur: [..., num_codes] -> [...]."""
+    each: NDArray[np.int64] = (counts == 0).sum(-1)
+    return each
 
 
 def located(chunks: Sequence[int] | NDArray[np.integer[Any]], sizes: Indices) -> Iterator[tuple[int, Indices, Indices]]:
-    """Find the holders of some chunks.
+    """Find chunks that are numbered through several holders, such as blocks or banks.
 
     Args:
         chunks: their indices through all holders.
@@ -288,3 +235,8 @@ def located(chunks: Sequence[int] | NDArray[np.integer[Any]], sizes: Indices) ->
     for holder in np.unique(holders).tolist():
         places = np.flatnonzero(holders == holder)
         yield holder, places, wanted[places] - (ends[holder] - sizes[holder])
+
+
+def _require_size(data: bytes, shape: CodeShape, chunks: int) -> None:
+    if chunks < 0 or len(data) != -(-chunks * shape.bits_per_chunk // 8):
+        raise ValueError(f"{len(data)} bytes do not hold the codes of {chunks} chunks")

@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from mbc_engine.atomic_write import PRIVATE_FILE, make_private_folder
-from mbc_engine.bank.block import Counts, checksum, read_counts, write_counts
-from mbc_engine.bank.codes import CodeShape
+from mbc_engine.bank.block import checksum, read_counts, write_counts
+from mbc_engine.bank.codes import CodeShape, Counts
 from mbc_engine.bank.records import BankHeader, ModelSignature
 from mbc_engine.errors import BankBusy, BankError
 

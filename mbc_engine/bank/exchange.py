@@ -1,28 +1,22 @@
-"""Banks of one model put together: the banks of shards ingested side by side become the bank of them all.
-
-A bank as lines of JSON: for people, for other programs, and to compare banks.
-
-All of a bank replaced by another one's content, in one transaction: whoever reads sees the old or the new.
-"""
+"""Documents from bank to bank: banks merged or replaced, and a bank as lines of JSON, for people and other programs."""
 
 import contextlib
 import json
 import re
 import sqlite3
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
 import numpy as np
 
-from mbc_engine.bank.block import count
-from mbc_engine.bank.codes import Codes, CodeShape, check
+from mbc_engine.bank.codes import CodeShape, check, count
 from mbc_engine.bank.database import FORMAT_VERSION, NONSENSE, TABLES, delete, explained, open_file, transaction
-from mbc_engine.bank.records import ModelSignature, Origin, Record, StoredDocument, StoredItem
+from mbc_engine.bank.records import BankHeader, ModelSignature, Origin, StoredDocument
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
 from mbc_engine.errors import BankError, DataError, ModelMismatch
@@ -53,20 +47,15 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
     require_text(bank, other.header.keeps_text, other.name)
     with other.snapshot(), bank.changing():
         done, total = 0, other.totals().documents
-        waiting: list[StoredItem] = []
-        for item in other.stored_items():
-            waiting.append(item)
+        waiting: list[StoredDocument] = []
+        for document in other.documents(whole=True):
+            waiting.append(document)
             if len(waiting) == _BATCH:
-                copy(waiting, bank)
+                bank.put(waiting)
                 done, waiting = done + len(waiting), []
                 yield Progressed("copy documents", done, total)
-        copy(waiting, bank)
+        bank.put(waiting)
     yield Progressed("copy documents", total, total)
-
-
-def copy(items: Iterable[StoredItem], bank: MemoryBank) -> None:
-    """Add documents of another bank with all their origins."""
-    bank.add([(record, codes, texts) for document, codes, texts in items for record in _records(document)])
 
 
 def require_origins(bank: MemoryBank, are_given: bool, giver: str) -> None:
@@ -85,11 +74,6 @@ def require_text(bank: MemoryBank, is_given: bool, giver: str) -> None:
             f"{giver} does not keep the text of its documents, as {bank.name} does.",
             hint="Put it into a bank that keeps no text, or ingest its documents again.",
         )
-
-
-def _records(document: StoredDocument) -> list[Record]:
-    origins = document.origins or (Origin("", "", None),)
-    return [Record(origin.source, origin.part, document.digest, document.size or 0, origin.date) for origin in origins]
 
 
 _BEGINNING: Final = b'{"digest":"'
@@ -113,7 +97,7 @@ def export(bank: MemoryBank) -> Iterator[bytes]:
             origins=header.keeps_origins,
             texts=header.keeps_text,
         )
-        yield from _sorted(_document_line(*item) for item in bank.stored_items())
+        yield from _sorted(map(_document_line, bank.documents(whole=True)))
         yield _line(
             documents=totals.documents, chunks=totals.chunks, counts=_base64(bank.counts().astype("<i8").tobytes())
         )
@@ -152,44 +136,32 @@ def _holds_something(path: Path) -> bool:
         return bank.totals().documents > 0
 
 
-def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head: "_Head") -> Iterator[Event]:
+def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head: BankHeader) -> Iterator[Event]:
     shape = bank.header.shape
     counts = np.zeros_like(bank.counts())
-    waiting: list[StoredItem] = []
+    waiting: list[StoredDocument] = []
     for documents, (number, line) in enumerate(lines):
         with _understood(number):
             record = json.loads(line)
             if "counts" in record:
                 if record["documents"] != documents or b64decode(record["counts"]) != counts.astype("<i8").tobytes():
                     raise ValueError("the counts do not fit the documents")
-                copy(waiting, bank)
+                bank.put(waiting)
                 yield Progressed("copy documents", documents, documents)
                 return
-            document = _document(record, bank.header.digest_bytes, head.keeps_origins)
-            values = np.frombuffer(b64decode(record["codes"], validate=True), "<u2")
-            codes = check(values.reshape(document.chunks, shape.tokens, shape.levels), shape)
-            waiting.append((document, codes, _texts(record, document.chunks) if head.keeps_text else None))
-        counts += count(codes, shape)
+            document = _document(record, bank.header.digest_bytes, head)
+        waiting.append(document)
+        assert document.codes is not None
+        counts += count(document.codes, shape)
         if len(waiting) == _BATCH:
-            copy(waiting, bank)
+            bank.put(waiting)
             waiting = []
             yield Progressed("copy documents", documents + 1, None)
     raise DataError("The export ends too early.", hint="Export the bank again.")
 
 
-@dataclass(frozen=True)
-class _Head:
-    """What the first line says."""
-
-    signature: ModelSignature
-    shape: CodeShape
-    dim: int
-    keeps_origins: bool
-    keeps_text: bool
-
-
-def _head(record: Any) -> _Head:
-    """The first line; ValueError, TypeError or KeyError where it is none."""
+def _head(record: Any) -> BankHeader:
+    """What the first line says; ValueError, TypeError or KeyError where it is none."""
     if record["format"] != FORMAT:
         raise ValueError("not an export")
     model, codes, dim = record["model"], record["codes"], record["dim"]
@@ -200,26 +172,30 @@ def _head(record: Any) -> _Head:
         raise TypeError("its values are not what they should be")
     "".join(texts).encode()
     shape = CodeShape(*numbers[:3], codes["per_position"])
-    return _Head(ModelSignature(*texts), shape, dim, record["origins"], record["texts"])
+    return BankHeader(ModelSignature(*texts), shape, dim, record["origins"], record["texts"], created="")
 
 
-def _document(record: Any, digest_bytes: int, with_origins: bool) -> StoredDocument:
+def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocument:
     """A document's line; ValueError, TypeError or KeyError where it is none."""
     origins = tuple(Origin(origin["source"], origin["part"], origin["date"]) for origin in record["origins"])
     for source, part, date in origins:
-        texts = (source, part) if date is None else (source, part, date)
-        if not _are(str, texts):
+        names = (source, part) if date is None else (source, part, date)
+        if not _are(str, names):
             raise TypeError("an origin is not text")
-        "".join(texts).encode()
-    if bool(origins) != with_origins:
+        "".join(names).encode()
+    if bool(origins) != head.keeps_origins:
         raise ValueError("there are origins in all documents or in none")
-    if not (type(record["size"]) is int if with_origins else record["size"] is None):
+    if not (type(record["size"]) is int if head.keeps_origins else record["size"] is None):
         raise TypeError("a size is not a number")
     if not (type(record["chunks"]) is int and record["chunks"] > 0):
         raise ValueError("a document has at least one chunk")
     if len(bytes.fromhex(record["digest"])) < digest_bytes:
         raise ValueError("a digest is too short")
-    return StoredDocument(record["digest"], record["chunks"], record["size"], origins)
+    shape, chunks = head.shape, record["chunks"]
+    values = np.frombuffer(b64decode(record["codes"], validate=True), "<u2")
+    codes = check(values.reshape(chunks, shape.tokens, shape.levels), shape)
+    texts = _texts(record, chunks) if head.keeps_text else None
+    return StoredDocument(record["digest"], chunks, record["size"], origins, codes, texts)
 
 
 def _texts(record: Any, chunks: int) -> list[bytes]:
@@ -238,15 +214,19 @@ def _are(kind: type, values: Iterable[Any]) -> bool:
     return all(type(value) is kind for value in values)
 
 
-def _document_line(document: StoredDocument, codes: Codes, texts: Sequence[bytes] | None) -> bytes:
-    chunks = None if texts is None else map(decode_chunk, texts)
+def _document_line(document: StoredDocument) -> bytes:
+    assert document.codes is not None
+    texts = {}
+    if document.texts is not None:
+        chunks = (decode_chunk(text) for text in document.texts if isinstance(text, bytes))
+        texts["texts"] = [[start, *_BETWEEN_SURROGATES.split(text)] for text, start in chunks]
     return _line(
         digest=document.digest,
         size=document.size,
         origins=[origin._asdict() for origin in document.origins],
         chunks=document.chunks,
-        codes=_base64(codes.astype("<u2").tobytes()),
-        **({} if chunks is None else {"texts": [[start, *_BETWEEN_SURROGATES.split(text)] for text, start in chunks]}),
+        codes=_base64(document.codes.astype("<u2").tobytes()),
+        **texts,
     )
 
 
@@ -281,13 +261,13 @@ def _understood(line: int) -> Iterator[None]:
 
 
 def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = None) -> None:
-    """Make the bank at `path`, of whatever format, a copy of the one at `by`, which stays.
+    """Make the bank at `path` a copy of the one at `by`, which stays; readers see the old content or the new.
 
     A process killed meanwhile leaves the old one.
 
     Args:
         path: the bank.
-        by: another one, of the present format.
+        by: another one.
         check: called when no other process can write any more, before anything changes; what it raises ends it all.
 
     Raises:

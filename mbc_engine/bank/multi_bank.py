@@ -8,22 +8,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.codes import Codes, Indices, Worths, located
+from mbc_engine.bank.block import Lengths
+from mbc_engine.bank.codes import Codes, Indices, Scores, located
 from mbc_engine.bank.database import identity
 from mbc_engine.bank.records import BankHeader, BankSizes, BankTotals, ModelSignature, StoredChunk
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.store import MemoryBank
+from mbc_engine.bank.store import MemoryBank, Numbers
 from mbc_engine.errors import ConfigError, ModelMismatch
 from mbc_engine.text import Chunk
 
 
 class Banks:
-    """Banks to be read as one that holds the documents of each, in their order; a `ReadableBank`.
+    """Banks to be read as one that holds the documents of each, in their order; see `MemoryBank` for what can be read.
 
     Chunks are numbered through all banks. A content that two banks hold counts twice. A bank of weight w counts as if
     it held each of its documents w times; only what weights are to each other matters.
@@ -82,11 +83,7 @@ class Banks:
         return any(bank.keeps_text for bank in self.banks)
 
     def require(self, signature: ModelSignature) -> None:
-        """Make sure that this model wrote the banks.
-
-        Raises:
-            ModelMismatch: another one did.
-        """
+        """Raises ModelMismatch if another model than this wrote the banks."""
         for bank in self.banks:
             bank.require(signature)
 
@@ -115,17 +112,17 @@ class Banks:
             weighted: NDArray[np.float64] = np.tensordot(np.exp(self._logs()), each.astype(np.float64), 1)
             return weighted
 
-    def blocks(self) -> Iterator[tuple[Codes, NDArray[np.int64]]]:
+    def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         """As `MemoryBank.blocks`, of one bank after the other."""
         with self.snapshot():
             for bank in self.banks:
                 yield from bank.blocks()
 
-    def sums(self, worths: Worths) -> Iterator[tuple[Worths, NDArray[np.int64]]]:
-        """As `MemoryBank.sums`, of one bank after the other."""
+    def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
+        """As `MemoryBank.scan`, of one bank after the other."""
         with self.snapshot():
             for bank in self.banks:
-                yield from bank.sums(worths)
+                yield from bank.scan(tables)
 
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
         """Logarithms of how much each chunk counts: of the selection's weight times its bank's beside the largest.
@@ -140,12 +137,8 @@ class Banks:
                 else:
                     yield from (own + log for own in bank.log_weights(selection))
 
-    def codes_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> Codes:
-        """As `MemoryBank.codes_at`.
-
-        Raises:
-            IndexError: there is no such chunk.
-        """
+    def codes_at(self, chunks: Numbers) -> Codes:
+        """As `MemoryBank.codes_at`."""
         shape = self.banks[0].header.shape
         result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
         with self.snapshot():
@@ -153,13 +146,8 @@ class Banks:
                 result[places] = bank.codes_at(within)
         return result
 
-    def texts_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[Chunk | None]:
-        """As `MemoryBank.texts_at`; None for the chunks of a bank that keeps no text.
-
-        Raises:
-            BankError: a bank that has one of the chunks is damaged.
-            IndexError: there is no such chunk.
-        """
+    def texts_at(self, chunks: Numbers) -> list[Chunk | None]:
+        """As `MemoryBank.texts_at`; None for the chunks of a bank that keeps no text."""
         result: dict[int, Chunk | None] = {}
         with self.snapshot():
             for bank, places, within in self._located(chunks):
@@ -167,12 +155,8 @@ class Banks:
                 result |= zip(places.tolist(), texts, strict=True)
         return [result[place] for place in range(len(result))]
 
-    def chunks_at(self, chunks: Sequence[int] | NDArray[np.integer[Any]]) -> list[StoredChunk]:
-        """As `MemoryBank.chunks_at`; each chunk says which bank it is in.
-
-        Raises:
-            IndexError: there is no such chunk.
-        """
+    def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
+        """As `MemoryBank.chunks_at`; each chunk says which bank it is in."""
         result: dict[int, StoredChunk] = {}
         with self.snapshot():
             for bank, places, within in self._located(chunks):
@@ -192,11 +176,7 @@ class Banks:
         return tuple(bank.version() for bank in self.banks)
 
     def is_replaced(self) -> bool:
-        """Whether another file, or none, stands at the path of one of them by now.
-
-        Raises:
-            BankError: a path cannot be looked at.
-        """
+        """Whether another file, or none, stands at the path of one of them by now."""
         return any(bank.is_replaced() for bank in self.banks)
 
     def close(self) -> None:
@@ -218,13 +198,15 @@ class Banks:
         logs = np.where(holds_some, np.log(self._weights), -np.inf)
         return logs - logs.max() if holds_some.any() else logs
 
-    def _located(
-        self, chunks: Sequence[int] | NDArray[np.integer[Any]]
-    ) -> Iterator[tuple[MemoryBank, Indices, Indices]]:
+    def _located(self, chunks: Numbers) -> Iterator[tuple[MemoryBank, Indices, Indices]]:
         """Each bank that holds some of the chunks, the places of these in `chunks`, and their indices in the bank."""
         sizes = np.array([bank.totals().chunks for bank in self.banks], np.int64)
         for bank, places, within in located(chunks, sizes):
             yield self.banks[bank], places, within
+
+
+# What a question is asked of.
+ReadableBank = MemoryBank | Banks
 
 
 def _require_weights(banks: int, weights: Sequence[float] | None) -> None:

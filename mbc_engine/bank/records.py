@@ -1,14 +1,15 @@
-"""What a bank tells about itself and its documents."""
+"""What a bank says about itself and its documents."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.codes import Codes, CodeShape
+from mbc_engine.bank.codes import CodeShape
+from mbc_engine.text import Chunk, Document
 
 
 @dataclass(frozen=True)
@@ -85,37 +86,6 @@ class BankHeader:
         return 8192 if self.keeps_origins else 32_768
 
 
-class DocumentRecord(Protocol):
-    """What a bank needs to know of a document beside its codes; see `documents.Document`."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def part(self) -> str: ...
-    @property
-    def digest(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def date(self) -> str | None: ...
-
-
-@dataclass(frozen=True)
-class Record:
-    """A `DocumentRecord` of documents that come from elsewhere than files, such as another bank."""
-
-    source: str
-    part: str
-    digest: str
-    size: int
-    date: str | None
-
-
-def origin_name(source: str, part: str) -> str:
-    """A source, or a part of it, as people write it."""
-    return f"{source}#{part}" if part else source
-
-
 class Origin(NamedTuple):
     """Where a document was read: a source, the part of it ("" is all of it), and the date it bears there."""
 
@@ -129,29 +99,49 @@ class Origin(NamedTuple):
         return origin_name(self.source, self.part)
 
 
+def origin_name(source: str, part: str) -> str:
+    """A source, or a part of it, as people write it."""
+    return f"{source}#{part}" if part else source
+
+
 @dataclass(frozen=True)
 class StoredDocument:
-    """A content as the bank knows it.
+    """A content as a bank knows it, or as it is to be stored.
 
     Attributes:
-        digest: the content hash, as many bytes of it as the bank keeps, hexadecimal.
+        digest: the content hash, hexadecimal; of a stored one, as many bytes as the bank keeps.
         chunks: how many chunks it has.
         size: bytes it was read from; None in a bank without origins.
         origins: everywhere it was read, in sorted order; empty in a bank without origins.
+        codes: [chunks, tokens, levels], where they were asked for or are to be stored.
+        texts: the texts of the chunks likewise: as bytes as `decode_chunk` reads them, or still to be encoded.
     """
 
     digest: str
     chunks: int
     size: int | None
     origins: tuple[Origin, ...]
+    codes: NDArray[np.integer[Any]] | None = field(default=None, compare=False, repr=False)
+    texts: Sequence[bytes] | Sequence[Chunk] | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        document: Document,
+        codes: NDArray[np.integer[Any]] | None = None,
+        texts: Sequence[bytes] | Sequence[Chunk] | None = None,
+    ) -> Self:
+        """A document that was read, with the codes and texts of its chunks."""
+        origin = Origin(document.source, document.part, document.date)
+        return cls(document.digest, 0 if codes is None else len(codes), document.size, (origin,), codes, texts)
+
+    @property
+    def origin(self) -> Origin:
+        """Where it was read first; of a document without origins, one without names."""
+        return self.origins[0] if self.origins else Origin("", "", None)
 
 
-# A document, its codes, and its texts as they are stored, None where the bank keeps none.
-StoredItem = tuple[StoredDocument, Codes, list[bytes] | None]
-
-
-@dataclass(frozen=True)
-class StoredChunk:
+class StoredChunk(NamedTuple):
     """The `ordinal`-th chunk (from 0) of a document in a bank of this name."""
 
     document: StoredDocument

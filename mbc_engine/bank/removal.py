@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from mbc_engine.bank.database import bytes_at, wal_of
-from mbc_engine.bank.exchange import copy, export, require_text
-from mbc_engine.bank.records import ModelSignature, StoredItem
+from mbc_engine.bank.exchange import export, require_text
+from mbc_engine.bank.records import ModelSignature, StoredDocument
 from mbc_engine.bank.store import MemoryBank
 from mbc_engine.errors import BankError
 
@@ -25,12 +25,11 @@ class Taken:
 
     Attributes:
         signature: the model of the bank it was in.
-        items: the documents with their codes and texts as `MemoryBank.stored_items` has them; origins are those
-            removed, though the document may have others still.
+        documents: with their codes and texts; origins are those removed, though the document may have others still.
     """
 
     signature: ModelSignature
-    items: tuple[StoredItem, ...]
+    documents: tuple[StoredDocument, ...]
 
 
 def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> Taken:
@@ -41,13 +40,13 @@ def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collecti
     """
     sought, whole = set(names), {digest[: 2 * bank.header.digest_bytes] for digest in digests}
     with bank.changing():
-        items = []
-        for document, codes, texts in bank.stored_lookup(sought, digests):
+        documents = []
+        for document in bank.lookup(sought, digests, with_texts=True):
             gone = tuple(own for own in document.origins if document.digest in whole or own[:2] in sought)
-            items.append((replace(document, origins=gone), codes.copy(), texts))
-        bank.remove(sought)
-        bank.remove_documents(digests)
-    return Taken(bank.header.signature, tuple(items))
+            assert document.codes is not None
+            documents.append(replace(document, origins=gone, codes=document.codes.copy()))
+        bank.remove(sought, digests)
+    return Taken(bank.header.signature, tuple(documents))
 
 
 def restore(bank: MemoryBank, taken: Taken) -> int:
@@ -61,25 +60,25 @@ def restore(bank: MemoryBank, taken: Taken) -> int:
     """
     with bank.changing():
         bank.require(taken.signature)
-        require_text(bank, all(texts is not None for _, _, texts in taken.items), "What was removed")
+        require_text(bank, all(own.texts is not None for own in taken.documents), "What was removed")
         if bank.header.keeps_origins:
-            items = _not_read_again(bank, taken)
+            documents = _not_read_again(bank, taken)
         else:
-            known = {document.digest for document, _ in bank.lookup((), [own.digest for own, *_ in taken.items])}
-            items = [item for item in taken.items if item[0].digest not in known]
-        copy(items, bank)
-    return sum(max(1, len(document.origins)) for document, *_ in items)
+            known = {document.digest for document in bank.lookup((), [own.digest for own in taken.documents])}
+            documents = [own for own in taken.documents if own.digest not in known]
+        bank.put(documents)
+    return sum(max(1, len(document.origins)) for document in documents)
 
 
-def _not_read_again(bank: MemoryBank, taken: Taken) -> list[StoredItem]:
+def _not_read_again(bank: MemoryBank, taken: Taken) -> list[StoredDocument]:
     """The documents with those origins under whose names the bank holds nothing."""
-    names = {own[:2] for document, *_ in taken.items for own in document.origins}
-    held = {own[:2] for document, _ in bank.lookup(names) for own in document.origins}
+    names = {own[:2] for document in taken.documents for own in document.origins}
+    held = {own[:2] for document in bank.lookup(names) for own in document.origins}
     left = [
-        (replace(document, origins=tuple(own for own in document.origins if own[:2] not in held)), codes, texts)
-        for document, codes, texts in taken.items
+        replace(document, origins=tuple(own for own in document.origins if own[:2] not in held))
+        for document in taken.documents
     ]
-    return [item for item in left if item[0].origins]
+    return [document for document in left if document.origins]
 
 
 # So many bytes of a row SQLite keeps together, at least; what is longer may go on in another page.
@@ -125,27 +124,31 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     Raises:
         BankError: the bank cannot be written.
     """
-    kept: list[StoredItem] = []
+    kept: list[StoredDocument] = []
     gone: list[list[bytes]] = []
     others: set[bytes] = set()
     digests = {digest[: 2 * bank.header.digest_bytes] for digest in digests}
-    for document, codes, texts in bank.stored_items():
+    for document in bank.documents(whole=True):
         origins = tuple(origin for origin in document.origins if origin[:2] not in names)
+        texts = [text[:_IN_ONE_PIECE] for text in document.texts or () if isinstance(text, bytes)]
         if document.digest in digests or (document.origins and not origins):
-            gone.append([bytes.fromhex(document.digest), *(text[:_IN_ONE_PIECE] for text in texts or ())])
+            gone.append([bytes.fromhex(document.digest), *texts])
         else:
-            kept.append((replace(document, origins=origins), codes, texts))
-            others.update(text[:_IN_ONE_PIECE] for text in texts or ())
+            kept.append(replace(document, origins=origins))
+            others.update(texts)
     header = bank.header
-    with MemoryBank.in_memory(
-        header.signature, header.shape, header.dim, keeps_origins=header.keeps_origins, keeps_text=header.keeps_text
+    with MemoryBank.create(
+        None,
+        header.signature,
+        header.shape,
+        header.dim,
+        keeps_origins=header.keeps_origins,
+        keeps_text=header.keeps_text,
     ) as anew:
-        copy(reversed(kept), anew)
+        anew.put(kept[::-1])
         never_seen = _digest(anew)
-    with bank.changing():
-        bank.remove(names)
-        bank.remove_documents(digests)
-    bank.settle()
+    bank.remove(names, digests)
+    bank.checkpoint()
     # A text that another document has as well stays for that.
     sought = [[trace for trace in traces if trace not in others] for traces in gone]
     traces = _traces(bank.path, sought) if bank.path else 0

@@ -4,60 +4,86 @@ Every change is one transaction, so a process killed at any moment leaves the ba
 other processes go on beside one writer.
 """
 
+import os
 import sqlite3
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
+from operator import index
 from pathlib import Path
-from typing import Any, Self
+from types import TracebackType
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import write_counts
-from mbc_engine.bank.change import Change, Item
-from mbc_engine.bank.codes import CodeShape
+from mbc_engine.bank.block import Block, Lengths, write_counts
+from mbc_engine.bank.blocks import BlockTable, Name
+from mbc_engine.bank.codes import Codes, CodeShape, Counts, Indices, Scores, located, table_sums, unpack
 from mbc_engine.bank.database import (
     bytes_at,
     closed_on_error,
+    damaged,
+    decoded,
     explained,
+    identity,
     make_file,
     make_in_memory,
     now,
     open_current,
     patience,
+    read_header,
+    read_state,
     state_checksum,
     transaction,
+    wal_of,
 )
-from mbc_engine.bank.records import BankHeader, DocumentRecord, ModelSignature
-from mbc_engine.bank.stored import StoredBank
-from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.errors import BankError
-from mbc_engine.text import Chunk
+from mbc_engine.bank.records import (
+    BankHeader,
+    BankSizes,
+    BankTotals,
+    ModelSignature,
+    Origin,
+    StoredChunk,
+    StoredDocument,
+)
+from mbc_engine.bank.selection import Selection
+from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
+from mbc_engine.errors import BankError, ModelMismatch
+from mbc_engine.text import Chunk, Document
 
-Codes = NDArray[np.integer[Any]]
-Texts = Sequence[Chunk] | Sequence[bytes]
+Numbers = Sequence[int] | NDArray[np.integer[Any]]
 
 
-class MemoryBank(StoredBank):
+class MemoryBank:
     """The codes of every document (paper, section 3.2), with where they came from and how often each code occurs.
 
     A document is a content: read from several places, it is stored once, and stays until the last of these origins is
-    removed. A bank may pass from thread to thread but serves one at a time. Use it as a context manager, or `close` it.
+    removed. Chunks have a stored order, that of their codes, which any change may alter. A bank may pass from thread to
+    thread but serves one at a time. Use it as a context manager, or `close` it.
     """
 
+    is_weighted: Final = False  # without a selection, each of its documents counts once
+
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
-        """Not for callers: use `create`, `open`, `open_or_create` or `in_memory`."""
-        super().__init__(connection, path)
+        """Not for callers: use `create`, `open` or `open_or_create`."""
+        self.path = path
+        self._connection = connection
         with closed_on_error(connection), explained(self.name):
+            self.header = read_header(connection, self.name)
+            self._identity = identity(path) if path else None
+            self._blocks = BlockTable(connection, self.header, self.name)
+            self._version: int | None = None
+            self._is_changing = False
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")  # what was removed leaves no byte
-        self._changing: Change | None = None
 
     @classmethod
     def create(
         cls,
-        path: Path,
+        path: Path | None,
         signature: ModelSignature,
         shape: CodeShape,
         dim: int,
@@ -68,7 +94,7 @@ class MemoryBank(StoredBank):
         """Make an empty bank; its folder is made too.
 
         Args:
-            path: a file that does not exist yet, or an empty one.
+            path: a file that does not exist yet, or an empty one; None for a bank in memory, which goes when closed.
             signature: the model that will write the bank.
             shape: the shape of its codes.
             dim: the width of a codebook vector.
@@ -80,16 +106,11 @@ class MemoryBank(StoredBank):
             BankError: something stands at `path` already, or nothing can be written there.
         """
         header = BankHeader(signature, shape, dim, keeps_origins, keeps_text, now())
-        return cls(make_file(path, header), path)
+        return cls(make_in_memory(header) if path is None else make_file(path, header), path)
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open a bank.
-
-        Raises:
-            BankError: there is none, it is something else (which stays untouched), it is damaged, or another version
-                of mbc wrote it.
-        """
+        """Open a bank; BankError if there is none, it is damaged or something else, or of another version of mbc."""
         return cls(open_current(path, read_only=read_only), path)
 
     @classmethod
@@ -128,85 +149,70 @@ class MemoryBank(StoredBank):
             stack.pop_all()  # it stays open
         return bank
 
-    @classmethod
-    def in_memory(
-        cls,
-        signature: ModelSignature,
-        shape: CodeShape,
-        dim: int,
-        *,
-        keeps_origins: bool = True,
-        keeps_text: bool = False,
-    ) -> Self:
-        """An empty bank that goes when it is closed."""
-        return cls(make_in_memory(BankHeader(signature, shape, dim, keeps_origins, keeps_text, now())), None)
+    @property
+    def name(self) -> str:
+        """The path, or what stands for it in messages."""
+        return str(self.path) if self.path else "The bank in memory"
 
-    def add(self, items: Sequence[tuple[DocumentRecord, Codes] | tuple[DocumentRecord, Codes, Texts | None]]) -> None:
-        """Add documents with their codes [chunks, tokens, levels]; all or, on any error, none.
+    @property
+    def keeps_text(self) -> bool:
+        """Whether the exact text of every chunk is kept beside its codes."""
+        return self.header.keeps_text
 
-        A bank that keeps text needs the chunks of each document as well, as many as it has codes: its texts, or what
-        `stored_items` gave of another bank. A bank that does not keep text takes no notice of them.
+    def is_file(self, path: Path) -> bool:
+        """Whether this is the bank's file, or one that SQLite keeps beside it."""
+        if self.path is None:
+            return False
+        own = os.path.realpath(self.path)
+        return os.path.realpath(path) in (own, f"{own}-wal", f"{own}-shm", f"{own}-journal")
 
-        What was read from the same source and part before is replaced. Of a content that the bank has already, only
-        the origin is added.
+    def require(self, signature: ModelSignature) -> None:
+        """Raises ModelMismatch if another model than this wrote the bank."""
+        own = self.header.signature
+        if own != signature:
+            raise ModelMismatch(
+                f"{self.name} was written by model {own.name} ({own.fingerprint}), "
+                f"not {signature.name} ({signature.fingerprint}).",
+                hint="Name its model with --model, another bank with --bank, or rebuild it with `mbc bank reencode`.",
+            )
+
+    def put(self, documents: Sequence[StoredDocument]) -> list[int]:
+        """Store documents in one transaction; all or, on any error, none.
+
+        Each is looked up once, by its origins and its content. Of a content that the bank has already, only the origins
+        are added; what was read from the same source and part before is replaced. In a bank that keeps text, documents
+        with codes need as many texts. A document without codes is stored only if its content is there.
+
+        Returns:
+            The places of the documents without codes whose contents the bank lacks: they are still to be encoded.
 
         Raises:
             BankError: the bank cannot be written.
             ValueError: a document has no chunks, its codes or texts do not fit the bank, or its name is not Unicode.
         """
-        if items:
-            encoded = [self._encoded(*item) for item in items]  # before other writers have to wait for it
-            with self._change() as change:
-                change.add(encoded)
+        if not documents:
+            return []
+        prepared = [self._prepared(own) for own in documents]  # before other writers have to wait for it
+        with self.changing():
+            return self._blocks.put(prepared)
 
-    def adopt(self, documents: Sequence[DocumentRecord]) -> list[int]:
-        """Let contents that the bank has be known as these documents, so that they need not be encoded again.
+    def remove(self, names: Collection[Name], digests: Collection[str] = ()) -> int:
+        """Remove origins, given as source and part, and documents, given by their digests, wherever they were read.
 
-        Returns:
-            The places of the documents whose contents it does not have, which are to be added.
-
-        Raises:
-            BankError: the bank cannot be written.
-        """
-        with self._change() as change:
-            return change.adopt(documents)
-
-    def remove(self, names: Collection[tuple[str, str]]) -> int:
-        """Remove origins, given as source and part, and the documents left without one. Returns how many there were.
-
-        Raises:
-            BankError: the bank cannot be written.
-        """
-        with self._change() as change:
-            return change.remove(names)
-
-    def remove_documents(self, digests: Collection[str]) -> int:
-        """Remove documents wherever they were read, by their digests. Returns how many there were.
-
-        Raises:
-            BankError: the bank cannot be written.
-        """
-        with self._change() as change:
-            return change.remove_documents(set(self.header.shortened(digests)))
-
-    def compact(self) -> None:
-        """Fill the blocks that removals left half empty, and give the file's unused pages back to the disk.
-
-        Raises:
-            BankError: the bank cannot be written, or the disk has no room for the copy this needs.
+        A document left without an origin goes as well. Returns how many such origins and documents there were.
         """
         with self.changing():
-            extents = self._blocks.extents()
-            if len(extents) > -(-int(extents[:, 1].sum()) // self.header.block_chunks):
-                for block in extents[:, 0].tolist():
-                    content = self._blocks.get(block)
-                    self._blocks.put(block, content.without(range(len(content))))
-                    self._blocks.append(content)
+            return self._blocks.remove(names, set(self.header.shortened(digests)))
+
+    def compact(self) -> None:
+        """Fill the blocks that removals left half empty, and give the file's unused pages back to the disk."""
+        with self.changing():
+            self._blocks.compact()
         with explained(self.name):
             self._connection.execute("VACUUM")
-        self.settle()
+        self.checkpoint()
 
-    def settle(self) -> None:
+    def checkpoint(self) -> None:
         """Merge the log of changes into the file and empty it, as far as no reader is in the way for half a second."""
         if self._connection.in_transaction:
             return
@@ -220,21 +226,8 @@ class MemoryBank(StoredBank):
         Raises:
             BankError: the bank cannot be written, or another process did not finish writing within 10 s.
         """
-        with self._change():
+        if self._is_changing:
             yield
-
-    def _encoded(self, document: DocumentRecord, codes: Codes, texts: Texts | None = None) -> Item:
-        if not self.header.keeps_text:
-            return document, codes, None
-        if texts is None or len(texts) != len(codes):
-            raise ValueError("a bank that keeps text needs a text for each chunk")
-        return document, codes, [text if isinstance(text, bytes) else encode_chunk(text) for text in texts]
-
-    @contextmanager
-    def _change(self) -> Iterator[Change]:
-        """The change under way, or a new one in a transaction of its own."""
-        if self._changing is not None:
-            yield self._changing
             return
         if self._connection.in_transaction:
             raise RuntimeError("a bank cannot be changed inside its own snapshot")
@@ -242,15 +235,266 @@ class MemoryBank(StoredBank):
             try:
                 with transaction(self._connection, "IMMEDIATE"):
                     self._refresh()
-                    self._changing = Change(self._blocks, self.header, *self._state())
-                    yield self._changing
-                    counts, text_bytes = write_counts(self._changing.counts), self._changing.text_bytes
-                    self._connection.execute(
-                        "UPDATE bank SET counts = ?, text_bytes = ?, state_crc = ?",
-                        (counts, text_bytes, state_checksum(counts, text_bytes)),
-                    )
+                    self._blocks.read_counts()
+                    self._is_changing, before = True, self._connection.total_changes
+                    yield
+                    if self._connection.total_changes != before:
+                        counts, text_bytes = write_counts(self._blocks.counts), self._blocks.text_bytes
+                        self._connection.execute(
+                            "UPDATE bank SET counts = ?, text_bytes = ?, state_crc = ?",
+                            (counts, text_bytes, state_checksum(counts, text_bytes)),
+                        )
             except BaseException:
                 self._blocks.forget()
                 raise
             finally:
-                self._changing = None
+                self._is_changing = False
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Inside, every read sees the bank as it was at the first one; this `MemoryBank` must not write meanwhile."""
+        with explained(self.name):
+            if self._connection.in_transaction:
+                yield
+                return
+            with transaction(self._connection, "DEFERRED"):
+                self._refresh()
+                yield
+
+    def knows(self, document: Document) -> bool:
+        """Whether storing the document would change nothing but its date."""
+        (digest,) = self.header.shortened([document.digest])
+        with self.snapshot():
+            if not self.header.keeps_origins:
+                return bool(self._blocks.find_digests([digest]))
+            found = self._blocks.find_origins([(document.source, document.part)])
+            return any(self._blocks.digest_at(at) == digest for at in found.values())
+
+    def parts_of(self, source: str) -> set[str]:
+        """The parts of a source that the bank holds; "" is the whole of it."""
+        with self.snapshot():
+            return self._blocks.find_parts(source)
+
+    def lookup(
+        self, names: Collection[Name], digests: Collection[str] = (), *, with_texts: bool = False
+    ) -> list[StoredDocument]:
+        """The documents with these origins, given as source and part, or these digests, each once, with their codes.
+
+        With `with_texts`, texts come too where the bank keeps them.
+        """
+        rows: defaultdict[int, set[int]] = defaultdict(set)
+        with self.snapshot():
+            by_digest = self._blocks.find_digests(set(self.header.shortened(digests)))
+            for block, row in (*self._blocks.find_origins(names).values(), *by_digest.values()):
+                rows[block].add(row)
+            blocks = (self._blocks.documents(block, rows[block], with_texts=with_texts) for block in sorted(rows))
+            return [document for several in blocks for document in several]
+
+    def documents(self, *, whole: bool = False) -> Iterator[StoredDocument]:
+        """All documents in stored order. The bank may be changed meanwhile.
+
+        Args:
+            whole: with their codes and, where the bank keeps them, their texts.
+        """
+        if not whole:
+            for block in self.document_blocks():
+                yield from block.documents()
+            return
+        with self.snapshot():
+            numbers = self._blocks.numbers()
+        for number in numbers:
+            with self.snapshot():
+                documents = list(self._blocks.documents(number))
+            yield from documents
+
+    def document_blocks(self) -> Iterator[Block]:
+        """All documents in stored order, some thousand at a time, column by column; codes are left out.
+
+        The bank may be changed meanwhile.
+        """
+        with self.snapshot():
+            numbers = self._blocks.numbers()
+        for number in numbers:
+            with self.snapshot():
+                block = self._blocks.find(number)
+            if block is not None:
+                yield replace(block, codes=None)
+
+    def origins(self) -> Iterator[Origin]:
+        """All origins, in no certain order; quicker than `documents`. The bank may be changed meanwhile."""
+        return (origin for block in self.document_blocks() for several in block.origins for origin in several)
+
+    def totals(self) -> BankTotals:
+        """How much the bank holds; takes no longer for a large bank than for a small one."""
+        query = "SELECT coalesce(sum(documents), 0), coalesce(sum(origins), 0), coalesce(sum(chunks), 0) FROM blocks"
+        row = self._row(query)
+        with decoded(self.name):
+            return BankTotals(*map(index, row))
+
+    def sizes(self) -> BankSizes:
+        """What the bank weighs, in bytes."""
+        if self.path is None:
+            file = self._row("PRAGMA page_count")[0] * self._row("PRAGMA page_size")[0]
+        else:
+            file = bytes_at(self.path) + bytes_at(wal_of(self.path))
+        with explained(self.name):
+            _, text_bytes = read_state(self._connection, self.header, self.name)
+        return BankSizes(
+            codes=self._row("SELECT coalesce(sum(length(data)), 0) FROM codes")[0],
+            texts=text_bytes,
+            codebook=self.header.codebook_bytes,
+            file=file,
+        )
+
+    def counts(self) -> Counts:
+        """How often each code occurs, [levels, positions, num_codes]; one read, whatever the bank's size."""
+        with self.snapshot():
+            return read_state(self._connection, self.header, self.name)[0]
+
+    def version(self) -> tuple[int, int]:
+        """What is equal for as long as nobody has written to the bank, this process or another; takes microseconds.
+
+        Ask before reading, and it is time to read again when the next one differs. See `is_replaced` too.
+        """
+        return int(self._row("PRAGMA data_version")[0]), self._connection.total_changes
+
+    def is_replaced(self) -> bool:
+        """Whether another bank, or none, stands at the path by now: what is read here is the old one until reopened."""
+        if self.path is None:
+            return False
+        return identity(self.path) != self._identity or read_header(self._connection, self.name) != self.header
+
+    def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
+        """All codes in stored order, some thousand chunks [chunks, tokens, levels] at a time, with documents' lengths.
+
+        The bank as it was at the first is read to the end, whatever other processes write; this `MemoryBank` must not
+        write meanwhile.
+        """
+        with self.snapshot():
+            for packed, lengths in self._blocks.all_packed():
+                with decoded(self.name):
+                    codes = unpack(packed, self.header.shape, int(lengths.sum()))
+                yield codes, lengths
+
+    def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
+        """The scan for some questions: the sum of the table entries of each chunk's codes, block by block as `blocks`.
+
+        Args:
+            tables: each question's value of each code, [questions, tokens, levels, num_codes].
+
+        Yields:
+            sums [questions, chunks], and the chunks of each document they belong to, [documents].
+        """
+        sums = table_sums(self.header.shape, tables)
+        with self.snapshot():
+            for packed, lengths in self._blocks.all_packed():
+                with decoded(self.name):
+                    found = sums(packed, int(lengths.sum()))
+                yield found, lengths
+
+    def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
+        """Logarithms of how much each chunk counts, as `Selection.log_weights`, block by block as `scan`.
+
+        Raises:
+            BankError: the bank keeps no origins, and has nothing to select by.
+        """
+        if not self.header.keeps_origins:
+            raise BankError(
+                f"{self.name} was made without sources: it knows no names or dates.",
+                hint="Ask all of it, or make a bank with them.",
+            )
+        with self.snapshot():
+            for origins, lengths in self._blocks.all_origins():
+                yield np.repeat(selection.log_weights(origins), lengths)
+
+    def codes_at(self, chunks: Numbers) -> Codes:
+        """The codes of some chunks, by their index in stored order: [len(chunks), tokens, levels].
+
+        Indices hold for the bank as it is: use one `snapshot` for all that belongs together.
+
+        Raises:
+            IndexError: there is no such chunk.
+        """
+        shape = self.header.shape
+        result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
+        with self.snapshot():
+            for block, places, within in self._located(chunks):
+                result[places] = self._blocks.codes_at(block, within)
+        return result
+
+    def texts_at(self, chunks: Numbers) -> list[Chunk]:
+        """The exact texts of some chunks, by their index in stored order; otherwise as `codes_at`.
+
+        Raises:
+            BankError: the bank keeps no text, or it is damaged.
+            IndexError: there is no such chunk.
+        """
+        if not self.header.keeps_text:
+            raise BankError(
+                f"{self.name} does not keep the text of its documents.",
+                hint="Ingest them into a new bank, with a model that keeps text.",
+            )
+        result: dict[int, Chunk] = {}
+        with self.snapshot():
+            for block, places, within in self._located(chunks):
+                numbers = self._blocks.text_numbers_at(block, within)
+                texts = (decode_chunk(self._blocks.texts(number, 1)[0]) for number in numbers)
+                result |= zip(places.tolist(), texts, strict=True)
+        return [result[place] for place in range(len(result))]
+
+    def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
+        """Where chunks came from, by their index in stored order; otherwise as `codes_at`."""
+        result: dict[int, StoredChunk] = {}
+        with self.snapshot():
+            for block, places, within in self._located(chunks):
+                content = self._blocks.get(block)
+                ends = np.cumsum(content.lengths)
+                rows = np.searchsorted(ends, within, side="right")
+                ordinals = within - (ends[rows] - np.array(content.lengths)[rows])
+                for place, row, ordinal in zip(places.tolist(), rows.tolist(), ordinals.tolist(), strict=True):
+                    result[place] = StoredChunk(content.document(row), ordinal, self.name)
+        return [result[place] for place in range(len(result))]
+
+    def close(self) -> None:
+        """Close the file. The last to close it merges the log of changes into it."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _prepared(self, document: StoredDocument) -> StoredDocument:
+        """The document with its texts encoded, if they are to be stored."""
+        if not self.header.keeps_text or document.codes is None:
+            return document
+        if document.texts is None or len(document.texts) != len(document.codes):
+            raise ValueError("a bank that keeps text needs a text for each chunk")
+        texts = [text if isinstance(text, bytes) else encode_chunk(text) for text in document.texts]
+        return replace(document, texts=texts)
+
+    def _refresh(self) -> None:
+        """Forget what another process has changed since."""
+        version = self._row("PRAGMA data_version")[0]
+        if version == self._version:
+            return
+        self._blocks.forget()
+        if read_header(self._connection, self.name) != self.header:
+            raise BankError(f"{self.name} was replaced by another bank.", hint="Open it again.")
+        self._version = version
+
+    def _row(self, query: str) -> Any:
+        with explained(self.name):
+            row = self._connection.execute(query).fetchone()
+        if row is None:
+            raise damaged(self.name)
+        return row
+
+    def _located(self, chunks: Numbers) -> Iterator[tuple[int, Indices, Indices]]:
+        """Each block that holds some of the chunks, the places of these in `chunks`, and their indices in the block."""
+        extents = self._blocks.extents()
+        for row, places, within in located(chunks, extents[:, 1]):
+            yield int(extents[row, 0]), places, within

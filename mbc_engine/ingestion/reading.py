@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank import DocumentRecord, MemoryBank, Record
+from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk, Document, Skipped, read_file, shown
 from mbc_engine.text.chunks import Chunker
@@ -29,7 +29,7 @@ from mbc_engine.text.chunks import Chunker
 class Known(Protocol):
     """What is memorised already: a bank, or what was looked up in it beforehand."""
 
-    def knows(self, document: DocumentRecord) -> bool:
+    def knows(self, document: Document) -> bool:
         """See `MemoryBank.knows`."""
 
     def parts_of(self, source: str) -> set[str]:
@@ -38,9 +38,12 @@ class Known(Protocol):
 
 @dataclass(frozen=True)
 class Chunked:
-    """A document the bank does not have, or not so; `size` bytes of its file on the disk were read for it."""
+    """A document the bank does not have, or not so, its text cut into chunks.
 
-    record: Record
+    `size` bytes of its file on the disk were read for it.
+    """
+
+    document: Document
     chunks: list[Chunk]
     size: int
 
@@ -49,7 +52,7 @@ class Chunked:
 class Encoded:
     """What was `Chunked` and has its codes, [chunks, tokens, levels]."""
 
-    record: Record
+    document: Document
     chunks: list[Chunk]
     codes: NDArray[np.integer[Any]]
     size: int
@@ -81,11 +84,10 @@ Item = Chunked | Unchanged | Skipped | FileRead
 
 def chunked(document: Document, known: Known, chunker: Chunker, size: int = 0) -> Chunked | Unchanged | Skipped:
     """What a document, for which `size` bytes were read, is to what is known."""
-    record = Record(document.source, document.part, document.digest, document.size, document.date)
-    if known.knows(record):
+    if known.knows(document):
         return Unchanged(document.source, size)
     chunks = chunker.chunks(document.text)
-    return Chunked(record, chunks, size) if chunks else Skipped(document.source, "is empty")
+    return Chunked(replace(document, text=""), chunks, size) if chunks else Skipped(document.source, "is empty")
 
 
 def read_chunks(path: Path, known: Known, chunker: Chunker, text_column: str | None = None) -> Iterator[Item]:

@@ -6,14 +6,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.bank import MemoryBank, Record, delete, replace_content
+from mbc_engine.bank import MemoryBank, decode_chunk, delete, replace_content
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
 from mbc_engine.ingestion.reading import Chunked, Item, bytes_at, read_all
 from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
 from mbc_engine.lm.coding import open_bank
 from mbc_engine.load import Model
-from mbc_engine.text import Chunk, Skipped, find_text_column
+from mbc_engine.text import Chunk, Document, Skipped, find_text_column
 from mbc_engine.text.chunks import Chunker, named_whole
 from mbc_engine.text.decoding import split_suffixes
 from mbc_engine.text.formats import SUFFIXES
@@ -155,7 +155,7 @@ def _only(
         for item in items:
             if isinstance(item, Skipped):
                 damaged.add(item.source)
-            if not isinstance(item, Chunked) or _whole((item.record.source, item.record.part)) in documents:
+            if not isinstance(item, Chunked) or _whole((item.document.source, item.document.part)) in documents:
                 yield item
 
 
@@ -164,12 +164,15 @@ def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generato
     with MemoryBank.open(path, read_only=True) as old:
         for start in range(0, len(names), _LOOKED_UP):
             wanted = set(names[start : start + _LOOKED_UP])
-            for document, _ in old.lookup(wanted):
-                chunks = [part for chunk in old.texts_of(document.digest) for part in _fitting(chunk, chunker)]
+            for document in old.lookup(wanted, with_texts=True):
+                texts = [decode_chunk(text) for text in document.texts or () if isinstance(text, bytes)]
+                chunks = [part for chunk in texts for part in _fitting(chunk, chunker)]
                 for origin in document.origins:
                     if origin[:2] in wanted:
-                        record = Record(origin.source, origin.part, document.digest, document.size or 0, origin.date)
-                        yield Chunked(record, chunks, 0)
+                        read = Document(
+                            origin.source, origin.part, "", document.digest, document.size or 0, origin.date
+                        )
+                        yield Chunked(read, chunks, 0)
 
 
 def _fitting(chunk: Chunk, chunker: Chunker) -> list[Chunk]:

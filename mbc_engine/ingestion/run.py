@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank import MemoryBank
+from mbc_engine.bank import MemoryBank, StoredDocument
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.ingestion.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked, read_all
 from mbc_engine.lm.coding import signature
@@ -188,7 +188,7 @@ class Run:
 
     def finished(self) -> IngestFinished:
         """The last event."""
-        self._bank.settle()
+        self._bank.checkpoint()
         totals, sizes = self._bank.totals(), self._bank.sizes()
         return IngestFinished(
             documents=self._documents,
@@ -247,7 +247,7 @@ class Run:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        new = [waiting[place] for place in self._bank.adopt([item.record for item in waiting])]
+        new = [waiting[place] for place in self._bank.put([StoredDocument.of(item.document) for item in waiting])]
         self._documents += len(waiting) - len(new)
         self._size += sum(item.size for item in waiting) - sum(item.size for item in new)
         batch = _Batch([item for item in new if isinstance(item, Chunked)])
@@ -257,7 +257,7 @@ class Run:
                 self._encoded.append(item)
                 self._chunks_encoded += len(item.codes)
                 self._size += item.size
-                self._source = item.record.source
+                self._source = item.document.source
         with closing(self._model.memorise_stepwise(batch.texts)) as steps:
             for places, codes in self._timed(steps):
                 whole = batch.take(places, codes)
@@ -293,7 +293,7 @@ class Run:
         if not self._encoded and not lost:
             return False
         with self._bank.changing():
-            self._bank.add([(item.record, item.codes, item.chunks) for item in self._encoded])
+            self._bank.put([StoredDocument.of(item.document, item.codes, item.chunks) for item in self._encoded])
             self.remove(lost)
         self._documents += len(self._encoded)
         self._chunks += _chunks_of(self._encoded)
@@ -346,7 +346,7 @@ class _Batch:
 
     def source_at(self, places: Sequence[int]) -> str:
         """The source of the last of some texts."""
-        return self.items[self._owners[places[-1]]].record.source
+        return self.items[self._owners[places[-1]]].document.source
 
     def _share(self, owner: int, ordinal: int) -> int:
         size, count = self.items[owner].size, len(self.items[owner].chunks)
@@ -355,7 +355,7 @@ class _Batch:
     def _encoded(self, owner: int) -> Encoded:
         item = self.items[owner]
         codes = np.stack([self._codes.pop(place) for place in range(self._starts[owner], self._starts[owner + 1])])
-        return Encoded(item.record, item.chunks, codes, item.size)
+        return Encoded(item.document, item.chunks, codes, item.size)
 
 
 def _chunks_of(items: Iterable[Chunked | Encoded]) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from mbc_engine.bank import Codes, MemoryBank, ModelSignature, Record
+from mbc_engine.bank import Codes, MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.config import ReadMode
 from mbc_engine.methods.method import Footprint, Method, MethodReply
 from mbc_engine.paper.mbc import MBC
@@ -103,16 +103,18 @@ class MemoryMethod(Method):
             signature, shape = ModelSignature(self._model.name, "0" * 16, "0" * 16), self._codebook.shape
             path, books = Path(folder, "bank.mbc"), self._codebook.books
             with MemoryBank.create(path, signature, shape, books.shape[-1], keeps_origins=False) as bank:
-                bank.add(self._records())
-                bank.settle()
+                bank.put(self._documents())
+                bank.checkpoint()
                 file = bank.sizes().file
         return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)
 
-    def _records(self) -> list[tuple[Record, Codes]]:
+    def _documents(self) -> list[StoredDocument]:
         """The documents as the bank takes them."""
         codes = np.split(self._kept(), np.cumsum(self._lengths)[:-1]) if len(self._lengths) else []
         return [
-            (Record("", "", digest, 0, None), own) for digest, own in zip(self._digests, codes, strict=True) if len(own)
+            StoredDocument(digest, len(own), None, (), own)
+            for digest, own in zip(self._digests, codes, strict=True)
+            if len(own)
         ]
 
     def _kept(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Final
 import bm25s
 import numpy as np
 
-from mbc_engine.bank import MemoryBank, ModelSignature, Record
+from mbc_engine.bank import MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.bank.exchange import merge
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.encoders import padded_batches
@@ -199,7 +199,8 @@ class RetrieveAndRead(Method):
         self.reset()
 
     def reset(self) -> None:
-        self._bank = MemoryBank.in_memory(
+        self._bank = MemoryBank.create(
+            None,
             self._signature,
             self._model.code_shape,
             self._model.codebooks.shape[-1],
@@ -219,8 +220,9 @@ class RetrieveAndRead(Method):
             if chunks:
                 digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
                 self._places.setdefault(self._bank.header.shortened([digest])[0].hex(), place)
-                items.append((Record("", "", digest, 0, None), np.stack(list(islice(codes, len(chunks)))), chunks))
-        self._bank.add(items)
+                own = np.stack(list(islice(codes, len(chunks))))
+                items.append(StoredDocument(digest, len(chunks), None, (), own, chunks))
+        self._bank.put(items)
         self._documents += len(documents)
         self._searched = None
 
@@ -253,5 +255,5 @@ class RetrieveAndRead(Method):
             with MemoryBank.create(path, self._signature, shape, dim, keeps_origins=False, keeps_text=True) as bank:
                 for _ in merge(bank, self._bank):
                     pass
-                bank.settle()
+                bank.checkpoint()
                 return Footprint(bank.sizes().file)

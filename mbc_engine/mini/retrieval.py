@@ -175,7 +175,7 @@ class Scope:
         """
         rankings, start = [Ranking(top) for _ in tables], 0
         lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-        for sums, own in self.bank.sums(tables.unsqueeze(2).float().cpu().numpy()):
+        for sums, own in self.bank.scan(tables.unsqueeze(2).float().cpu().numpy()):
             end = start + sums.shape[1]
             scores = sums if self._log_weights is None else sums + self._log_weights[start:end]
             for ranking, log_scores in zip(rankings, scores, strict=True):

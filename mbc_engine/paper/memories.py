@@ -216,7 +216,7 @@ class CodeMemory(ReadableMemory):
         yield self._codes, self._lengths
 
     def _sums(self, tables: NDArray[np.float32]) -> Iterator[LogScores]:
-        """The sum of each chunk's entries in lookup tables [B, T, levels, num_codes], as `ReadableBank.sums`."""
+        """The sum of each chunk's entries in lookup tables [B, T, levels, num_codes], as `MemoryBank.scan`."""
         sums = np.zeros((len(tables), len(self._codes)), np.float32)
         for token, level in np.ndindex(*self._codes.shape[1:]):
             sums += tables[:, token, level, self._codes[:, token, level]]
@@ -338,7 +338,7 @@ class BankMemory(CodeMemory):
         return self._bank.blocks()
 
     def _sums(self, tables: NDArray[np.float32]) -> Iterator[LogScores]:
-        return self._bank.sums(tables)
+        return self._bank.scan(tables)
 
     def _counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         return self._bank.counts()

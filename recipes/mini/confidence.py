@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from options import begin, stage_parser
 
 from mbc_engine import RetrieverReader, load_model
-from mbc_engine.bank import MemoryBank, Record
+from mbc_engine.bank import MemoryBank, Origin, StoredDocument
 from mbc_engine.config import AnswerConfidence, RetrieverReaderConfig
 from mbc_engine.lm.coding import signature
 from mbc_engine.metrics import compare
@@ -89,14 +89,14 @@ def _plain(text: str) -> str:
 
 def measured(model: RetrieverReader, asked: Asked) -> NDArray[np.float64]:
     """Features and worth of the answer to each question: [Q, features + 1]."""
-    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
+    bank = MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
     with bank:
         for start in range(0, len(asked.paragraphs), 64):
             texts = asked.paragraphs[start : start + 64]
             codes = model.memorise(texts)
-            bank.add(
+            bank.put(
                 [
-                    (Record(f"/{place}", "", f"{place:032x}", 1, None), own[None], [Chunk(text, 0)])
+                    StoredDocument(f"{place:032x}", 1, 1, (Origin(f"/{place}", "", None),), own[None], [Chunk(text, 0)])
                     for place, (text, own) in enumerate(zip(texts, codes, strict=True), start)
                 ]
             )

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from options import stage_parser
 
 from mbc_engine import Answer, Memory, MemoryBank, RetrieverReader, Selection, ingest, load_model, open_bank
-from mbc_engine.bank import Record
+from mbc_engine.bank import Origin, StoredDocument
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.newswire import stories
@@ -114,12 +114,14 @@ def finding(model: RetrieverReader, data: Path, paragraphs: int) -> Figures:
     """How often the right paragraph is found first, or among five, before anything is read."""
     examples, texts = squad(data, paragraphs)
     own = {text: place for place, text in enumerate(texts)}
-    bank = MemoryBank.in_memory(signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
+    bank = MemoryBank.create(None, signature(model), model.code_shape, model.codebooks.shape[-1], keeps_text=True)
     with bank:
-        records = [Record(f"/{place}", "", f"{place:032x}", 1, None) for place in range(len(texts))]
         codes = model.memorise(texts)
-        bank.add(
-            [(record, code[None], [Chunk(text, 0)]) for record, code, text in zip(records, codes, texts, strict=True)]
+        bank.put(
+            [
+                StoredDocument(f"{place:032x}", 1, 1, (Origin(f"/{place}", "", None),), code[None], [Chunk(text, 0)])
+                for place, (code, text) in enumerate(zip(codes, texts, strict=True))
+            ]
         )
         scope = model.scope(bank)
         usual, found = model.settings, {}
@@ -244,20 +246,20 @@ def add(
         if not chunks:
             continue
         data = text.encode()
-        record = Record(f"/texts/{name}", "", hashlib.sha256(data).hexdigest(), len(data), None)
         shape = model.code_shape
         codes = (
             model.memorise([chunk.text for chunk in chunks])
             if draw is None
             else draw.integers(0, shape.num_codes, (len(chunks), shape.tokens, shape.levels), dtype=np.uint16)
         )
-        items.append((record, codes, chunks))
-    bank.add(items)
+        origin, digest = Origin(f"/texts/{name}", "", None), hashlib.sha256(data).hexdigest()
+        items.append(StoredDocument(digest, len(chunks), len(data), (origin,), codes, chunks))
+    bank.put(items)
 
 
 def bytes_a_chunk(bank: MemoryBank, file_bytes: int) -> Figures:
     """A chunk's share of everything in a bank: codes, text, and the index, which is all the rest."""
-    bank.settle()
+    bank.checkpoint()
     sizes, totals = bank.sizes(), bank.totals()
     parts = {
         "codes": sizes.codes,

@@ -3,16 +3,16 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, Record, count, export, verify
+from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, StoredDocument, count, export, verify
 from mbc_engine.events import BankVerified, DamageFound
-from mbc_engine.text import Chunk
+from mbc_engine.text import Chunk, Document
 
 
 @dataclass(frozen=True)
@@ -43,25 +43,37 @@ class Made:
     def digest(self, content: int) -> str:
         return hashlib.sha256(b"%d" % content).hexdigest()
 
-    def record(self, source: str, content: int, part: str = "", date: str | None = None) -> Record:
-        return Record(source, part, self.digest(content), 100 + content, date)
+    def record(self, source: str, content: int, part: str = "", date: str | None = None) -> Document:
+        """A document that was read."""
+        return Document(source, part, "", self.digest(content), 100 + content, date)
 
     def item(
-        self, source: str, content: int, part: str = "", date: str | None = None
-    ) -> tuple[Record, Codes, list[Chunk]]:
-        return self.record(source, content, part, date), self.codes(content), self.chunks(content)
+        self,
+        source: str,
+        content: int,
+        part: str = "",
+        date: str | None = None,
+        *,
+        codes: NDArray[np.integer[Any]] | None = None,
+        texts: list[Chunk] | None = None,
+    ) -> StoredDocument:
+        """The same, to be stored; its codes and texts follow from the content, unless codes are given."""
+        if codes is None:
+            codes, texts = self.codes(content), self.chunks(content) if texts is None else texts
+        return StoredDocument.of(self.record(source, content, part, date), codes, texts)
 
     def bank(self, path: Path | None = None, *, keeps_origins: bool = True, keeps_text: bool = False) -> MemoryBank:
         """An empty bank, in memory if no path is given."""
-        create = MemoryBank.in_memory if path is None else partial(MemoryBank.create, path)
-        return create(self.signature, self.shape, self.dim, keeps_origins=keeps_origins, keeps_text=keeps_text)
+        return MemoryBank.create(
+            path, self.signature, self.shape, self.dim, keeps_origins=keeps_origins, keeps_text=keeps_text
+        )
 
     def counts(self, contents: Iterable[int]) -> NDArray[np.int64]:
         """The counts of a bank of these."""
         return sum((count(self.codes(content), self.shape) for content in contents), np.zeros((2, 3, 5), np.int64))
 
     def all_codes(self, bank: MemoryBank) -> Codes:
-        return np.concatenate([np.zeros((0, 3, 2), np.uint16), *bank.codes()])
+        return np.concatenate([np.zeros((0, 3, 2), np.uint16), *[codes for codes, _ in bank.blocks()]])
 
     def lines(self, bank: MemoryBank) -> bytes:
         return b"".join(export(bank))

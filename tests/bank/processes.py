@@ -10,30 +10,36 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, Record, count, export, replace_content
+from mbc_engine.bank import (
+    BankHeader,
+    CodeShape,
+    MemoryBank,
+    ModelSignature,
+    StoredDocument,
+    count,
+    export,
+    replace_content,
+)
 from mbc_engine.errors import BankError
-from mbc_engine.text import Chunk
+from mbc_engine.text import Chunk, Document
 
 SIGNATURE = ModelSignature("mini", "aa" * 8, "bb" * 8)
 SHAPE = CodeShape(tokens=12, levels=1, num_codes=512, per_position=False)
 DIM = 4
 STEPS = 60
 
-Item = tuple[Record, Any, list[Chunk]]
 
-
-def item(source: int, content: int) -> Item:
+def item(source: int, content: int) -> StoredDocument:
     codes = np.random.default_rng(content).integers(0, 512, (1 + content % 4, 12, 1))
     digest = hashlib.sha256(b"%d" % content).hexdigest()
     chunks = [Chunk(f"Chunk {number} of document {content}, " * (content % 9), number) for number in range(len(codes))]
-    return Record(f"/folder/{source}", "", digest, content, None), codes, chunks
+    return StoredDocument.of(Document(f"/folder/{source}", "", "", digest, content), codes, chunks)
 
 
-def step(number: int) -> tuple[str, list[Item]]:
+def step(number: int) -> tuple[str, list[StoredDocument]]:
     """What is done in a step: documents come, change, are read twice, go; now and then the bank is compacted."""
     items = [item(which % 340, which % 900) for which in range(40 * number, 40 * number + 40)]
     return ("remove", items[:25]) if number % 5 == 3 else ("compact", []) if number % 10 == 9 else ("add", items)
@@ -44,11 +50,11 @@ def state_after(steps: int, before: dict[str, str]) -> dict[str, str]:
     state = dict(before)
     for number in range(steps):
         kind, items = step(number)
-        for record, *_ in items:
+        for document in items:
             if kind == "add":
-                state[record.source] = record.digest[:32]
+                state[document.origin.source] = document.digest[:32]
             else:
-                state.pop(record.source, None)
+                state.pop(document.origin.source, None)
     return state
 
 
@@ -65,9 +71,9 @@ def write(path: Path) -> None:
         for number in range(STEPS):
             kind, items = step(number)
             if kind == "add":
-                bank.add([one for one in items if not bank.knows(one[0])])
+                bank.put(items)
             elif kind == "remove":
-                bank.remove([(record.source, record.part) for record, *_ in items])
+                bank.remove([document.origin[:2] for document in items])
             else:
                 bank.compact()
             say(number + 1)
@@ -77,18 +83,18 @@ def state_of(bank: MemoryBank) -> dict[str, str]:
     """Source and digest of all that a bank holds, having checked that everything in it fits together."""
     with bank.snapshot():
         totals, counts = bank.totals(), bank.counts()
-        codes = np.concatenate([np.zeros((0, 12, 1), np.uint16), *bank.codes()])
-        documents = list(bank.items())
+        codes = np.concatenate([np.zeros((0, 12, 1), np.uint16), *[codes for codes, _ in bank.blocks()]])
+        documents = list(bank.documents(whole=True))
         chunks = bank.chunks_at(range(totals.chunks))
         texts = bank.texts_at(range(totals.chunks))
     assert np.array_equal(counts, count(codes, bank.header.shape)), "counts are not those of the codes"
     assert (len(documents), len(codes)) == (totals.documents, totals.chunks), "totals do not fit"
-    assert [chunk.document for chunk in chunks if chunk.ordinal == 0] == [document for document, _ in documents]
-    for document, own in documents:
-        assert np.array_equal(own, item(0, document.size or 0)[1]), "codes of another document"
-    expected = [chunk for document, _ in documents for chunk in item(0, document.size or 0)[2]]
+    assert [chunk.document for chunk in chunks if chunk.ordinal == 0] == documents
+    for document in documents:
+        assert np.array_equal(document.codes, item(0, document.size or 0).codes), "codes of another document"
+    expected = [chunk for document in documents for chunk in item(0, document.size or 0).texts]
     assert texts == expected, "texts of other documents"
-    return {origin.source: document.digest for document, _ in documents for origin in document.origins}
+    return {origin.source: document.digest for document in documents for origin in document.origins}
 
 
 def watch(path: Path) -> None:
@@ -109,7 +115,7 @@ def watch(path: Path) -> None:
 def compact(path: Path) -> None:
     """Empties half of a large bank, then compacts it."""
     with open_bank(path) as bank:
-        bank.add([item(number, number) for number in range(3000)])
+        bank.put([item(number, number) for number in range(3000)])
         bank.remove([(f"/folder/{number}", "") for number in range(3000) if number % 3])
         say("compacting")
         bank.compact()
@@ -124,7 +130,7 @@ def replace(path: Path, by: Path) -> None:
 
 def large(path: Path, documents: str) -> None:
     with open_bank(path) as bank:
-        bank.add([item(number, number) for number in range(int(documents))])
+        bank.put([item(number, number) for number in range(int(documents))])
 
 
 def fill(path: Path, limit: str) -> None:
@@ -134,7 +140,7 @@ def fill(path: Path, limit: str) -> None:
     try:
         with open_bank(path) as bank:
             for number in range(100_000):
-                bank.add([item(which, which) for which in range(40 * number, 40 * number + 40)])
+                bank.put([item(which, which) for which in range(40 * number, 40 * number + 40)])
                 say(number + 1)
     except BankError as error:
         say(f"{error.message}|{error.hint}")

@@ -13,17 +13,17 @@ from mbc_engine.bank import BankHeader, MemoryBank, Selection, blocks
 from mbc_engine.bank.block import Row
 from mbc_engine.errors import BankError
 
-WORTHS = np.ones((1, 3, 2, 5), np.float32)
+TABLES = np.ones((1, 3, 2, 5), np.float32)
 # What of a bank a reader looks at first, and the parts that it must then find damaged.
 READS: dict[str, Callable[[MemoryBank], object]] = {
-    "scan": lambda bank: list(bank.sums(WORTHS)),
+    "scan": lambda bank: list(bank.scan(TABLES)),
     "blocks": lambda bank: list(bank.blocks()),
     "codes_at": lambda bank: bank.codes_at([4]),
     "chunks_at": lambda bank: bank.chunks_at([4]),
     "texts_at": lambda bank: bank.texts_at([4]),
     "log_weights": lambda bank: list(bank.log_weights(Selection(exclude=("/1",)))),
     "documents": lambda bank: list(bank.documents()),
-    "knows": lambda bank: bank.document("/3"),
+    "knows": lambda bank: bank.lookup([("/3", "")]),
     "counts": lambda bank: bank.counts(),
 }
 ALL_OF_ROWS = {"scan", "blocks", "codes_at", "chunks_at", "texts_at", "log_weights", "documents", "knows"}
@@ -43,8 +43,10 @@ def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_text=True) as bank:
-        bank.add([(made.record(f"/{number}", number), made.codes(0), made.chunks(6)[:1]) for number in range(4)])
-        bank.add([made.item("/5", 5)])
+        bank.put(
+            [made.item(f"/{number}", number, codes=made.codes(0), texts=made.chunks(6)[:1]) for number in range(4)]
+        )
+        bank.put([made.item("/5", 5)])
     return path
 
 
@@ -88,7 +90,7 @@ def test_a_text_whose_id_has_changed_is_never_taken_for_another(
     """Every bit that makes one id another and some that do not, with ids from 1 and with a gap before the first."""
     path, changed = tmp_path / "bank.mbc", tmp_path / "changed.mbc"
     with made.bank(path, keeps_text=True) as bank:
-        bank.add([made.item(f"/{content}", content) for content in (2, 5, 8)])
+        bank.put([made.item(f"/{content}", content) for content in (2, 5, 8)])
         if first > 1:
             bank.remove([("/2", "")])
         chunks = bank.texts_at(range(bank.totals().chunks))
@@ -130,7 +132,7 @@ def test_a_missing_text_is_damage(path: Path) -> None:
         with pytest.raises(BankError, match="is damaged"):
             bank.texts_at([3, 4])
         with pytest.raises(BankError, match="is damaged"):
-            list(bank.stored_items())
+            list(bank.documents(whole=True))
 
 
 def test_checksums_are_computed_once_for_a_state_of_the_bank(
@@ -142,14 +144,14 @@ def test_checksums_are_computed_once_for_a_state_of_the_bank(
     monkeypatch.setattr(Row, "checksum", lambda row: rows.append(1) or of_row(row))
     with MemoryBank.open(path, read_only=True) as bank, MemoryBank.open(path) as writer:
         for _ in range(3):
-            list(bank.sums(WORTHS))
+            list(bank.scan(TABLES))
             bank.codes_at([4])
             bank.chunks_at([4])
             bank.texts_at([4])
             assert (len(codes), len(rows)) == (2, 2)
-        writer.add([made.item("/6", 6)])
+        writer.put([made.item("/6", 6)])
         codes.clear()
         rows.clear()
         for _ in range(3):
-            list(bank.sums(WORTHS))
+            list(bank.scan(TABLES))
             assert (len(codes), len(rows)) == (2, 2)  # anything may have changed

@@ -106,7 +106,7 @@ def test_a_killed_creation_leaves_a_bank_or_none(made: Any, path: Path, rounds: 
     for _ in range(rounds(full=60, reduced=5)):
         killed_after(start("large", path, 1), 0, 0.1 + chance.random() * 0.1)
         try:
-            assert state(path) in ({}, told.state_after(0, {"/folder/0": told.item(0, 0)[0].digest[:32]}))
+            assert state(path) in ({}, told.state_after(0, {"/folder/0": told.item(0, 0).digest[:32]}))
         except BankError as error:
             assert "No bank at" in str(error), error
             told.open_bank(path).close()
@@ -189,7 +189,7 @@ def test_a_power_cut_loses_whole_changes_only(made: Any, path: Path, tmp_path: P
     with told.open_bank(path) as bank:
         for number in range(12):
             kind, items = told.step(number)
-            bank.add(items) if kind == "add" else bank.remove([(record.source, "") for record, *_ in items])
+            bank.put(items) if kind == "add" else bank.remove([document.origin[:2] for document in items])
             states.append(told.state_of(bank))
         file, log = path.read_bytes(), path.with_name(path.name + "-wal").read_bytes()
     after = tmp_path / "after.mbc"
@@ -240,11 +240,11 @@ def test_a_full_disk_stops_the_writer_and_nothing_else(made: Any, tmp_path: Path
             assert ballast.stat().st_size < 1 << 20
         with MemoryBank.open(path) as bank, pytest.raises(BankError, match="disk is full"):
             bank.compact()
-            bank.add([told.item(number, number) for number in range(100_000, 103_000)])
+            bank.put([told.item(number, number) for number in range(100_000, 103_000)])
         ballast.unlink()
         subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
         with MemoryBank.open(path) as bank:
-            bank.add([told.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
+            bank.put([told.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
             assert bank.totals().documents == 40 * batches + 40
             bank.compact()
         assert made.damages(path) == []
@@ -274,7 +274,7 @@ def test_a_file_that_may_not_grow_stops_the_writer_and_nothing_else(made: Any, p
         told.state_of(bank)
     assert made.damages(path) == []
     with MemoryBank.open(path) as bank:
-        bank.add([told.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
+        bank.put([told.item(which, which) for which in range(40 * batches, 40 * batches + 40)])
         assert bank.totals().documents == 40 * batches + 40
     assert made.damages(path) == []
 

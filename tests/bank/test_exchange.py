@@ -22,7 +22,7 @@ def text(data: bytes) -> str:
 def lines(made: Any) -> list[dict[str, Any]]:
     """An export of two documents as objects: the head, a document each, the counts."""
     with made.bank(keeps_text=True) as bank:
-        bank.add([made.item("/a", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
+        bank.put([made.item("/a", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
         return [json.loads(line) for line in export(bank)]
 
 
@@ -32,7 +32,7 @@ def written(lines: list[Any]) -> list[bytes]:
 
 def test_an_export_is_these_lines(made: Any) -> None:
     with made.bank(keeps_text=True) as bank:
-        bank.add([made.item("/ä", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
+        bank.put([made.item("/ä", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
         lines = b"".join(export(bank)).decode().split("\n")
     assert lines.pop() == ""
     digests = sorted(made.digest(content)[:32] for content in (1, 2))
@@ -72,7 +72,7 @@ def test_an_export_is_these_lines(made: Any) -> None:
 
 def test_an_export_of_a_bank_without_texts_has_none(made: Any) -> None:
     with made.bank() as bank:
-        bank.add([made.item("/a", 1)])
+        bank.put([made.item("/a", 1)])
         head, document, _ = (json.loads(line) for line in export(bank))
     assert not head["texts"]
     assert "texts" not in document
@@ -93,7 +93,7 @@ def test_texts_that_a_bank_does_not_keep_are_left_out_and_those_it_needs_are_dem
 
 def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with made.bank() as bank:
-        bank.add([made.item(f"/{number}", number) for number in range(50)])
+        bank.put([made.item(f"/{number}", number) for number in range(50)])
         at_once = made.lines(bank)
         assert [json.loads(line)["digest"] for line in at_once.splitlines()[1:-1]] == sorted(
             made.digest(number)[:32] for number in range(50)
@@ -106,14 +106,14 @@ def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.Mon
 
 def test_an_import_goes_into_a_new_bank_or_to_what_is_there(made: Any, path: Path) -> None:
     with made.bank() as other:
-        other.add([made.item("/a", 1), made.item("/b", 2)])
+        other.put([made.item("/a", 1), made.item("/b", 2)])
         lines = list(export(other))
     for _ in range(2):
         assert list(import_lines(lines, path)) == [Progressed("copy documents", 2, 2)]
         with MemoryBank.open(path) as bank:
             assert list(export(bank)) == lines
     with MemoryBank.open(path) as bank:
-        bank.add([made.item("/a", 3)])
+        bank.put([made.item("/a", 3)])
         list(import_lines(lines, path))
         assert list(export(bank)) == lines
 
@@ -121,7 +121,7 @@ def test_an_import_goes_into_a_new_bank_or_to_what_is_there(made: Any, path: Pat
 def test_importing_in_batches_is_importing(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "_BATCH", 2)
     with made.bank() as other:
-        other.add([made.item(f"/{number}", number) for number in range(5)])
+        other.put([made.item(f"/{number}", number) for number in range(5)])
         lines = list(export(other))
     assert [event.done for event in import_lines(lines, path) if isinstance(event, Progressed)] == [2, 4, 5]
     with MemoryBank.open(path) as bank:
@@ -246,7 +246,7 @@ def test_other_lines_are_refused(lines: list[Any], path: Path, line: bytes) -> N
 
 def test_an_export_cut_off_anywhere_leaves_nothing(made: Any, lines: list[Any], path: Path) -> None:
     with made.bank(path) as bank:
-        bank.add([made.item("/z", 9)])
+        bank.put([made.item("/z", 9)])
         before = made.lines(bank)
         data = b"".join(written(lines))
         for end in range(0, len(data) - 2, 7):
@@ -270,7 +270,7 @@ def test_an_abandoned_import_leaves_nothing(
 def test_mutated_exports_are_refused_or_make_sound_banks(made: Any, tmp_path: Path, rounds: Any) -> None:
     random = np.random.default_rng(5)
     with made.bank() as other:
-        other.add([made.item(f"/{number}", number, date="2024-01-01") for number in range(12)])
+        other.put([made.item(f"/{number}", number, date="2024-01-01") for number in range(12)])
         data = made.lines(other)
     path = tmp_path / "imported.mbc"
     taken = 0

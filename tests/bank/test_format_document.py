@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, Record, export, pack, text_codec
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, decode_chunk, export, pack, text_codec
 from mbc_engine.bank.block import _MOST_BYTES
 from mbc_engine.bank.database import APPLICATION_ID, FORMAT_VERSION, TABLES
 from mbc_engine.bank.text_codec import MAX_UNFOLDED
-from mbc_engine.text import Chunk
+from mbc_engine.text import Chunk, Document
 
 DICTIONARY = Path(text_codec.__file__).with_name("text.dict")
 TEXT = (Path(__file__).parents[2] / "docs" / "bank-format.md").read_text()
@@ -82,10 +82,10 @@ def test_the_export_is_that_of_the_example(made: Any) -> None:
     lines = blocks("json")[0].strip().split("\n")
     shape = CodeShape(1, 1, 512, False)
     signature = type(made.signature)("mini", "aaaa", "bbbb")
-    with MemoryBank.in_memory(signature, shape, 1, keeps_text=True) as bank:
+    with MemoryBank.create(None, signature, shape, 1, keeps_text=True) as bank:
         codes = np.array([257, 0, 511]).reshape(-1, 1, 1)
         chunks = [Chunk("One.", 0), Chunk("Two.", 5), Chunk("Three.", 10)]
-        bank.add([(Record("/notes/a.txt", "", made.digest(1), 1, None), codes, chunks)])
+        bank.put([StoredDocument.of(Document("/notes/a.txt", "", "", made.digest(1), 1), codes, chunks)])
         written = b"".join(export(bank)).decode().splitlines()
     assert [re.sub(r'"(counts)":"[^"]*"', r'"\1":"..."', line) for line in written] == lines
     assert np.frombuffer(base64.b64decode(json.loads(lines[1])["codes"]), "<u2").tolist() == [257, 0, 511]
@@ -99,18 +99,18 @@ def test_the_reader_reads_what_was_written(
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 9))
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
-        bank.add([made.item(f"/ä/{number % 12}", number, str(number % 3), "2024") for number in range(20)])
-        bank.add([made.item(f"/{number}", number) for number in range(0, 20, 3)])
+        bank.put([made.item(f"/ä/{number % 12}", number, str(number % 3), "2024") for number in range(20)])
+        bank.put([made.item(f"/{number}", number) for number in range(0, 20, 3)])
         bank.remove([("/3", ""), ("/ä/3", "0")])
         bank.compact()
         expected = [
             (
                 document.digest,
                 list(map(tuple, document.origins)),
-                codes.reshape(len(codes), -1).tolist(),
-                [(start, text) for text, start in bank.texts_of(document.digest)] if keeps_text else [],
+                document.codes.reshape(document.chunks, -1).tolist(),
+                [(start, text) for text, start in map(decode_chunk, document.texts or [])],
             )
-            for document, codes in bank.items()
+            for document in bank.documents(whole=True)
         ]
     reader: dict[str, Any] = {}
     exec(blocks("python")[0], reader)

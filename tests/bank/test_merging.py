@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankTotals, MemoryBank, ModelSignature, Origin, merge
+from mbc_engine.bank import BankTotals, MemoryBank, ModelSignature, Origin, decode_chunk, merge
 from mbc_engine.bank import exchange as merging
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Progressed
@@ -14,8 +14,8 @@ from mbc_engine.events import Progressed
 
 def test_contents_of_both_are_kept_once_with_all_origins(made: Any) -> None:
     with made.bank() as bank, made.bank() as other:
-        bank.add([made.item("/a", 1), made.item("/b", 2), made.item("/same", 3)])
-        other.add([made.item("/c", 1, date="2024"), made.item("/same", 4)])
+        bank.put([made.item("/a", 1), made.item("/b", 2), made.item("/same", 3)])
+        other.put([made.item("/c", 1, date="2024"), made.item("/same", 4)])
         assert list(merge(bank, other)) == [Progressed("copy documents", 2, 2)]
         assert {document.digest: document.origins for document in bank.documents()} == {
             made.digest(1)[:32]: (Origin("/a", "", None), Origin("/c", "", "2024")),
@@ -28,8 +28,8 @@ def test_contents_of_both_are_kept_once_with_all_origins(made: Any) -> None:
 
 def test_a_bank_with_origins_goes_into_one_without_but_not_the_other_way(made: Any) -> None:
     with made.bank() as full, made.bank(keeps_origins=False) as bare, made.bank(keeps_origins=False) as expected:
-        full.add([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2)])
-        expected.add([made.item("", 1), made.item("", 2)])
+        full.put([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2)])
+        expected.put([made.item("", 1), made.item("", 2)])
         list(merge(bare, full))
         assert made.lines(bare) == made.lines(expected)
         before = made.lines(full)
@@ -41,10 +41,11 @@ def test_a_bank_with_origins_goes_into_one_without_but_not_the_other_way(made: A
 
 def test_texts_go_along_or_are_dropped_but_are_never_missing(made: Any) -> None:
     with made.bank(keeps_text=True) as full, made.bank(keeps_text=True) as other, made.bank() as bare:
-        full.add([made.item("/a", 1)])
-        other.add([made.item("/b", 2)])
+        full.put([made.item("/a", 1)])
+        other.put([made.item("/b", 2)])
         list(merge(full, other))
-        assert full.texts_of(made.digest(2)) == made.chunks(2)
+        (document,) = full.lookup((), [made.digest(2)], with_texts=True)
+        assert list(map(decode_chunk, document.texts or [])) == made.chunks(2)
         list(merge(bare, full))
         assert not bare.keeps_text
         assert (bare.totals().documents, bare.sizes().texts) == (2, 0)
@@ -57,7 +58,7 @@ def test_texts_go_along_or_are_dropped_but_are_never_missing(made: Any) -> None:
 
 def test_banks_of_other_models_stay_apart(made: Any) -> None:
     other_model = ModelSignature("mini", "aa" * 8, "cc" * 8)
-    with made.bank() as bank, MemoryBank.in_memory(other_model, made.shape, made.dim) as other:
+    with made.bank() as bank, MemoryBank.create(None, other_model, made.shape, made.dim) as other:
         with pytest.raises(ModelMismatch, match=r"codebook bbbb.* codebook cccc") as caught:
             list(merge(bank, other))
         assert caught.value.hint
@@ -67,8 +68,8 @@ def test_banks_of_other_models_stay_apart(made: Any) -> None:
 def test_an_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     monkeypatch.setattr(merging, "_BATCH", batch)
     with made.bank() as bank, made.bank() as other:
-        bank.add([made.item("/a", 1)])
-        other.add([made.item(f"/{number}", number) for number in range(2, 8)])
+        bank.put([made.item("/a", 1)])
+        other.put([made.item(f"/{number}", number) for number in range(2, 8)])
         before = made.lines(bank)
         events = merge(bank, other)
         assert next(events) == Progressed("copy documents", batch, 6)
@@ -80,7 +81,7 @@ def test_an_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.Monke
 
 def test_a_bank_merged_with_its_own_file_stays_the_same(made: Any, path: Path) -> None:
     with made.bank(path) as bank, MemoryBank.open(path, read_only=True) as again:
-        bank.add([made.item("/a", 1), made.item("/b", 2)])
+        bank.put([made.item("/a", 1), made.item("/b", 2)])
         before = made.lines(bank)
         list(merge(bank, again))
         assert made.lines(bank) == before

@@ -22,7 +22,7 @@ from mbc_engine.errors import BankError
 def bank_file(made: Any, path: Path) -> Path:
     """A bank of two documents, closed."""
     with made.bank(path) as bank:
-        bank.add([made.item("/a", 1), made.item("/b", 2)])
+        bank.put([made.item("/a", 1), made.item("/b", 2)])
     return path
 
 
@@ -225,7 +225,7 @@ def test_interrupted_creation_is_finished_by_opening(made: Any, path: Path) -> N
     with MemoryBank.open(path, read_only=True) as bank:
         assert bank.totals().documents == 0
     with MemoryBank.open(path) as bank:
-        bank.add([made.item("/a", 1)])
+        bank.put([made.item("/a", 1)])
         assert path.with_name(path.name + "-wal").exists()
 
 
@@ -275,7 +275,7 @@ def test_many_may_open_or_create_at_once(made: Any, tmp_path: Path) -> None:
         start.wait()
         try:
             with MemoryBank.open_or_create(path, made.signature, made.shape, made.dim) as bank:
-                bank.add([made.item(f"/{number}", number)])
+                bank.put([made.item(f"/{number}", number)])
         except Exception as error:
             results.append(error)
 
@@ -291,7 +291,7 @@ def test_many_may_open_or_create_at_once(made: Any, tmp_path: Path) -> None:
 
 def test_bank_opened_to_read_cannot_be_written(made: Any, bank_file: Path) -> None:
     with MemoryBank.open(bank_file, read_only=True) as reader, pytest.raises(BankError, match="cannot be written"):
-        reader.add([made.item("/c", 1)])
+        reader.put([made.item("/c", 1)])
 
 
 def test_a_bank_in_a_read_only_folder_can_be_read(made: Any, bank_file: Path, read_only_folder: Path) -> None:
@@ -299,10 +299,10 @@ def test_a_bank_in_a_read_only_folder_can_be_read(made: Any, bank_file: Path, re
     with MemoryBank.open(path, read_only=True) as reader:
         assert reader.totals().documents == 2
         with pytest.raises(BankError, match="cannot be written"):
-            reader.add([made.item("/c", 1)])
+            reader.put([made.item("/c", 1)])
     assert made.damages(path) == []
     with pytest.raises(BankError, match=r"cannot be (opened|written)") as caught, MemoryBank.open(path) as writer:
-        writer.add([made.item("/c", 1)])
+        writer.put([made.item("/c", 1)])
     assert "permissions" in str(caught.value.hint)
     with pytest.raises(BankError, match="cannot be opened"):
         made.bank(read_only_folder / "new.mbc")
@@ -314,16 +314,16 @@ def test_looking_at_a_bank_takes_no_lock_from_it(made: Any, bank_file: Path) -> 
     """POSIX forgets all locks of a process on a file that it closes once: another would then delete the log."""
     log = bank_file.with_name(bank_file.name + "-wal")
     with MemoryBank.open(bank_file) as bank:
-        bank.add([made.item("/c", 3)])
+        bank.put([made.item("/c", 3)])
         with MemoryBank.open(bank_file, read_only=True) as reader:
             reader.counts()
         remove_with_proof(bank, [("/c", "")], [])
-        bank.add([made.item("/d", 4)])
+        bank.put([made.item("/d", 4)])
         list(verify(bank_file))
         program = "import pathlib, sys; from mbc_engine.bank import MemoryBank as B; B.open(pathlib.Path(sys.argv[1]))"
         subprocess.run([sys.executable, "-c", program, str(bank_file)], check=True)
         assert log.stat().st_size
-        bank.add([made.item("/e", 5)])
+        bank.put([made.item("/e", 5)])
     with MemoryBank.open(bank_file) as bank:
         assert bank.totals().documents == 4
 
@@ -334,11 +334,11 @@ def test_second_writer_is_told_to_wait(made: Any, bank_file: Path, monkeypatch: 
     writer.execute("BEGIN IMMEDIATE")
     with MemoryBank.open(bank_file) as second:
         with pytest.raises(BankError, match="written by another process") as caught:
-            second.add([made.item("/c", 3)])
+            second.put([made.item("/c", 3)])
         assert caught.value.hint
         assert second.totals().documents == 2
         writer.rollback()
-        second.add([made.item("/c", 3)])
+        second.put([made.item("/c", 3)])
         assert second.totals().documents == 3
     writer.close()
 
@@ -348,7 +348,7 @@ def test_second_writer_waits_for_the_first(made: Any, bank_file: Path) -> None:
 
     def first() -> None:
         with MemoryBank.open(bank_file) as bank, bank.changing():
-            bank.add([made.item("/c", 3)])
+            bank.put([made.item("/c", 3)])
             began.set()
             done.wait(0.2)  # what the second needs to be sure to find it at work
 
@@ -356,6 +356,6 @@ def test_second_writer_waits_for_the_first(made: Any, bank_file: Path) -> None:
     thread.start()
     began.wait()
     with MemoryBank.open(bank_file) as second:
-        second.add([made.item("/d", 4)])
+        second.put([made.item("/d", 4)])
         assert second.totals().documents == 4
     thread.join()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, CodeShape, pack, unpack
-from mbc_engine.bank.codes import CodeTables, PackedBlock, columns, unpack_some
+from mbc_engine.bank.codes import columns, table_sums, unpack_some
 
 SHAPES = st.builds(
     CodeShape,
@@ -19,15 +19,11 @@ SHAPES = st.builds(
 )
 
 
-def slow_sums(codes: np.ndarray, worths: np.ndarray) -> np.ndarray:
-    sums = np.zeros((len(worths), len(codes)))
+def slow_sums(codes: np.ndarray, tables: np.ndarray) -> np.ndarray:
+    sums = np.zeros((len(tables), len(codes)))
     for chunk, token, level in np.ndindex(*codes.shape):
-        sums[:, chunk] += worths[:, token, level, codes[chunk, token, level]]
+        sums[:, chunk] += tables[:, token, level, codes[chunk, token, level]]
     return sums
-
-
-def block_of(shape: CodeShape, codes: np.ndarray) -> PackedBlock:
-    return PackedBlock(shape, pack(codes, shape), np.ones(len(codes), np.int64))
 
 
 @given(shape=SHAPES, chunks=st.integers(0, 20), questions=st.integers(1, 3), seed=st.integers(0, 100))
@@ -35,12 +31,12 @@ def block_of(shape: CodeShape, codes: np.ndarray) -> PackedBlock:
 def test_sums_out_of_the_bits_are_those_of_the_codes(shape: CodeShape, chunks: int, questions: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     codes = random.integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels)).astype(np.uint16)
-    worths = random.normal(size=(questions, shape.tokens, shape.levels, shape.num_codes)).astype(np.float32)
-    block = block_of(shape, codes)
-    sums = block.sums(CodeTables(shape, worths))
+    tables = random.normal(size=(questions, shape.tokens, shape.levels, shape.num_codes)).astype(np.float32)
+    packed = pack(codes, shape)
+    sums = table_sums(shape, tables)(packed, chunks)
     assert (sums.dtype, sums.shape) == (np.float32, (questions, chunks))
-    np.testing.assert_allclose(sums, slow_sums(codes, worths), rtol=1e-4, atol=1e-4)
-    assert np.array_equal(block.codes(), codes)
+    np.testing.assert_allclose(sums, slow_sums(codes, tables), rtol=1e-4, atol=1e-4)
+    assert np.array_equal(unpack(packed, shape, chunks), codes)
 
 
 @given(shape=SHAPES, chunks=st.integers(0, 20), seed=st.integers(0, 100))
@@ -76,9 +72,8 @@ def test_a_chunk_that_is_not_there_is_not_unpacked(index: int) -> None:
 
 def test_a_sum_by_hand() -> None:
     shape = CodeShape(2, 1, 3, per_position=True)  # two bits a code, four a chunk
-    worths = np.array([[[[1, 2, 4]], [[10, 20, 40]]]], np.float32)
-    block = PackedBlock(shape, bytes([0b00_01_10_10, 0b01_00_0000]), np.array([2, 1]))
-    assert block.sums(CodeTables(shape, worths)).tolist() == [[21, 44, 12]]
+    tables = np.array([[[[1, 2, 4]], [[10, 20, 40]]]], np.float32)
+    assert table_sums(shape, tables)(bytes([0b00_01_10_10, 0b01_00_0000]), 3).tolist() == [[21, 44, 12]]
 
 
 @given(shape=SHAPES, chunks=st.integers(1, 20), seed=st.integers(0, 100))
@@ -86,11 +81,11 @@ def test_a_sum_by_hand() -> None:
 def test_places_worth_nothing_change_no_sum(shape: CodeShape, chunks: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     codes = random.integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels)).astype(np.uint16)
-    worths = random.normal(size=(2, shape.tokens, shape.levels, shape.num_codes)).astype(np.float32)
-    worths[:, random.integers(0, 2, shape.tokens).astype(bool)] = 0
-    worths[0, 0] = 0  # what one question does not look at may be worth something to another
-    sums = block_of(shape, codes).sums(CodeTables(shape, worths))
-    np.testing.assert_allclose(sums, slow_sums(codes, worths), rtol=1e-4, atol=1e-4)
+    tables = random.normal(size=(2, shape.tokens, shape.levels, shape.num_codes)).astype(np.float32)
+    tables[:, random.integers(0, 2, shape.tokens).astype(bool)] = 0
+    tables[0, 0] = 0  # what one question does not look at may be worth something to another
+    sums = table_sums(shape, tables)(pack(codes, shape), chunks)
+    np.testing.assert_allclose(sums, slow_sums(codes, tables), rtol=1e-4, atol=1e-4)
 
 
 def test_only_places_worth_something_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,19 +97,19 @@ def test_only_places_worth_something_are_looked_up(monkeypatch: pytest.MonkeyPat
             yield rows, place, values
 
     monkeypatch.setattr("mbc_engine.bank.codes.columns", spied)
-    worths = np.zeros((2, 4, 1, 8), np.float32)
-    worths[1, 2, 0, 5] = -1
+    tables = np.zeros((2, 4, 1, 8), np.float32)
+    tables[1, 2, 0, 5] = -1
     shape = CodeShape(4, 1, 8, per_position=True)
-    assert block_of(shape, np.full((2, 4, 1), 5)).sums(CodeTables(shape, worths)).tolist() == [[0, 0], [-1, -1]]
+    packed = pack(np.full((2, 4, 1), 5), shape)
+    assert table_sums(shape, tables)(packed, 2).tolist() == [[0, 0], [-1, -1]]
     assert set(looked) == {2}
 
 
 def test_bits_that_are_no_code_are_found_where_nothing_is_worth_anything() -> None:
     shape = CodeShape(2, 1, 3, per_position=True)
-    worths = np.zeros((1, 2, 1, 3), np.float32)
-    block = PackedBlock(shape, bytes([0b00_01_10_11]), np.array([2]))
+    tables = np.zeros((1, 2, 1, 3), np.float32)
     with pytest.raises(ValueError, match="no code"):
-        block.sums(CodeTables(shape, worths))
+        table_sums(shape, tables)(bytes([0b00_01_10_11]), 2)
 
 
 @pytest.mark.parametrize(
@@ -130,31 +125,25 @@ def test_bits_that_are_no_code_are_found_where_nothing_is_worth_anything() -> No
 )
 def test_bits_that_are_no_codes_have_no_sums(data: bytes, chunks: int) -> None:
     shape = CodeShape(2, 1, 3, per_position=False)
-    block = PackedBlock(shape, data, np.ones(chunks, np.int64))
     with pytest.raises(ValueError, match=r"no code|do not hold"):
-        block.sums(CodeTables(shape, np.ones((1, 2, 1, 3), np.float32)))
+        table_sums(shape, np.ones((1, 2, 1, 3), np.float32))(data, chunks)
     with pytest.raises(ValueError, match=r"must be in|do not hold"):
         unpack(data, shape, chunks)
 
 
-def test_every_document_has_a_chunk() -> None:
-    with pytest.raises(ValueError, match="no chunks"):
-        PackedBlock(CodeShape(2, 1, 3, per_position=False), bytes(1), np.array([2, 0]))
-
-
 def test_a_banks_sums_come_in_the_order_of_its_codes(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
-    worths = np.random.default_rng(1).normal(size=(2, 3, 2, 5)).astype(np.float32)
+    tables = np.random.default_rng(1).normal(size=(2, 3, 2, 5)).astype(np.float32)
     with made.bank() as bank:
-        assert list(bank.sums(worths)) == []
-        bank.add([made.item(f"/{number}", number) for number in range(20)])
+        assert list(bank.scan(tables)) == []
+        bank.put([made.item(f"/{number}", number) for number in range(20)])
         bank.remove([(f"/{number}", "") for number in (0, 7, 8, 19)])
-        items = list(bank.items())
-        sums, lengths = zip(*bank.sums(worths), strict=True)
+        documents = list(bank.documents(whole=True))
+        sums, lengths = zip(*bank.scan(tables), strict=True)
         assert len(sums) > 3
-        codes = np.concatenate([codes for _, codes in items])
-        np.testing.assert_allclose(np.concatenate(sums, axis=1), slow_sums(codes, worths), rtol=1e-5, atol=1e-6)
-        assert np.concatenate(lengths).tolist() == [document.chunks for document, _ in items]
+        codes = np.concatenate([document.codes for document in documents])
+        np.testing.assert_allclose(np.concatenate(sums, axis=1), slow_sums(codes, tables), rtol=1e-5, atol=1e-6)
+        assert np.concatenate(lengths).tolist() == [document.chunks for document in documents]
         blocks, lengths_again = zip(*bank.blocks(), strict=True)
         assert np.array_equal(np.concatenate(blocks), codes)
         assert [own.tolist() for own in lengths] == [own.tolist() for own in lengths_again]

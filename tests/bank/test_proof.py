@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, Proof, remove_with_proof
+from mbc_engine.bank import BankHeader, MemoryBank, Proof, decode_chunk, remove_with_proof
 from mbc_engine.bank.text_codec import encode_chunk
 from mbc_engine.text import Chunk
 
@@ -17,8 +17,8 @@ from mbc_engine.text import Chunk
 def bank(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
     with made.bank(path, keeps_text=True) as bank:
-        bank.add([made.item(f"/{number}", number) for number in range(8)])
-        bank.add([made.item("/copy", 1), made.item("/0", 0, "2")])
+        bank.put([made.item(f"/{number}", number) for number in range(8)])
+        bank.put([made.item("/copy", 1), made.item("/0", 0, "2")])
         yield bank
 
 
@@ -48,9 +48,9 @@ def test_removing_nothing_holds(made: Any, bank: MemoryBank) -> None:
 
 
 def test_a_trace_in_the_file_is_found(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bank.settle()
+    bank.checkpoint()
     monkeypatch.setattr(
-        MemoryBank, "settle", lambda self: path.write_bytes(path.read_bytes() + bytes.fromhex(made.digest(4)[:32]))
+        MemoryBank, "checkpoint", lambda self: path.write_bytes(path.read_bytes() + bytes.fromhex(made.digest(4)[:32]))
     )
     result = remove_with_proof(bank, [("/4", "")], [])
     assert result.traces == 1
@@ -62,18 +62,19 @@ def test_a_trace_of_a_text_is_found(
     made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch, content: int
 ) -> None:
     row = encode_chunk(made.chunks(content)[0])
-    bank.settle()
+    bank.checkpoint()
     assert row in path.read_bytes()
-    monkeypatch.setattr(MemoryBank, "settle", lambda self: path.write_bytes(path.read_bytes() + row))
+    monkeypatch.setattr(MemoryBank, "checkpoint", lambda self: path.write_bytes(path.read_bytes() + row))
     result = remove_with_proof(bank, [(f"/{content}", "")], [])
     assert (result.removed, result.traces, result.holds) == (1, 1, False)
 
 
 def test_a_text_that_another_document_has_as_well_is_no_trace(made: Any, bank: MemoryBank) -> None:
     same = [Chunk("The same words.", 7), Chunk("", 9)]
-    bank.add([(made.record(f"/same/{content}", content), made.codes(1), same) for content in (20, 21)])
+    bank.put([made.item(f"/same/{content}", content, codes=made.codes(1), texts=same) for content in (20, 21)])
     assert remove_with_proof(bank, [("/same/20", "")], []).holds
-    assert bank.texts_of(made.digest(21)) == same
+    (document,) = bank.lookup((), [made.digest(21)], with_texts=True)
+    assert list(map(decode_chunk, document.texts or [])) == same
 
 
 def test_a_text_of_several_pages_leaves_no_trace(made: Any, bank: MemoryBank, path: Path) -> None:
@@ -81,8 +82,8 @@ def test_a_text_of_several_pages_leaves_no_trace(made: Any, bank: MemoryBank, pa
     long = "".join(map(chr, random.integers(0x4E00, 0x9000, 20_000)))
     row = encode_chunk(Chunk(long, 0))
     assert len(row) > 3 * 4096
-    bank.add([(made.record("/long", 20), made.codes(0), [Chunk(long, 0)])])
-    bank.settle()
+    bank.put([made.item("/long", 20, codes=made.codes(0), texts=[Chunk(long, 0)])])
+    bank.checkpoint()
     pieces = [row[start : start + 20] for start in range(0, len(row), 500)]
     assert sum(piece in path.read_bytes() for piece in pieces) > len(pieces) / 2  # some go on in another page
     assert remove_with_proof(bank, [("/long", "")], []).holds
@@ -90,7 +91,7 @@ def test_a_text_of_several_pages_leaves_no_trace(made: Any, bank: MemoryBank, pa
 
 
 def test_a_difference_is_found(made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryBank, "remove", lambda self, names: len(names))
+    monkeypatch.setattr(MemoryBank, "remove", lambda self, names, digests: len(names))
     result = remove_with_proof(bank, [("/4", "")], [])
     assert result.never_seen != result.found
     assert not result.holds
@@ -100,14 +101,14 @@ def test_a_reader_that_holds_the_old_state_leaves_traces(
     made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mbc_engine.bank.database._BUSY_SECONDS", 0.0)
-    bank.settle()
+    bank.checkpoint()
     with MemoryBank.open(path) as other, MemoryBank.open(path, read_only=True) as reader:
         with reader.snapshot():
             assert reader.totals().documents == 8
             result = remove_with_proof(other, [("/4", "")], [])
             assert result.never_seen == result.found
             assert result.traces == 1
-        other.settle()
+        other.checkpoint()
         assert bytes.fromhex(made.digest(4)[:32]) not in path.read_bytes()
 
 
@@ -127,7 +128,7 @@ def test_every_removal_holds(
     keeps_origins: bool,
 ) -> None:
     with made.bank(tmp_path_factory.mktemp("proof") / "bank.mbc", keeps_origins=keeps_origins, keeps_text=True) as bank:
-        bank.add([made.item(source, content, part) for (source, part), content in read.items()])
+        bank.put([made.item(source, content, part) for (source, part), content in read.items()])
         result: Proof = remove_with_proof(bank, names, list(map(made.digest, contents)))
         left = set(read.values()) - set(contents)
         if keeps_origins:
@@ -139,5 +140,5 @@ def test_every_removal_holds(
 
 def test_a_bank_in_memory_has_no_file_to_search(made: Any) -> None:
     with made.bank() as bank:
-        bank.add([made.item("/a", 1)])
+        bank.put([made.item("/a", 1)])
         assert remove_with_proof(bank, [("/a", "")], []).holds

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, database, replace_content
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, database, replace_content
 from mbc_engine.errors import BankError
 
 OTHER = ModelSignature("other", "cc" * 8, "dd" * 8)
@@ -18,7 +18,7 @@ OTHER = ModelSignature("other", "cc" * 8, "dd" * 8)
 def path(made: Any, tmp_path: Path) -> Path:
     path = tmp_path / "bank #1?.mbc"
     with made.bank(path) as bank:
-        bank.add([made.item("/a", 1), made.item("/b", 2)])
+        bank.put([made.item("/a", 1), made.item("/b", 2)])
     return path
 
 
@@ -27,14 +27,12 @@ def new(tmp_path: Path) -> Iterator[Path]:
     """A bank of another model and shape, with one document."""
     path = tmp_path / "100% new.mbc"
     with MemoryBank.create(path, OTHER, CodeShape(2, 1, 9, False), 2, keeps_origins=False) as bank:
-        bank.add([(record(), np.full((1, 2, 1), 8))])
+        bank.put([stored()])
     return path
 
 
-def record() -> Any:
-    from mbc_engine.bank import Record
-
-    return Record("", "", "ab" * 32, 0, None)
+def stored() -> StoredDocument:
+    return StoredDocument("ab" * 32, 1, None, (), np.full((1, 2, 1), 8))
 
 
 def test_everything_is_the_others(made: Any, path: Path, new: Path) -> None:
@@ -45,7 +43,7 @@ def test_everything_is_the_others(made: Any, path: Path, new: Path) -> None:
     with MemoryBank.open(path) as bank:
         assert bank.header.signature == OTHER
         assert made.lines(bank) == lines
-        bank.add([])
+        bank.put([])
     with MemoryBank.open(new) as bank:
         assert made.lines(bank) == lines
 
@@ -53,7 +51,7 @@ def test_everything_is_the_others(made: Any, path: Path, new: Path) -> None:
 def test_the_old_content_leaves_no_byte(made: Any, path: Path, new: Path) -> None:
     replace_content(path, new)
     with MemoryBank.open(path) as bank:
-        bank.settle()
+        bank.checkpoint()
     assert bytes.fromhex(made.digest(1)[:32]) not in path.read_bytes()
 
 
@@ -75,7 +73,7 @@ def test_nothing_can_be_written_between_check_and_replacement(
 
     def write() -> None:
         with MemoryBank.open(path) as other, pytest.raises(BankError, match="written by another process"):
-            other.add([made.item("/c", 3)])
+            other.put([made.item("/c", 3)])
 
     replace_content(path, new, check=write)
     with MemoryBank.open(path) as bank:
@@ -120,8 +118,8 @@ def test_a_reader_keeps_its_snapshot_and_then_says_that_the_bank_is_another(
 
 def test_a_writer_does_not_write_into_a_bank_that_is_another(made: Any, path: Path, new: Path) -> None:
     with MemoryBank.open(path) as writer:
-        writer.add([made.item("/c", 3)])
+        writer.put([made.item("/c", 3)])
         replace_content(path, new)
         with pytest.raises(BankError, match="was replaced by another bank"):
-            writer.add([made.item("/d", 4)])
+            writer.put([made.item("/d", 4)])
     assert made.damages(path) == []

@@ -49,7 +49,7 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
 
     def merged(bank: MemoryBank) -> None:
         with made.bank(keeps_origins=bank.header.keeps_origins, keeps_text=bank.keeps_text) as good:
-            good.add([made.item("/good", 1)])
+            good.put([made.item("/good", 1)])
             list(merge(good, bank))
             lines = made.lines(good)
             assert lines.count(b"\n") == good.totals().documents + 2
@@ -58,27 +58,27 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
         for number in range(0, 60, 9):
             bank.knows(made.record(f"/{number}", number))
             bank.parts_of(f"/{number}")
-            bank.document(f"/{number}")
+            bank.lookup([(f"/{number}", "")])
 
     return {
         "totals": opened(lambda bank: (bank.totals(), bank.sizes())),
         "counts": opened(lambda bank: bank.counts()),
         "documents": opened(lambda bank: collections.deque(bank.documents(), 0)),
-        "codes": opened(lambda bank: collections.deque(bank.codes(), 0)),
-        "sums": opened(lambda bank: collections.deque(bank.sums(np.ones((2, 3, 2, 5), np.float32)), 0)),
+        "codes": opened(lambda bank: collections.deque((codes for codes, _ in bank.blocks()), 0)),
+        "scan": opened(lambda bank: collections.deque(bank.scan(np.ones((2, 3, 2, 5), np.float32)), 0)),
         "weights": opened(weights),
         "lookups": opened(lookups),
         "known": opened(known),
-        "like": opened(lambda bank: bank.documents_like(made.digest(3))),
+        "whole": opened(lambda bank: collections.deque(bank.documents(whole=True), 0)),
         "export": opened(made.lines),
         "merge": opened(merged),
         "verify": lambda: collections.deque(verify(path), 0),
-        "add": opened(lambda bank: bank.add([made.item(f"/{n}", n) for n in (3, 500, 501)]), read_only=False),
+        "add": opened(lambda bank: bank.put([made.item(f"/{n}", n) for n in (3, 500, 501)]), read_only=False),
         "remove": opened(lambda bank: bank.remove([(f"/{n}", "") for n in range(0, 50, 7)]), read_only=False),
-        "drop": opened(lambda bank: bank.remove_documents([made.digest(8)]), read_only=False),
+        "drop": opened(lambda bank: bank.remove((), [made.digest(8)]), read_only=False),
         "proof": opened(lambda bank: remove_with_proof(bank, [("/9", "")], []), read_only=False),
         "compact": opened(lambda bank: bank.compact(), read_only=False),
-        "add after": opened(lambda bank: bank.add([made.item("/after", 502)]), read_only=False),
+        "add after": opened(lambda bank: bank.put([made.item("/after", 502)]), read_only=False),
     }
 
 
@@ -138,8 +138,8 @@ def mutated(data: bytes, random: np.random.Generator) -> tuple[str, bytes]:
 def good_bank(made: Any, path: Path, keeps_origins: bool) -> None:
     with made.bank(path, keeps_origins=keeps_origins, keeps_text=True) as bank:
         for start in range(0, 120, 30):
-            bank.add([made.item(f"/{number}", number, date="2024") for number in range(start, start + 30)])
-            bank.add([made.item(f"/copy/{number}", number, "7") for number in range(start, start + 30, 5)])
+            bank.put([made.item(f"/{number}", number, date="2024") for number in range(start, start + 30)])
+            bank.put([made.item(f"/copy/{number}", number, "7") for number in range(start, start + 30, 5)])
         bank.remove([(f"/{number}", "") for number in range(3, 120, 11)])
 
 
@@ -286,7 +286,7 @@ def test_columns_made_to_do_harm_end_in_errors_of_ours(
     monkeypatch.setattr("mbc_engine.bank.block._MOST_BYTES", 1 << 20)
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_text=True) as bank:
-        bank.add([made.item("/1", 1)])
+        bank.put([made.item("/1", 1)])
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(f"UPDATE blocks SET {column} = ?", (data,))
     row = connection.execute("SELECT * FROM blocks").fetchone()
@@ -301,7 +301,7 @@ def test_a_mutated_log_loses_whole_changes_only(made: Any, tmp_path: Path, round
     good, path = tmp_path / "good.mbc", tmp_path / "mutated.mbc"
     with made.bank(good) as bank:
         for number in range(12):
-            bank.add([made.item(f"/{number}", number)])
+            bank.put([made.item(f"/{number}", number)])
         shutil.copy(good, tmp_path / "file")
         log = (tmp_path / "good.mbc-wal").read_bytes()
     for _ in range(rounds(full=500, reduced=40)):

@@ -179,15 +179,15 @@ def test_a_bank_weighs_chunks_in_the_order_of_its_sums(made: Any, monkeypatch: p
     selection = Selection(since=date(2024, 1, 10), exclude=("/1?",))
     with made.bank() as bank:
         assert list(bank.log_weights(selection)) == []
-        bank.add([made.item(f"/{number}", number, date=f"2024-01-{number + 1:02}") for number in range(25)])
-        bank.add([made.item("/other", 3, date="2024-02-01")])  # a second origin, which is in time
+        bank.put([made.item(f"/{number}", number, date=f"2024-01-{number + 1:02}") for number in range(25)])
+        bank.put([made.item("/other", 3, date="2024-02-01")])  # a second origin, which is in time
         expected = [
             document.chunks * [0.0 if {name for name, *_ in document.origins} & wanted else -math.inf]
             for document in bank.documents()
             for wanted in [{"/9", *(f"/{number}" for number in range(20, 25)), "/other"}]
         ]
         found = list(bank.log_weights(selection))
-        sums = [sums.shape[1] for sums, _ in bank.sums(np.ones((1, 3, 2, 5), np.float32))]
+        sums = [sums.shape[1] for sums, _ in bank.scan(np.ones((1, 3, 2, 5), np.float32))]
     assert np.concatenate(found).tolist() == [log for own in expected for log in own]
     assert [len(own) for own in found] == sums
     assert len(sums) > 3
@@ -196,7 +196,7 @@ def test_a_bank_weighs_chunks_in_the_order_of_its_sums(made: Any, monkeypatch: p
 def test_a_bank_weighs_chunks_without_their_codes(made: Any, tmp_path: Path) -> None:
     path, selection = tmp_path / "bank.mbc", Selection(exclude=("/1",))
     with made.bank(path) as bank:
-        bank.add([made.item(f"/{number}", number) for number in range(3)])
+        bank.put([made.item(f"/{number}", number) for number in range(3)])
         expected = np.concatenate(list(bank.log_weights(selection)))
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM codes")
@@ -206,7 +206,7 @@ def test_a_bank_weighs_chunks_without_their_codes(made: Any, tmp_path: Path) -> 
 
 def test_a_bank_without_origins_says_so(made: Any) -> None:
     with made.bank(keeps_origins=False) as bank:
-        bank.add([made.item("/1", 1)])
+        bank.put([made.item("/1", 1)])
         with pytest.raises(BankError, match="made without sources") as refused:
             list(bank.log_weights(Selection(only=("/1",))))
     assert refused.value.hint

@@ -10,16 +10,8 @@ from mbc_engine.bank import BankHeader, BankTotals, MemoryBank, ModelSignature, 
 from mbc_engine.errors import ModelMismatch
 
 
-def test_documents_are_found_by_the_start_of_a_digest_or_by_a_longer_one(made: Any, bank: MemoryBank) -> None:
-    bank.add([made.item("/a", 1), made.item("/b", 2)])
-    for digest in (made.digest(1), made.digest(1)[:32], made.digest(1)[:5]):
-        assert [document.digest for document, _ in bank.documents_like(digest)] == [made.digest(1)[:32]]
-    assert len(bank.documents_like("")) == 2
-    assert bank.documents_like("nothing like it") == []
-
-
 def test_chunks_know_their_document(made: Any, bank: MemoryBank) -> None:
-    bank.add([(made.record("/a", 1), made.uniform(0, 1)), (made.record("/b", 2), made.uniform(2))])
+    bank.put([made.item("/a", 1, codes=made.uniform(0, 1)), made.item("/b", 2, codes=made.uniform(2))])
     first, second = bank.documents()
     assert bank.chunks_at([2, 0, 1, 2]) == [
         StoredChunk(second, 0, bank.name),
@@ -35,7 +27,7 @@ def test_chunks_know_their_document(made: Any, bank: MemoryBank) -> None:
 
 
 def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.add([(made.record("/a", 1), made.uniform(0, 1)), (made.record("/b", 2), made.uniform(2))])
+    bank.put([made.item("/a", 1, codes=made.uniform(0, 1)), made.item("/b", 2, codes=made.uniform(2))])
     sizes = bank.sizes()
     assert sizes.codes == 7  # 3 chunks of 18 bits
     assert sizes.codebook == 2 * 3 * 5 * 4 * 4
@@ -47,7 +39,7 @@ def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
 def test_documents_can_be_removed_while_they_are_listed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 100))
     with made.bank() as bank:
-        bank.add([made.item(f"/{number}", number) for number in range(500)])
+        bank.put([made.item(f"/{number}", number) for number in range(500)])
         assert sum(bank.remove([origin[:2]]) for document in bank.documents() for origin in document.origins) == 500
         assert bank.totals() == BankTotals(0, 0, 0)
         assert not bank.counts().any()
@@ -64,7 +56,7 @@ def test_signature_decides_and_its_name_does_not(made: Any, bank: MemoryBank, pa
 
 
 def test_reader_beside_a_writer_keeps_its_snapshot(made: Any, bank: MemoryBank, path: Path) -> None:
-    bank.add([made.item("/a", 1), made.item("/b", 2)])
+    bank.put([made.item("/a", 1), made.item("/b", 2)])
     with MemoryBank.open(path, read_only=True) as reader:
         assert reader.chunks_at([0])[0].document.origins[0].source == "/a"
         with reader.snapshot():
@@ -83,10 +75,10 @@ def test_reader_beside_a_writer_keeps_its_snapshot(made: Any, bank: MemoryBank, 
 
 def test_codes_are_read_from_one_state(made: Any, bank: MemoryBank, path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 2))
-    bank.add([(made.record(f"/{number}", number), made.uniform(number % 5)) for number in range(20)])
+    bank.put([made.item(f"/{number}", number, codes=made.uniform(number % 5)) for number in range(20)])
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.0)
     with MemoryBank.open(path) as writer, MemoryBank.open(path, read_only=True) as reader:
-        blocks = reader.codes()
+        blocks = (codes for codes, _ in reader.blocks())
         read = [next(blocks)]
         writer.remove([(f"/{number}", "") for number in range(10)])
         writer.compact()
@@ -95,11 +87,11 @@ def test_codes_are_read_from_one_state(made: Any, bank: MemoryBank, path: Path, 
 
 
 def test_documents_may_be_added_while_they_are_gone_through(made: Any, bank: MemoryBank) -> None:
-    bank.add([made.item(f"/{number}", number) for number in range(3)])
+    bank.put([made.item(f"/{number}", number) for number in range(3)])
     seen = []
     for document in bank.documents():
         seen.append(document.digest)
-        bank.add([made.item(f"/late/{len(seen)}", 10 + len(seen))])
+        bank.put([made.item(f"/late/{len(seen)}", 10 + len(seen))])
     assert seen == [made.digest(number)[:32] for number in range(3)]
 
 
@@ -107,17 +99,17 @@ def test_a_version_changes_with_every_write_of_anyone(made: Any, bank: MemoryBan
     versions = [bank.version()]
     with MemoryBank.open(path) as other:
         for writer, content in ((bank, 1), (other, 2), (other, 3), (bank, 4)):
-            writer.add([made.item("/a", content)])
+            writer.put([made.item("/a", content)])
             versions.append(bank.version())
             assert bank.version() == versions[-1]
         list(other.documents())
-        bank.settle()
+        bank.checkpoint()
     assert len(set(versions)) == 5
     assert bank.version() == versions[-1]
 
 
 def test_a_bank_knows_when_another_stands_in_its_place(made: Any, bank: MemoryBank, path: Path, bare: Any) -> None:
-    bank.add([made.item("/a", 1)])
+    bank.put([made.item("/a", 1)])
     assert not bank.is_replaced()
     made.bank(path.with_name("new.mbc")).close()
     path.with_name("new.mbc").replace(path)
@@ -129,10 +121,10 @@ def test_a_bank_knows_when_another_stands_in_its_place(made: Any, bank: MemoryBa
 
 
 def test_documents_are_looked_up_by_many_names_and_digests_at_once(made: Any, bank: MemoryBank) -> None:
-    bank.add([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2, "7"), made.item("/d", 3), made.item("/e", 5)])
+    bank.put([made.item("/a", 1), made.item("/b", 1), made.item("/c", 2, "7"), made.item("/d", 3), made.item("/e", 5)])
     found = bank.lookup([("/b", ""), ("/a", ""), ("/c", "7"), ("/c", ""), ("/x", "")], [made.digest(5)])
-    assert [document.digest for document, _ in found] == [made.digest(content)[:32] for content in (1, 2, 5)]
-    assert all(np.array_equal(own, made.codes(content)) for (_, own), content in zip(found, (1, 2, 5), strict=True))
+    assert [document.digest for document in found] == [made.digest(content)[:32] for content in (1, 2, 5)]
+    assert all(np.array_equal(own.codes, made.codes(content)) for own, content in zip(found, (1, 2, 5), strict=True))
     assert bank.lookup([]) == bank.lookup([("/x", "")], [made.digest(9)]) == []
 
 

@@ -28,7 +28,7 @@ def files(made: Any, tmp_path: Path) -> list[Path]:
     paths = [tmp_path / "team.mbc", tmp_path / "mine.mbc"]
     for path, contents in zip(paths, [(1, 2), (3, 4)], strict=True):
         with made.bank(path) as bank:
-            bank.add([made.item(f"/{content}", content) for content in contents])
+            bank.put([made.item(f"/{content}", content) for content in contents])
     return paths
 
 
@@ -37,9 +37,11 @@ def test_chunks_are_numbered_through_all_banks(made: Any, contents: Sequence[set
     with ExitStack() as stack:
         banks = [stack.enter_context(made.bank(keeps_text=True)) for _ in contents]
         for bank, own in zip(banks, contents, strict=True):
-            bank.add([made.item(f"/{content}", content) for content in sorted(own)])
+            bank.put([made.item(f"/{content}", content) for content in sorted(own)])
         together = Banks(banks)
-        codes = np.concatenate([made.codes(0)[:0], *(each for bank in banks for each in bank.codes())])
+        codes = np.concatenate(
+            [made.codes(0)[:0], *(each for bank in banks for each in (codes for codes, _ in bank.blocks()))]
+        )
         chunks = [chunk for bank in banks for chunk in bank.chunks_at(range(bank.totals().chunks))]
         assert together.totals().chunks == len(codes) == len(chunks)
         wanted = [number % len(codes) for number in drawn] if len(codes) else []
@@ -58,8 +60,8 @@ def test_chunks_are_numbered_through_all_banks(made: Any, contents: Sequence[set
 
 def test_a_bank_without_text_leaves_the_others_theirs(made: Any) -> None:
     with made.bank(keeps_text=True) as full, made.bank() as bare:
-        full.add([made.item("/1", 1)])
-        bare.add([made.item("/2", 2)])
+        full.put([made.item("/1", 1)])
+        bare.put([made.item("/2", 2)])
         one, two = made.chunks(1)
         for order, wanted, expected in (
             ([full, bare], [1, 0], [two, one]),
@@ -159,7 +161,7 @@ def test_one_bank_in_memory_cannot_be_read_twice_but_two_can(made: Any) -> None:
     "signature", [ModelSignature("mini", "aa" * 8, "cc" * 8), ModelSignature("x", "cc" * 8, "bb" * 8)]
 )
 def test_banks_of_two_models_are_not_read_as_one(made: Any, signature: ModelSignature) -> None:
-    with made.bank() as one, MemoryBank.in_memory(signature, made.shape, made.dim) as other:
+    with made.bank() as one, MemoryBank.create(None, signature, made.shape, made.dim) as other:
         told = f"model mini .aaaaaaaa-bbbbbbbb., .* by model {signature.name} .{signature.fingerprint}."
         with pytest.raises(ModelMismatch, match=told) as refused:
             Banks([one, other])
@@ -168,7 +170,7 @@ def test_banks_of_two_models_are_not_read_as_one(made: Any, signature: ModelSign
 
 def test_the_name_of_a_model_does_not_matter(made: Any) -> None:
     renamed = ModelSignature("other", made.signature.amortizer, made.signature.codebook)
-    with made.bank() as one, MemoryBank.in_memory(renamed, made.shape, made.dim) as other:
+    with made.bank() as one, MemoryBank.create(None, renamed, made.shape, made.dim) as other:
         Banks([one, other]).require(made.signature)
         with pytest.raises(ModelMismatch, match="not third"):
             Banks([one, other]).require(ModelSignature("third", "cc" * 8, "dd" * 8))
@@ -186,7 +188,7 @@ def test_what_others_write_is_seen_outside_a_snapshot_alone(made: Any, files: li
         before = banks.version()
         with banks.snapshot():
             assert banks.totals().documents == 4
-            writer.add([made.item("/5", 5)])
+            writer.put([made.item("/5", 5)])
             assert banks.totals().documents == 4
             assert len(np.concatenate([codes for codes, _ in banks.blocks()])) == 8
         assert banks.version() != before
@@ -196,15 +198,15 @@ def test_what_others_write_is_seen_outside_a_snapshot_alone(made: Any, files: li
 
 def test_all_banks_are_read_from_one_state(made: Any, files: list[Path]) -> None:
     def going_on(banks: Banks) -> Iterator[Iterator[int]]:
-        worths = np.zeros((1, 3, 2, 5), np.float32)
+        tables = np.zeros((1, 3, 2, 5), np.float32)
         yield (len(codes) for codes, _ in banks.blocks())
-        yield (sums.shape[1] for sums, _ in banks.sums(worths))
+        yield (sums.shape[1] for sums, _ in banks.scan(tables))
         yield (len(logs) for logs in banks.log_weights(Selection(exclude=("/0",))))
 
     with Banks.open(files) as banks, MemoryBank.open(files[1]) as writer:
         for number, sizes in enumerate(going_on(banks)):
             before, first = banks.totals().chunks, next(sizes)
-            writer.add([made.item(f"/new{number}", 10 + number)])
+            writer.put([made.item(f"/new{number}", 10 + number)])
             assert first + sum(sizes) == before
 
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from mbc_engine.bank import (
     BankHeader,
     CodeShape,
-    CodeUse,
     MemoryBank,
     ModelSignature,
-    Record,
+    Origin,
     StoredDocument,
     documents_with_code,
 )
@@ -35,24 +34,31 @@ def test_uses_are_those_of_a_loop(
     signature = ModelSignature("m", "aa", "bb")
     with (
         pytest.MonkeyPatch.context() as patch,
-        MemoryBank.in_memory(signature, shape, 2, keeps_origins=keeps_origins) as bank,
+        MemoryBank.create(None, signature, shape, 2, keeps_origins=keeps_origins) as bank,
     ):
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
-        bank.add(
+        bank.put(
             [
-                (Record(f"/{number}", "", f"{number:032x}"[::-1], 9, None), random.integers(0, 5, (length, 3, levels)))
+                StoredDocument(
+                    f"{number:032x}"[::-1],
+                    length,
+                    9,
+                    (Origin(f"/{number}", "", None),),
+                    random.integers(0, 5, (length, 3, levels)),
+                )
                 for number, length in enumerate(lengths)
             ]
         )
         for level, position, code in np.ndindex(levels, shape.positions, 5):
             expected: list[tuple[StoredDocument, int, int]] = []
-            for document, codes in bank.items():
+            for document in bank.documents(whole=True):
+                codes = document.codes
                 own = codes[:, position, level] if per_position else codes[:, :, level]
                 if times := int((own == code).sum()):
                     expected.append((document, times, own.size))
             expected.sort(key=lambda use: -use[1])  # stable: of equal ones the first stored stays first
             found = documents_with_code(bank, level, position, code, top)
-            assert found == [CodeUse(*use) for use in expected[:top]]
+            assert found == expected[:top]
 
 
 @pytest.mark.parametrize("code", [(2, 0, 0), (0, 3, 0), (0, 0, 5), (-1, 0, 0)])

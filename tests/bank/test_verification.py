@@ -19,7 +19,7 @@ def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_text=True) as bank:
-        bank.add([made.item(f"/{number}", number) for number in range(8)])
+        bank.put([made.item(f"/{number}", number) for number in range(8)])
     return path
 
 
@@ -176,7 +176,7 @@ def test_every_flipped_byte_of_what_is_stored_is_found(
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 20))
     path = tmp_path / "flipped.mbc"
     with made.bank(path, keeps_origins=keeps_origins, keeps_text=True) as bank:
-        bank.add([made.item(f"/folder/{number}", number, date="2024-01-01") for number in range(14)])
+        bank.put([made.item(f"/folder/{number}", number, date="2024-01-01") for number in range(14)])
         bank.compact()
     connection = sqlite3.connect(path)
     header = connection.execute("SELECT model || amortizer || codebook FROM bank").fetchone()[0].encode()

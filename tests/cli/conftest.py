@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mbc_cli.app import app
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record, fingerprint
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, fingerprint
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.text import Document
 
 Run = Callable[..., Result]
 
@@ -109,11 +110,11 @@ def questions(home: Path, examples: Callable[[int], list[QAExample]]) -> Path:
 
 
 @pytest.fixture
-def record() -> Callable[..., Record]:
+def record() -> Callable[..., Document]:
     """A document of a content: `record("/a.txt", "Ada")`."""
 
-    def make(source: str, content: str, part: str = "", date: str | None = None) -> Record:
-        return Record(source, part, hashlib.sha256(content.encode()).hexdigest(), len(content), date)
+    def make(source: str, content: str, part: str = "", date: str | None = None) -> Document:
+        return Document(source, part, "", hashlib.sha256(content.encode()).hexdigest(), len(content), date)
 
     return make
 
@@ -122,12 +123,12 @@ def record() -> Callable[..., Record]:
 def make_bank(home: Path) -> Callable[..., Path]:
     """Makes a bank of records without a model; a record of n bytes has n chunks, and codes 0 to n - 1 modulo 8."""
 
-    def make(name: str, *records: Record, keeps_origins: bool = True, scale: float = 0.125) -> Path:
+    def make(name: str, *records: Document, keeps_origins: bool = True, scale: float = 0.125) -> Path:
         shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=False)
         books = scale * np.arange(24, dtype=np.float32).reshape(1, 1, 8, 3)
         signature = ModelSignature("tiny", "a" * 16, fingerprint(books))
         with MemoryBank.create(home / name, signature, shape, 3, keeps_origins=keeps_origins) as bank:
-            bank.add([(record, _codes(record.size)) for record in records])
+            bank.put([StoredDocument.of(record, _codes(record.size)) for record in records])
         return home / name
 
     return make

@@ -106,7 +106,7 @@ def test_codes_take_what_a_bank_of_these_documents_takes(tiny: Any, examples: An
     with open_bank(model, tmp_path / "bank.mbc", keeps_origins=False) as bank:
         for _ in ingest(model, bank, [tmp_path / "texts"]):
             pass
-        bank.settle()
+        bank.checkpoint()
         sizes = bank.sizes()
     method = MemoryMethod(model)
     method.adapt([*texts, "", texts[0]])  # what is empty, or there already, takes nothing

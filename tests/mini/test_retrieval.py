@@ -82,7 +82,7 @@ def test_the_scan_finds_what_a_slow_sum_over_codes_does(tiny: Any, story: Path, 
     model = tiny.retriever_reader()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [story]))
-        codes = np.concatenate(list(bank.codes())).astype(np.int64)[..., 0]
+        codes = np.concatenate([codes for codes, _ in bank.blocks()]).astype(np.int64)[..., 0]
         tables = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(1))
         found = model.scope(bank).best(tables, 3)
         part = model.scope(bank, Selection(exclude=("2.txt",))).best(tables, 3)
@@ -102,7 +102,7 @@ def test_a_sample_takes_what_counts_of_a_small_bank(tiny: Any, story: Path, tmp_
     model = tiny.retriever_reader()
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [story]))
-        every = np.concatenate(list(bank.codes()))
+        every = np.concatenate([codes for codes, _ in bank.blocks()])
         assert np.array_equal(model.scope(bank).sample(10), every)
         assert np.array_equal(model.scope(bank, Selection(only=("1.txt", "3.txt"))).sample(10), every[[1, 3]])
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
 
-from mbc_engine.bank import BankHeader, Codes, MemoryBank, ModelSignature, Record
+from mbc_engine.bank import BankHeader, Codes, MemoryBank, ModelSignature, Origin, StoredDocument
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.codebook import Codebook
@@ -91,18 +91,23 @@ class Small:
         first: int = 0,
     ) -> MemoryBank:
         """A bank of documents /0, /1, ... in that order, or from another number on."""
-        bank = MemoryBank.in_memory(
+        bank = MemoryBank.create(
+            None,
             ModelSignature("small", "aa" * 8, "bb" * 8),
             codebook.shape,
             codebook.books.shape[-1],
             keeps_origins=keeps_origins,
         )
         pieces = np.split(codes, np.cumsum(lengths))[:-1]
-        records = [
-            Record(f"/{number}", "", hashlib.sha256(b"%d" % number).hexdigest(), 1, date)
-            for number, date in enumerate(dates or [None] * len(lengths), first)
-        ]
-        bank.add(list(zip(records, pieces, strict=True)))
+        numbered = enumerate(zip(dates or [None] * len(lengths), pieces, strict=True), first)
+        bank.put(
+            [
+                StoredDocument(
+                    hashlib.sha256(b"%d" % number).hexdigest(), len(own), 1, (Origin(f"/{number}", "", date),), own
+                )
+                for number, (date, own) in numbered
+            ]
+        )
         return bank
 
 

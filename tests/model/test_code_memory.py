@@ -70,13 +70,11 @@ def test_a_bank_reads_as_its_codes_do(
             bank.remove([(f"/{number}", "") for number in removed])
         elif removed:
             digests = [document.digest for document in bank.documents()]
-            bank.remove_documents([digests[number] for number in removed if number < len(digests)])
-        left = list(bank.items())
+            bank.remove((), [digests[number] for number in removed if number < len(digests)])
+        left = [document.codes for document in bank.documents(whole=True)]
         memory = BankMemory(bank, codebook)
-        assert len(memory) == sum(len(own) for _, own in left)
-        at_hand = CodeMemory(
-            np.concatenate([codes[:0], *(own for _, own in left)]), codebook, np.array([len(own) for _, own in left])
-        )
+        assert len(memory) == sum(map(len, left))
+        at_hand = CodeMemory(np.concatenate([codes[:0], *left]), codebook, np.array(list(map(len, left)), np.int64))
         for mode in modes_of(codebook):
             assert_same(*(read(mode, reader, question, each, top=20) for each in (memory, at_hand)))
 
@@ -170,7 +168,7 @@ AGES = [(60.0, DAYS[9]), (10.0, DAYS[9]), (1.0, DAYS[9] + timedelta(365)), (0.01
 @pytest.mark.parametrize(("half_life", "as_of"), AGES)
 def test_a_half_life_reads_flat_as_weights_written_out(small: Any, half_life: float, as_of: date) -> None:
     codebook, bank, memory, logs = weighted(small, half_life, as_of)
-    vectors, question = small.dense(codebook, np.concatenate(list(bank.codes()))), small.question()
+    vectors, question = small.dense(codebook, np.concatenate([codes for codes, _ in bank.blocks()])), small.question()
     reader = small.reader(codebook)
     rows = vectors.flatten(0, 1).expand(2, -1, -1)
     expected = reader.aggregator(question, rows, logs.repeat_interleave(3).expand(2, -1))
@@ -187,7 +185,7 @@ def test_a_half_life_reads_flat_as_weights_written_out(small: Any, half_life: fl
 @pytest.mark.parametrize(("half_life", "as_of"), AGES)
 def test_a_half_life_routes_by_weight_times_score(small: Any, half_life: float, as_of: date) -> None:
     codebook, bank, memory, logs = weighted(small, half_life, as_of)
-    vectors, question = small.dense(codebook, np.concatenate(list(bank.codes()))), small.question()
+    vectors, question = small.dense(codebook, np.concatenate([codes for codes, _ in bank.blocks()])), small.question()
     reader = small.reader(codebook, routed=True, documents=3)
     assert reader.router is not None
     scores = reader.router.scores(question, vectors).double() + logs.double()

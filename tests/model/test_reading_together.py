@@ -169,7 +169,7 @@ def test_what_two_banks_hold_counts_twice(small: Any) -> None:
 def test_a_weighted_flat_read_looks_at_counts_alone(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     codebook = small.codebook()
     with banks_of(small, codebook, [[1, 2], [3]]) as (banks, _):
-        for name in ("blocks", "sums", "log_weights", "codes_at"):
+        for name in ("blocks", "scan", "log_weights", "codes_at"):
             for bank in banks:
                 monkeypatch.setattr(bank, name, lambda *_: pytest.fail("looks at chunks"))
         memory = BankMemory(Banks(banks, [1.0, 3.0]), codebook)

@@ -16,11 +16,10 @@ import pytest
 
 import mbc_cli
 import mbc_engine
-from mbc_engine.bank import Record
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.ingestion.ray.workers import COLUMN, Files, KnownParts, Stretch, packed, told, unpacked
 from mbc_engine.ingestion.reading import Chunked, Encoded, FileRead, Unchanged
-from mbc_engine.text import Chunk, Skipped
+from mbc_engine.text import Chunk, Document, Skipped
 
 MODULES = [path for package in (mbc_cli, mbc_engine) for path in sorted(Path(package.__path__[0]).rglob("*.py"))]
 RUNNING = {"__import__", "eval", "exec", "pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
@@ -68,13 +67,13 @@ def test_safe_ways_are_none() -> None:
 
 
 CHUNKS = [Chunk("Zoë\n", 0), Chunk("“moved”", 5)]
-RECORD = Record("/notes/a.txt", "row 1", "ab" * 32, 7, None)
+READ = Document("/notes/a.txt", "row 1", "", "ab" * 32, 7)
 STRETCH = Stretch(
     1,
     2,
     False,
     (
-        Chunked(RECORD, CHUNKS, 3),
+        Chunked(READ, CHUNKS, 3),
         Unchanged("/notes/b.txt", 4),
         Skipped("/notes/c.txt", "is empty", is_whole=True),
         FileRead(5, frozenset({("/notes/a.txt", "row 2")})),
@@ -102,8 +101,8 @@ def test_what_passes_between_processes_on_ray_comes_as_it_went(value: Files | St
 
 def test_codes_come_as_they_went() -> None:
     codes = np.arange(2 * 3 * 2, dtype=np.uint16).reshape(2, 3, 2) * 5957
-    (item,) = there_and_back(Stretch(0, 0, True, (Encoded(RECORD, CHUNKS, codes, 3),))).items
-    assert (item.record, item.chunks, item.size) == (RECORD, CHUNKS, 3)
+    (item,) = there_and_back(Stretch(0, 0, True, (Encoded(READ, CHUNKS, codes, 3),))).items
+    assert (item.document, item.chunks, item.size) == (READ, CHUNKS, 3)
     assert np.array_equal(item.codes, codes)
     assert item.codes.dtype == np.uint16
 

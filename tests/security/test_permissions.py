@@ -11,7 +11,7 @@ import torch
 from mbc_cli.config import set_value
 from mbc_cli.http.documents import DocumentFolder, NewDocument
 from mbc_cli.question_history import QuestionHistory
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Record
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument
 from mbc_engine.events import IngestStarted
 from mbc_engine.lm.pretrained import write_tensors
 from mbc_engine.runs.ingests import recorded
@@ -33,13 +33,14 @@ def new_bank(path: Path) -> MemoryBank:
     return MemoryBank.create(path, ModelSignature("tiny", "aa", "bb"), CodeShape(1, 1, 4, per_position=False), 2)
 
 
-def item(number: int) -> tuple[Record, np.ndarray]:
-    return Record(f"/{number}", "", f"{number:064x}", 1, None), np.zeros((1, 1, 1), np.uint16)
+def item(number: int) -> StoredDocument:
+    origin = Origin(f"/{number}", "", None)
+    return StoredDocument(f"{number:064x}", 1, 1, (origin,), np.zeros((1, 1, 1), np.uint16))
 
 
 def test_a_bank_and_what_lies_beside_it_is_private(tmp_path: Path) -> None:
     with new_bank(tmp_path / "own" / "memory.mbc") as bank:
-        bank.add([item(1)])
+        bank.put([item(1)])
         assert modes(tmp_path) == {
             "own": 0o700,
             "own/memory.mbc": 0o600,
@@ -53,7 +54,7 @@ def test_a_bank_that_was_opened_to_others_stays_open_to_them(tmp_path: Path) -> 
     new_bank(path).close()
     path.chmod(0o664)
     with MemoryBank.open(path) as bank:
-        bank.add([item(1)])
+        bank.put([item(1)])
         assert set(modes(tmp_path).values()) == {0o664}
     assert modes(tmp_path) == {"team.mbc": 0o664}
 

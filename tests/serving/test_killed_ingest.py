@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mbc_engine import MemoryBank, ingest, load_model, open_bank
-from mbc_engine.bank import count, export, verify
+from mbc_engine.bank import count, decode_chunk, export, verify
 from mbc_engine.events import BankVerified, IngestFinished
 from mbc_engine.load import Model
 from mbc_engine.mini.model import save
@@ -72,7 +72,7 @@ READER = """
         try:
             with MemoryBank.open(Path(sys.argv[1]), read_only=True) as bank, bank.snapshot():
                 counts, totals = bank.counts(), bank.totals()
-                found = sum((count(codes, bank.header.shape) for codes in bank.codes()), 0 * counts)
+                found = sum((count(codes, bank.header.shape) for codes, _ in bank.blocks()), 0 * counts)
                 assert (found == counts).all(), "the counts are not those of the codes"
                 assert totals.documents == sum(1 for _ in bank.documents())
                 assert not bank.keeps_text or len(bank.texts_at(range(totals.chunks))) == totals.chunks
@@ -144,11 +144,11 @@ def _require_whole(path: Path, model: Model) -> int:
     assert isinstance(last, BankVerified)
     assert last.damages == 0
     with MemoryBank.open(path, read_only=True) as bank, bank.snapshot():
-        found = sum((count(codes, bank.header.shape) for codes in bank.codes()), 0 * bank.counts())
+        found = sum((count(codes, bank.header.shape) for codes, _ in bank.blocks()), 0 * bank.counts())
         assert np.array_equal(found, bank.counts())
-        for document in bank.documents() if bank.keeps_text else ():
+        for document in bank.documents(whole=True) if bank.keeps_text else ():
             (origin,) = document.origins
-            assert bank.texts_of(document.digest) == model.chunker.chunks(Path(origin.source).read_text())
+            assert list(map(decode_chunk, document.texts)) == model.chunker.chunks(Path(origin.source).read_text())
         return bank.totals().documents
 
 

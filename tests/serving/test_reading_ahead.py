@@ -28,7 +28,7 @@ def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, 
     assert [item for item in rest if isinstance(item, Skipped)] == [
         Skipped(str(large), "ended the process that read it")
     ]
-    names = [Path(item.record.source).name for item in rest if isinstance(item, Chunked)]
+    names = [Path(item.document.source).name for item in rest if isinstance(item, Chunked)]
     assert names[-4:] == ["0.txt", "1.txt", "2.txt", "3.txt"]
     assert sum(isinstance(item, FileRead) for item in rest) == 5
     assert not any(item.lost for item in rest if isinstance(item, FileRead))

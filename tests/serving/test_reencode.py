@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mbc_engine import MemoryBank, ingest, open_bank
-from mbc_engine.bank import export
+from mbc_engine.bank import decode_chunk, export
 from mbc_engine.errors import BankError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
 from mbc_engine.ingestion.reencode import reencode
@@ -159,7 +159,11 @@ def with_texts(tiny: Any, folder: Path, tmp_path: Path) -> Path:
 
 def texts(path: Path) -> dict[str, list[Chunk]]:
     with MemoryBank.open(path, read_only=True) as bank:
-        return {origin.source: bank.texts_of(own.digest) for own in bank.documents() for origin in own.origins}
+        return {
+            origin.source: list(map(decode_chunk, own.texts))
+            for own in bank.documents(whole=True)
+            for origin in own.origins
+        }
 
 
 def test_what_is_gone_is_encoded_from_the_text_that_the_bank_keeps(
@@ -245,8 +249,8 @@ def test_rows_are_read_again_from_the_column_that_they_were_read_from(
     assert finished(reencode(other, tmp_path / "b.mbc")).bank_documents == 4
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         found = {
-            origin.part: [chunk.text for chunk in bank.texts_of(document.digest)]
-            for document in bank.documents()
+            origin.part: [decode_chunk(text).text for text in document.texts]
+            for document in bank.documents(whole=True)
             for origin in document.origins
             if origin.source == str(table)
         }

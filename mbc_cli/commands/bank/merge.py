@@ -50,7 +50,7 @@ def merge(
                     for event in copy(memory, other):
                         view.show(event)
                 view.next_bank()
-        memory.settle()
+        memory.checkpoint()
         totals, sizes = memory.totals(), memory.sizes()
     if json:
         print_json(holdings_json(memory.name, totals, sizes))

@@ -61,10 +61,8 @@ def remove(
         if prove:
             proof = remove_with_proof(memory, meant.names, meant.digests)
         else:
-            with memory.changing():
-                memory.remove(meant.names)
-                memory.remove_documents(meant.digests)
-            memory.settle()
+            memory.remove(meant.names, meant.digests)
+            memory.checkpoint()
         after = memory.totals()
     rules = [ignore_path(path) for path in files] if ignore else []
     if json:

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import typer
 
 from mbc_cli.options import BankOption, JsonOption
-from mbc_engine.bank import Codes, MemoryBank, StoredDocument
+from mbc_engine.bank import MemoryBank, StoredDocument
 from mbc_engine.errors import BankError
 
 
@@ -110,14 +110,14 @@ def files_of(bank: MemoryBank, meant: Meant) -> dict[Path, bool]:
         Each with whether all that the bank has of it is meant.
     """
     parts: dict[str, set[str]] = {}
-    found = (origin for document, _ in bank.lookup((), meant.digests) for origin in document.origins)
+    found = (origin for document in bank.lookup((), meant.digests) for origin in document.origins)
     for source, part in (*meant.names, *((origin.source, origin.part) for origin in found)):
         parts.setdefault(source, set()).add(part)
     there = (path for path in map(Path, sorted(parts)) if path.is_absolute() and path.is_file())
     return {path: parts[str(path)] >= bank.parts_of(str(path)) for path in there}
 
 
-def documents(bank: MemoryBank, typed: str) -> Iterator[tuple[StoredDocument, Codes]]:
+def documents(bank: MemoryBank, typed: str) -> Iterator[StoredDocument]:
     """The documents that are meant, with their codes. A digest may stand for several.
 
     Raises:
@@ -125,14 +125,15 @@ def documents(bank: MemoryBank, typed: str) -> Iterator[tuple[StoredDocument, Co
     """
     if names := _names(bank, typed):
         # By length first: that puts numbers in order.
-        for source, part in sorted(names, key=lambda name: (len(name[1]), name)):
-            if found := bank.document(source, part):
-                yield found
+        for name in sorted(names, key=lambda name: (len(name[1]), name)):
+            yield from bank.lookup([name])
         return
-    like = bank.documents_like(typed.lower()) if _DIGEST.fullmatch(typed) else []
+    digest = typed.lower()
+    every = bank.documents() if _DIGEST.fullmatch(typed) else ()
+    like = [own.digest for own in every if digest.startswith(own.digest[: len(digest)])]
     if not like:
         raise _unknown(bank, typed)
-    yield from like
+    yield from bank.lookup((), like)
 
 
 def _names(bank: MemoryBank, typed: str) -> list[tuple[str, str]]:
@@ -145,7 +146,7 @@ def _names(bank: MemoryBank, typed: str) -> list[tuple[str, str]]:
     for sign in re.finditer("#", text):
         part = text[sign.end() :]
         for source in _sources(text[: sign.start()]):
-            if bank.document(source, part):
+            if part in bank.parts_of(source):
                 return [(source, part)]
     return []
 

@@ -22,7 +22,7 @@ from mbc_cli.tui.widgets.chart import Chart, PlotCurve, short
 from mbc_cli.tui.widgets.figures import Facts
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.inputs import InlineSelect
-from mbc_engine.bank import CodeUse, perplexity, unused
+from mbc_engine.bank import StoredDocument, perplexity, unused
 from mbc_engine.errors import MBCError
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class CodesView(View):
             job = partial(find_code_users, self.places.bank, *code)
             self.run_job("users", lambda: [job()], partial(self._show_users, code))
 
-    def _show_users(self, code: tuple[int, int, int], users: list[CodeUse] | MBCError) -> None:
+    def _show_users(self, code: tuple[int, int, int], users: list[tuple[StoredDocument, int, int]] | MBCError) -> None:
         if code == self._shown:
             text = error_text(users) if isinstance(users, MBCError) else _users_table(users)
             self.query_one("#users > Static", Static).update(text)
@@ -304,7 +304,7 @@ def _facts(state: DashboardState) -> list[tuple[str, str | Text]]:
     return facts
 
 
-def _users_table(uses: Sequence[CodeUse]) -> Grid | Text:
+def _users_table(uses: Sequence[tuple[StoredDocument, int, int]]) -> Grid | Text:
     """Documents with how often they use a code."""
     if not uses:
         return Text("no document of the bank", "dim")
@@ -312,8 +312,8 @@ def _users_table(uses: Sequence[CodeUse]) -> Grid | Text:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True, style="dim")
     table.add_column(overflow="ellipsis", no_wrap=True)
-    for use in uses:
-        names = [near(origin.name) for origin in use.document.origins] or [use.document.digest]
+    for document, times, places in uses:
+        names = [near(origin.name) for origin in document.origins] or [document.digest]
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        table.add_row(f"{use.times:,} of {use.places:,}", f"{use.times / use.places:.0%}", Text(names[0] + more))
+        table.add_row(f"{times:,} of {places:,}", f"{times / places:.0%}", Text(names[0] + more))
     return table

@@ -29,7 +29,7 @@ from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.heat_map import CodeSheet
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import Column, RowTable
-from mbc_engine.bank import Codes, CodeShape, FoundDocument, StoredDocument, Taken, origin_name
+from mbc_engine.bank import CodeShape, StoredDocument, Taken
 from mbc_engine.errors import MBCError
 from mbc_engine.machine import SlowDown
 
@@ -82,7 +82,7 @@ class DocumentsView(View):
 
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
-        self._found: dict[Hashable, FoundDocument] = {}
+        self._found: dict[Hashable, StoredDocument] = {}
         self._keeps_origins = True
         self._order: tuple[int, bool] | None = None  # a column, and whether the largest come first
         self._visible_columns = list(range(len(_COLUMNS)))
@@ -201,7 +201,7 @@ class DocumentsView(View):
         return can.get(action, True)
 
     @property
-    def _current(self) -> FoundDocument | None:
+    def _current(self) -> StoredDocument | None:
         """The document under the cursor; None where there are none."""
         return self._found.get(self._table.key)
 
@@ -280,17 +280,16 @@ class DocumentsView(View):
             self.query_one(Facts).show([])
             self.query_one(CodeSheet).show(np.zeros((0, 1, 1), np.uint16), 1)
 
-    def _show_document(
-        self, found: FoundDocument, read: tuple[StoredDocument, Codes, CodeShape] | MBCError | None
-    ) -> None:
+    def _show_document(self, found: StoredDocument, read: tuple[StoredDocument, CodeShape] | MBCError | None) -> None:
         if isinstance(read, MBCError):
             self._show_error(error_text(read))
         elif read is not None and found == self._current:  # else the table is about to show that it was removed
-            document, codes, shape = read
+            document, shape = read
+            assert document.codes is not None
             self.query_one(Facts).show(_facts(document, shape))
-            self.query_one(CodeSheet).show(codes, shape.num_codes)
+            self.query_one(CodeSheet).show(document.codes.astype(np.uint16), shape.num_codes)
 
-    def _remove(self, documents: tuple[FoundDocument, ...]) -> None:
+    def _remove(self, documents: tuple[StoredDocument, ...]) -> None:
         self._change(lambda: remove_documents(self.places.bank, documents), partial(self._end_removal, documents))
 
     def _change(self, change: Callable[[], object], done: Callable[[Any], None]) -> None:
@@ -315,12 +314,12 @@ class DocumentsView(View):
         self.refresh_bindings()
         self.set_timer(_PATIENCE, self._show_notes)
 
-    def _end_removal(self, documents: tuple[FoundDocument, ...], taken: Taken | MBCError) -> None:
+    def _end_removal(self, documents: tuple[StoredDocument, ...], taken: Taken | MBCError) -> None:
         if isinstance(taken, MBCError):
             self._complain(taken)
             return
         self._search_now()
-        if not taken.items:
+        if not taken.documents:
             self.notify("They were gone already.", markup=False)
             return
         self._taken.append(taken)
@@ -328,7 +327,7 @@ class DocumentsView(View):
         if len(documents) > 1:
             words = f"Removed {counted(len(documents), 'document')}. Press u to put them back."
         else:
-            name = origin_name(documents[0].source, documents[0].part)
+            name = documents[0].origin.name
             words = f"Removed {near(name) if name else documents[0].digest}. Press u to put it back."
         self.notify(words, markup=False)
 
@@ -338,7 +337,7 @@ class DocumentsView(View):
             self._complain(restored)
             return
         self._search_now()
-        count = sum(max(1, len(document.origins)) for document, *_ in taken.items)
+        count = sum(max(1, len(document.origins)) for document in taken.documents)
         left = f"; {count - restored:,} were read anew since" if restored < count else ""
         self.notify(f"Put back {counted(restored, 'document')}{left}.", markup=False)
 
@@ -357,24 +356,30 @@ class DocumentsView(View):
         self.query_one("#count", Static).update("")
 
 
-def _key(found: FoundDocument) -> Hashable:
-    return (found.source, found.part) if found.source else found.digest
+def _key(found: StoredDocument) -> Hashable:
+    return (found.origin.source, found.origin.part) if found.origin.source else found.digest
 
 
-def _cells(found: FoundDocument) -> tuple[str, ...]:
+def _cells(found: StoredDocument) -> tuple[str, ...]:
     """A text for each of `_COLUMNS`."""
-    name = near(found.source) if found.source else found.digest
-    return name, found.part, found.date or "", f"{found.chunks:,}", "" if found.size is None else size(found.size)
+    name = near(found.origin.source) if found.origin.source else found.digest
+    return (
+        name,
+        found.origin.part,
+        found.origin.date or "",
+        f"{found.chunks:,}",
+        "" if found.size is None else size(found.size),
+    )
 
 
-def _sort_key(found: FoundDocument, column: int) -> tuple[object, ...]:
+def _sort_key(found: StoredDocument, column: int) -> tuple[object, ...]:
     # Parts that are numbers, such as rows, in the order of numbers.
-    part = (len(found.part), found.part)
+    part = (len(found.origin.part), found.origin.part)
     if column == 0:
-        return (found.source or found.digest, *part)
+        return (found.origin.source or found.digest, *part)
     if column == 1:
-        return (*part, found.source)
-    return ((found.date or "", found.chunks, found.size or 0)[column - 2], found.source, *part)
+        return (*part, found.origin.source)
+    return ((found.origin.date or "", found.chunks, found.size or 0)[column - 2], found.origin.source, *part)
 
 
 def _count(found: FoundDocuments) -> str:

@@ -20,10 +20,10 @@ import numpy as np
 from pydantic import AfterValidator, Base64UrlBytes, GetPydanticSchema, PlainSerializer, TypeAdapter
 
 from mbc_engine import errors
-from mbc_engine.bank import DocumentRecord, MemoryBank, ModelSignature, Record
+from mbc_engine.bank import MemoryBank, ModelSignature
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.ingestion.reading import Chunked, Encoded, Item, read_chunks
-from mbc_engine.text import Chunk
+from mbc_engine.text import Chunk, Document
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.decoding import storable
 
@@ -43,7 +43,7 @@ class KnownParts:
 
     digests: dict[str, str] = field(default_factory=dict)
 
-    def knows(self, document: DocumentRecord) -> bool:
+    def knows(self, document: Document) -> bool:
         """See `MemoryBank.knows`; the document is of this source."""
         known = self.digests.get(document.part)
         return known is not None and document.digest.startswith(known)
@@ -65,7 +65,7 @@ class KnownContents:
     digests: frozenset[bytes]
     width: int
 
-    def knows(self, document: DocumentRecord) -> bool:
+    def knows(self, document: Document) -> bool:
         """See `MemoryBank.knows`."""
         return bytes.fromhex(document.digest)[: self.width] in self.digests
 
@@ -86,7 +86,7 @@ def known_parts(bank: MemoryBank, sources: Collection[str]) -> dict[str, KnownPa
 
 def known_contents(bank: MemoryBank) -> KnownContents:
     """All contents of a bank without sources."""
-    digests = frozenset(digest for listing in bank.listings() for digest in listing.digests)
+    digests = frozenset(digest for block in bank.document_blocks() for digest in block.digests)
     return KnownContents(digests, bank.header.digest_bytes)
 
 
@@ -103,7 +103,7 @@ _ERRORS: Final = {
 class _Encoded:
     """What is `Encoded`, as JSON has it."""
 
-    record: Record
+    document: Document
     chunks: list[Chunk]
     codes: Base64UrlBytes
     shape: tuple[int, int, int]
@@ -111,11 +111,11 @@ class _Encoded:
 
     @classmethod
     def of(cls, item: Encoded) -> "_Encoded":
-        return cls(item.record, item.chunks, item.codes.astype("<u2").tobytes(), item.codes.shape, item.size)
+        return cls(item.document, item.chunks, item.codes.astype("<u2").tobytes(), item.codes.shape, item.size)
 
     def restored(self) -> Encoded:
         codes = np.frombuffer(self.codes, "<u2").reshape(self.shape)
-        return Encoded(self.record, self.chunks, codes, self.size)
+        return Encoded(self.document, self.chunks, codes, self.size)
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class ChunkEncoder:
         own = iter(np.split(codes, ends[:-1]))
 
         def encoded(item: Item | Encoded) -> Item | Encoded:
-            return Encoded(item.record, item.chunks, next(own), item.size) if isinstance(item, Chunked) else item
+            return Encoded(item.document, item.chunks, next(own), item.size) if isinstance(item, Chunked) else item
 
         return replace(stretch, items=tuple(map(encoded, stretch.items)), encoding=time.monotonic() - began)
 

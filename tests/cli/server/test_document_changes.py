@@ -153,7 +153,7 @@ def test_a_bank_replaced_behind_an_error_gets_all_documents_too(
 def test_what_was_removed_does_not_come_back_with_an_older_bank(service: MemoryService, home: Path) -> None:
     service._process("documents", [[ADA, BRUNO]])
     with MemoryBank.open(home / "b.mbc") as bank:
-        bank.settle()
+        bank.checkpoint()
     shutil.copyfile(home / "b.mbc", home / "older.mbc")
     service._process("documents", [ADA.id])
     put_in_its_place(home / "b.mbc", home / "older.mbc")

@@ -11,7 +11,7 @@ from mbc_cli.tui.state import AttachedRun, Places
 from mbc_cli.tui.views.codes import CodesView, most_read
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.inputs import InlineSelect
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
 from tests.cli.tui.conftest import shown_keys
 
 
@@ -60,7 +60,7 @@ async def test_what_is_added_brightens_the_map_and_the_list(
     async with shown.run_test(size=(80, 24)):
         await until(lambda: "a.txt" in _users(shown))
         with MemoryBank.open(path) as bank:
-            bank.add([(record("/b.txt", "bb"), np.zeros((2, 2, 1), np.uint16))])
+            bank.put([StoredDocument.of(record("/b.txt", "bb"), np.zeros((2, 2, 1), np.uint16))])
         await until(lambda: "6 times" in _line(shown))
         await until(lambda: "b.txt" in _users(shown))
 
@@ -72,7 +72,7 @@ async def test_books_are_chosen_by_keys_and_by_mouse(
     shape = CodeShape(tokens=3, levels=2, num_codes=512, per_position=True)
     with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, 2) as bank:
         codes = np.arange(6).reshape(1, 3, 2)  # position by position, both levels
-        bank.add([(record("/a.txt", "a"), codes)])
+        bank.put([StoredDocument.of(record("/a.txt", "a"), codes)])
     async with shown.run_test(size=size) as pilot:
         await until(lambda: "1 time" in _line(shown))
         assert _codes(shown).cursor == 0
@@ -96,7 +96,7 @@ async def test_books_are_chosen_by_keys_and_by_mouse(
 async def test_many_books_leave_room_on_a_small_screen(shown: Dashboard, home: Any, record: Any, until: Any) -> None:
     shape = CodeShape(tokens=180, levels=1, num_codes=512, per_position=True)
     with MemoryBank.create(home / "memory.mbc", ModelSignature("tiny", "a" * 16, "b" * 16), shape, 2) as bank:
-        bank.add([(record("/a.txt", "a"), np.arange(180).reshape(1, 180, 1))])
+        bank.put([StoredDocument.of(record("/a.txt", "a"), np.arange(180).reshape(1, 180, 1))])
     async with shown.run_test(size=(80, 24)):
         await until(lambda: "a.txt" in _users(shown))
         assert shown.query_one("#users").region.bottom <= shown.query_one(Footer).region.y

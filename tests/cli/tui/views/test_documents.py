@@ -18,7 +18,7 @@ from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.heat_map import CodeSheet
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import RowTable
-from mbc_engine.bank import MemoryBank, database
+from mbc_engine.bank import MemoryBank, StoredDocument, database
 from tests.cli.tui.conftest import shown_keys
 
 HOSTILE, HARMLESS = "/[red]\x1b[31m\u202eb.txt", "/[red]␛[31m<U+202E>b.txt"
@@ -204,7 +204,7 @@ async def test_without_a_bank_it_says_why_and_shows_the_bank_that_comes(
         path = make_bank("memory.mbc")
         await until(lambda: "The bank is empty." in screen(app))
         with MemoryBank.open(path) as bank:
-            bank.add([(record("/a", "x"), np.zeros((1, 2, 1), np.uint16))])
+            bank.put([StoredDocument.of(record("/a", "x"), np.zeros((1, 2, 1), np.uint16))])
         await until(lambda: found(app) == ["/a"])
         await until(lambda: "/a" in screen(app))
 

@@ -1,0 +1,91 @@
+"""Documents found in a bank: by what they are called, as somebody types, and by a code that they use."""
+
+from collections.abc import Iterator
+from itertools import compress, islice
+
+import numpy as np
+
+from mbc_engine.bank.block import Block
+from mbc_engine.bank.records import Origin, StoredDocument, origin_name
+from mbc_engine.bank.store import MemoryBank
+
+
+def documents_with_code(
+    bank: MemoryBank, level: int, position: int, code: int, top: int = 10
+) -> list[tuple[StoredDocument, int, int]]:
+    """The documents a code stands in most often, most often first; of equal ones, the first stored.
+
+    Args:
+        bank: the bank; its codes are gone through block by block, whatever its size.
+        level, position, code: which code, as `MemoryBank.counts` has them; the position of a shared codebook is 0.
+        top: how many documents, at least 1.
+
+    Returns:
+        documents, each with how often the code stands in it, and how many codes of the same codebook it has.
+
+    Raises:
+        ValueError: the bank has no such code.
+    """
+    shape = bank.header.shape
+    if not (0 <= level < shape.levels and 0 <= position < shape.positions and 0 <= code < shape.num_codes):
+        raise ValueError(f"there is no code {code} at level {level}, position {position} among {shape}")
+    tables = np.zeros((1, shape.tokens, shape.levels, shape.num_codes), np.float32)
+    tables[0, position if shape.per_position else slice(None), level, code] = 1
+    times, chunks, seen = np.empty(0, np.int64), np.empty(0, np.int64), 0
+    with bank.snapshot():
+        for sums, lengths in bank.scan(tables):
+            starts = np.cumsum(lengths) - lengths
+            own = np.add.reduceat(sums[0], starts).astype(np.int64)
+            used = np.flatnonzero(own)
+            times, chunks = np.append(times, own[used]), np.append(chunks, seen + starts[used])
+            best = np.argsort(-times, kind="stable")[:top]
+            times, chunks, seen = times[best], chunks[best], seen + sums.shape[1]
+        documents = [chunk.document for chunk in bank.chunks_at(chunks)]
+    each = 1 if shape.per_position else shape.tokens
+    return [(own, number, each * own.chunks) for own, number in zip(documents, times.tolist(), strict=True)]
+
+
+def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterator[tuple[list[StoredDocument], int]]:
+    """Find documents in stored order, block by block; stop by taking no more. The bank may change meanwhile.
+
+    Args:
+        bank: where to look.
+        text: what stands in `path` or `path#part`, upper case or lower, or begins a date; in a bank without origins,
+            what begins a digest. "" finds all.
+        most: so many documents in all; beyond that, matches are only counted.
+
+    Yields:
+        the documents found in a further block, each once for each of its origins that match, with that origin alone;
+        and how many have matched so far, whether they were yielded or not.
+    """
+    sought = text.casefold()
+    matches = shown = 0
+    for block in bank.document_blocks():
+        found = _matching(block, sought)
+        documents = list(islice(_documents(block, found), most - shown))
+        shown, matches = shown + len(documents), matches + sum(found)
+        yield documents, matches
+
+
+def _matching(block: Block, sought: str) -> list[bool]:
+    """Which of the origins match; without origins, which of the documents."""
+    origins = block.origins
+    if not origins.sources:
+        return [digest.hex().startswith(sought) for digest in block.digests]
+    if not sought:
+        return [True] * len(origins.sources)
+    return [
+        sought in origin_name(source, part).casefold() or (date is not None and date.startswith(sought))
+        for source, part, date in zip(origins.sources, origins.parts, origins.dates, strict=True)
+    ]
+
+
+def _documents(block: Block, found: list[bool]) -> Iterator[StoredDocument]:
+    origins, digests, lengths, sizes = block.origins, block.digests, block.lengths, block.sizes
+    if not origins.sources:
+        for row in compress(range(len(block)), found):
+            yield StoredDocument(digests[row].hex(), lengths[row], sizes[row], ())
+        return
+    every = zip(origins.sources, origins.parts, origins.dates, origins.rows(), strict=True)
+    for source, part, date, row in compress(every, found):
+        yield StoredDocument(digests[row].hex(), lengths[row], sizes[row], (Origin(source, part, date),))
