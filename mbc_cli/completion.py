@@ -62,7 +62,7 @@ def presets(incomplete: str) -> Found:
 
 def reads(incomplete: str) -> Found:
     """The ways to read a bank."""
-    return _beginning({name: kind.words for name, kind in READ_MODES.items()}, incomplete)
+    return _beginning(READ_MODES, incomplete)
 
 
 def suites(incomplete: str) -> Found:

@@ -14,7 +14,7 @@ import typer
 from mbc_cli.completion import banks, models, reads
 from mbc_cli.paths import DEFAULT_MODEL, default_bank
 from mbc_engine.bank import Selection
-from mbc_engine.config import READ_MODES, parse_read_mode
+from mbc_engine.config import LEAST_NUMBERS, READ_MODES, parse_read_mode
 from mbc_engine.errors import ConfigError
 from mbc_engine.model_folder import own_runs
 
@@ -90,7 +90,7 @@ RunsOption = Annotated[
 
 
 _READS: Final = ", ".join(
-    f"{name}{'' if own.least is None else ':N'} ({own.words})" for name, own in READ_MODES.items()
+    f"{name}{':N' if name in LEAST_NUMBERS else ''} ({words})" for name, words in READ_MODES.items()
 )
 
 

@@ -1,15 +1,11 @@
-"""The ways to read a bank, for all who name one; what they do is in `model/reads.py`.
-
-Settings of a model and of its training: typed, checked, read from TOML presets, overridden by `a.b=c`.
-"""
+"""Settings of a model and of its training: typed, checked, read from TOML presets, overridden by `a.b=c`."""
 
 import os
 import re
 import tomllib
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
@@ -25,47 +21,26 @@ from pydantic import (
 
 from mbc_engine.errors import ConfigError
 
+# The ways to read a bank, and what each reads; N is the number that may be given with its name.
+READ_MODES: Final = {
+    "flat": "all documents at once, as in the paper",
+    "hierarchical": "groups of N documents, then the groups",
+    "routed": "the N documents that fit best",
+}
+LEAST_NUMBERS: Final = {"hierarchical": 2, "routed": 1}
 # Each number is written in one way, so that reads are the same where their texts are.
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
-@dataclass(frozen=True)
-class ReadKind:
-    """What can be said of a read before any model is loaded.
-
-    Attributes:
-        words: what it reads; the number that may be given with its name is N.
-        least: the least such number; None if it takes none.
-        needs_router: whether the model must have been trained with a router.
-        reads_residual: whether codes may have several levels.
-    """
-
-    words: str
-    least: int | None = None
-    needs_router: bool = False
-    reads_residual: bool = False
-
-
-READ_MODES: Final = {
-    "flat": ReadKind("all documents at once, as in the paper"),
-    "hierarchical": ReadKind("groups of N documents, then the groups", least=2, reads_residual=True),
-    "routed": ReadKind("the N documents that fit best", least=1, needs_router=True, reads_residual=True),
-}
-
-
 class ReadMode(NamedTuple):
-    """A read, and the number that it makes something of, or None for the model's own."""
+    """A way to read a bank, and its number, or None for the model's own."""
 
     name: str
     number: int | None
 
 
 def parse_read_mode(text: str) -> ReadMode:
-    """What NAME or NAME:NUMBER means.
-
-    Raises:
-        ConfigError: there is no such read, or it makes nothing of the number.
-    """
+    """What NAME or NAME:NUMBER means. Raises ConfigError if there is no such read, or it does not take the number."""
     name, colon, number = text.partition(":")
     if name not in READ_MODES or (colon and not _NUMBER.fullmatch(number)):
         raise ConfigError(
@@ -74,7 +49,7 @@ def parse_read_mode(text: str) -> ReadMode:
         )
     if not colon:
         return ReadMode(name, None)
-    least = READ_MODES[name].least
+    least = LEAST_NUMBERS.get(name)
     if least is None:
         raise ConfigError(f"The {name} read takes no number.", hint=f"Say {name} alone.")
     if int(number) < least:
@@ -88,6 +63,12 @@ EncoderWeights = Literal["float32", "nf4", "int8"]
 
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def to_toml(self) -> str:
+        """The settings as TOML, every value written out; TOML has no null, so what is None is left out."""
+        from tomlkit import dumps
+
+        return dumps(self.model_dump(mode="json", exclude_none=True))
 
 
 class EncoderSettings(_Settings):
@@ -166,7 +147,7 @@ class ModelSettings(_Settings):
     quantised: bool = Field(True, description="documents become codes; false keeps them as vectors, as MAC does")
     centring: bool = False
     routing: bool = Field(False, description="a router, needed by the routed read")
-    read: str = Field("flat", description="NAME or NAME:NUMBER, see read_modes.py")
+    read: str = Field("flat", description="NAME or NAME:NUMBER, see READ_MODES")
     routed_documents: PositiveInt = Field(2, description="documents a routed read aggregates")
     group_documents: int = Field(256, ge=2, description="M, documents of a group in a hierarchical read")
     codebook: CodebookSettings = CodebookSettings()
@@ -193,12 +174,10 @@ class ModelSettings(_Settings):
     @model_validator(mode="after")
     def _read_fits(self) -> Self:
         name = parse_read_mode(self.read).name
-        kind = READ_MODES[name]
-        if kind.needs_router and not self.routing:
-            raise ValueError(f"the {name} read needs model.routing = true")
-        if self.quantised and self.codebook.levels > 1 and not kind.reads_residual:
-            fitting = " or ".join(repr(other) for other, its in READ_MODES.items() if its.reads_residual)
-            raise ValueError(f"residual codes (codebook.levels > 1) need read = {fitting}")
+        if name == "routed" and not self.routing:
+            raise ValueError("the routed read needs model.routing = true")
+        if name == "flat" and self.quantised and self.codebook.levels > 1:
+            raise ValueError("residual codes (codebook.levels > 1) need read = 'hierarchical' or 'routed'")
         return self
 
 
@@ -283,29 +262,11 @@ class Config(_Settings):
     model: ModelSettings
     training: TrainingSettings = TrainingSettings()
 
-    def to_toml(self) -> str:
-        """The config as TOML, every value written out; TOML has no null, so what is None is left out."""
-        from tomlkit import dumps
-
-        return dumps(self.model_dump(exclude_none=True))
-
-
-_RETRIEVER_READER: Final = "retriever_reader"
-
 
 class RetrieverReaderConfig(_Settings):
     """The config of a retriever-reader."""
 
     retriever_reader: RetrieverReaderSettings
-
-    def to_toml(self) -> str:
-        """The config as TOML, every value written out."""
-        from tomlkit import dumps
-
-        return dumps(self.model_dump(mode="json"))
-
-
-_AnyConfig = TypeVar("_AnyConfig", Config, RetrieverReaderConfig)
 
 
 def preset_names() -> list[str]:
@@ -315,9 +276,7 @@ def preset_names() -> list[str]:
 
 
 def load_preset(name: str, overrides: list[str] | None = None) -> Config:
-    """A built-in preset or a TOML file, with `section.key=value` overrides.
-
-    A calibration belongs to a model's weights; where the file is the config of a calibrated model, it is left out.
+    """A built-in preset or a TOML file, with `section.key=value` overrides; a calibration, which is a model's, goes.
 
     Args:
         name: a preset's name, or the path of a file.
@@ -344,35 +303,27 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
 
 def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:
     """Parse the TOML of a model of the paper's method. Raises ConfigError with the place and what is wrong there."""
-    table = _table(text, origin)
-    if _RETRIEVER_READER in table:
+    config = parse_model_config(text, origin, overrides)
+    if isinstance(config, RetrieverReaderConfig):
         raise ConfigError(
             f"{origin} describes a retriever-reader such as mini; this needs a model of the paper's method.",
             hint="Train one with `mbc train`, starting from a preset.",
         )
-    for override in overrides or []:
-        _apply(table, override)
-    return _validated(Config, table, origin)
+    return config
 
 
-def parse_model_config(text: str, origin: str) -> Config | RetrieverReaderConfig:
+def parse_model_config(text: str, origin: str, overrides: list[str] | None = None) -> Config | RetrieverReaderConfig:
     """Parse the TOML of a model of either kind. Raises ConfigError with the place and what is wrong there."""
-    table = _table(text, origin)
-    if _RETRIEVER_READER in table:
-        return _validated(RetrieverReaderConfig, table, origin)
-    return _validated(Config, table, origin)
-
-
-def _table(text: str, origin: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{origin} is not TOML: {error}") from error
-
-
-def _validated(kind: type[_AnyConfig], table: dict[str, Any], origin: str) -> _AnyConfig:
     try:
-        return kind.model_validate(table)
+        if "retriever_reader" in table:
+            return RetrieverReaderConfig.model_validate(table)
+        for override in overrides or []:
+            _apply(table, override)
+        return Config.model_validate(table)
     except ValidationError as error:
         raise ConfigError(
             f"{origin}: {first_fault(error)}.", hint="The presets' TOML files show every setting."

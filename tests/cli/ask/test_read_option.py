@@ -26,8 +26,8 @@ def test_a_number_that_a_read_makes_nothing_of_is_an_error_before_any_model_is_l
 def test_every_read_is_in_the_help(mbc, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     told = " ".join(mbc("ask", "--help").stdout.replace("│", " ").split())
-    for name, kind in READ_MODES.items():
-        assert f"{name} ({kind.words})" in told.replace(":N (", " (")
+    for name, words in READ_MODES.items():
+        assert f"{name} ({words})" in told.replace(":N (", " (")
 
 
 def test_reads_are_completed(mbc, monkeypatch):
