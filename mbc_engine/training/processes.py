@@ -32,12 +32,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Share:
-    """A process's part of some items; all processes take equally many.
+    """A process's part of `total` items; all processes take equally many.
 
-    Attributes:
-        places: of the items; where there are too few, the last one stands in.
-        own: how many of the places, counted from the first, are this process's own; the others are stand-ins.
-        total: how many items there are.
+    The first `own` of `places` are this process's own. Where there are too few, the last item stands in.
     """
 
     places: list[int]
@@ -75,21 +72,15 @@ class Processes:
     def prepare(
         self, training: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module | None
     ) -> torch.optim.Optimizer:
-        """Wrap what trains as the launch asks for; from here on `inside` is the way to use it.
+        """Wrap what trains as the launch asks for, to be used by `inside` from here on; returns the optimiser to use.
 
-        Args:
-            training: everything with parameters.
-            optimizer: of these.
-            whole: a part of it that every process keeps whole: written to by other means than gradients, and with
-                the same gradient in every process; None if there is none.
-
-        Returns:
-            The optimiser to use.
+        `whole` is a part of it that every process keeps whole: written to by other means than gradients, and with the
+        same gradient in every process.
         """
         if self.shards and whole is not None:
             self.accelerator.state.fsdp_plugin.ignored_modules = [whole]
-        self._inside, prepared = self.accelerator.prepare(_Inside(training), optimizer)
-        own: torch.optim.Optimizer = prepared
+        own: torch.optim.Optimizer
+        self._inside, own = self.accelerator.prepare(_Inside(training), optimizer)
         return own
 
     def inside(self, work: Callable[..., Result], *arguments: Any) -> Result:
@@ -158,10 +149,7 @@ class _Inside(nn.Module):
 def processes_on(device: str, *, trackers: Sequence[str] = (), folder: Path | None = None) -> Processes:
     """The processes of this launch, or the only one; of several on GPUs each has a GPU of its own.
 
-    Args:
-        device: a torch device.
-        trackers: names that accelerate knows.
-        folder: where trackers keep what they keep in files.
+    Trackers, by the names that accelerate knows, keep their files in `folder`.
 
     Raises:
         ConfigError: the launch asks for something that a training here cannot do.
@@ -180,11 +168,6 @@ def processes_on(device: str, *, trackers: Sequence[str] = (), folder: Path | No
             InitProcessGroupKwargs(timeout=_PATIENCE),
         ],
     )
-    _require_usable(accelerator)
-    return Processes(accelerator, accelerator.device if is_launched() else torch.device(device))
-
-
-def _require_usable(accelerator: Accelerator) -> None:
     kind = accelerator.state.distributed_type
     if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
         raise ConfigError(
@@ -193,6 +176,7 @@ def _require_usable(accelerator: Accelerator) -> None:
         )
     if kind == DistributedType.FSDP and accelerator.state.fsdp_plugin.fsdp_version == 1:
         raise ConfigError("A training needs the second version of FSDP.", hint="Launch it with fsdp_version: 2.")
+    return Processes(accelerator, accelerator.device if is_launched() else torch.device(device))
 
 
 class _Gather(torch.autograd.Function):

@@ -22,10 +22,10 @@ from mbc_engine.runs.training_runs import CONFIG, EVENTS, LOCK, MODEL, SNAPSHOT,
 
 @contextmanager
 def at_work(run: Path) -> Iterator[None]:
-    """Inside, the run's folder is this training's alone, and so are the requests in it.
+    """Inside, the run's folder is this training's alone.
 
     Raises:
-        ConfigError: another training is at work there, or its files cannot be read or written, be it for want of room.
+        ConfigError: another training is at work there, or its files cannot be read or written.
     """
     try:
         run.mkdir(parents=True, exist_ok=True)
@@ -74,14 +74,10 @@ def recover_model(run: Path) -> None:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Where a training stands.
+    """Where a training stands after `step` optimiser steps.
 
-    Attributes:
-        step: optimiser steps done.
-        best_f1: best validated F1 so far, in percent; -1 before the first.
-        is_quantising: whether documents are codes already.
-        events: bytes of the event log that belong to these steps.
-        seconds: time spent so far.
+    `best_f1` is the best validated so far, in percent, -1 before the first; `events` the bytes of the event log that
+    belong to these steps.
     """
 
     step: int
@@ -110,11 +106,7 @@ def save_snapshot(
 
 
 def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> TrainingState:
-    """Restore model and optimiser, and say where training stood.
-
-    Raises:
-        ModelError: it is of another model.
-    """
+    """Restore model and optimiser, and return where training stood. Raises ModelError if it is of another model."""
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         notes = file.metadata()

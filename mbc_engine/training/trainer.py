@@ -293,13 +293,10 @@ class _Training:
         return False
 
     def _requested(self) -> _NextAction | None:
-        """What is asked of this process, by its caller or in the run's folder.
-
-        The main process alone looks into the folder: the others might find there what was asked of an earlier training,
-        before the main process has removed it.
-        """
+        """What is asked of this process, by its caller or in the run's folder."""
         if self.stop.is_set():
             return _NextAction.STOP
+        # Other processes might find what was asked of an earlier training, before the main one has removed it.
         request = request_in(self.run) if self.processes.is_main else None
         return {None: None, Request.PAUSE: _NextAction.PAUSE, Request.STOP: _NextAction.STOP}[request]
 
@@ -377,11 +374,7 @@ class _Training:
         )
 
     def _seed(self, rank: int = 0) -> torch.Generator:
-        """Make what follows draw the same random numbers whenever this step is done.
-
-        Returns:
-            Chance that is the same in all processes; torch's own is each rank's.
-        """
+        """Make torch draw the same numbers whenever this rank does this step; returns chance that all ranks share."""
         seed = self.settings.seed * 1_000_003 + self.state.step
         torch.manual_seed(seed + (rank << 40))
         return torch.Generator().manual_seed(seed)
@@ -418,10 +411,7 @@ class _Training:
 
 
 def _require_trainable(config: Config, examples: Sequence[QAExample], processes: Processes) -> None:
-    """Raise DataError or ConfigError if there is nothing to train on, or the settings do not go with FSDP.
-
-    With FSDP nothing can be computed beside the steps that all processes take together.
-    """
+    """Raise DataError or ConfigError if there is nothing to train on, or the settings do not go with FSDP."""
     if not examples:
         raise DataError("There is nothing to train on.", hint="Give --data a file with questions.")
     is_beside = config.model.documents.frozen or config.model.questions.frozen or config.training.pca_start

@@ -1,8 +1,4 @@
-"""Figures taken from the data instead of learned step by step: readouts as PCA of sentence vectors, the codebook as
-k-means of documents, centring over many texts at once.
-
-How well a model in training answers the validation questions, which its processes ask together.
-"""
+"""What is taken from the data at once: readouts by PCA, the codebook by k-means, centring; and validation scores."""
 
 from collections.abc import Iterator, Sequence
 
@@ -34,19 +30,14 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
     Position t gets components t, t + T, t + 2T, …, so that every position carries strong and weak ones, and the
     routing score starts close to the product of sentence vectors.
 
-    Args:
-        model: with `EncoderAmortizer`s of one encoder on both sides.
-        documents: token states of the documents.
-        count: how many documents there are.
-
     Raises:
-        ConfigError: the amortizers are of another kind.
+        ConfigError: the amortizers are not encoders alone.
     """
     sides = (model.documents.amortizer, model.questions.amortizer)
     encoders = [side for side in sides if isinstance(side, EncoderAmortizer)]
     if len(encoders) < len(sides):
         raise ConfigError("training.pca_start needs encoder-only amortizers.")
-    pooled = torch.cat([*_means(documents, count)])
+    pooled = torch.cat([mean_pooled(*documents.states(chosen)) for chosen in _sample(count, SAMPLE)])
     components = torch.pca_lowrank(pooled, q=min(COMPONENTS, *pooled.shape), center=True)[2]  # [E, components]
     for side in encoders:
         side.head_weight.mul_(OTHER_COLUMNS)
@@ -64,16 +55,12 @@ def fit_centring(amortizer: Amortizer, texts: TextStates, count: int) -> None:
     if amortizer.centring is not None:
         was_training = amortizer.training
         amortizer.eval()
-        amortizer.centring.fit(torch.cat([*_readouts(amortizer, texts, count, CENTRING_SAMPLE)]))
+        amortizer.centring.fit(_readouts(amortizer, texts, count, CENTRING_SAMPLE))
         amortizer.train(was_training)
 
 
 def require_enough(codebook: Codebook, documents: int) -> None:
-    """Make sure that a codebook can be fitted to so many documents.
-
-    Raises:
-        ConfigError: there will be fewer vectors for a book than codes in it.
-    """
+    """Raise ConfigError if so many documents make fewer vectors for a book than it has codes."""
     vectors = min(documents, SAMPLE) * (1 if codebook.per_position else codebook.tokens)
     if vectors < codebook.num_codes:
         raise ConfigError(
@@ -87,27 +74,15 @@ def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
     """Fit the codebook to the documents' vectors and quantise from here on. Returns how many documents were used."""
     was_training = model.training
     model.eval()
-    vectors = torch.cat(
-        [
-            model.documents.amortizer.centre(readout)
-            for readout in _readouts(model.documents.amortizer, documents, count)
-        ]
-    )
+    vectors = model.documents.amortizer.centre(_readouts(model.documents.amortizer, documents, count))
     model.require_codebook().fit(vectors)
     model.is_quantising = True
     model.train(was_training)
     return len(vectors)
 
 
-def _readouts(amortizer: Amortizer, texts: TextStates, count: int, most: int = SAMPLE) -> Iterator[Tensor]:
-    for chosen in _sample(count, most):
-        yield amortizer.readout(*texts.states(chosen)).float()
-
-
-def _means(documents: TextStates, count: int) -> Iterator[Tensor]:
-    for chosen in _sample(count, SAMPLE):
-        states, mask = documents.states(chosen)
-        yield mean_pooled(states, mask)
+def _readouts(amortizer: Amortizer, texts: TextStates, count: int, most: int = SAMPLE) -> Tensor:
+    return torch.cat([amortizer.readout(*texts.states(chosen)).float() for chosen in _sample(count, most)])
 
 
 def _sample(count: int, most: int, batch: int = 64) -> Iterator[list[int]]:
@@ -119,23 +94,13 @@ def _sample(count: int, most: int, batch: int = 64) -> Iterator[list[int]]:
 
 @torch.no_grad()
 def validate(model: MBC, questions: Sequence[QAExample], processes: Processes) -> Scores:
-    """The scores of all questions, at least one, asked of a memory of all their documents; each process asks a share.
-
-    Args:
-        model: this process's; in evaluation mode from here on.
-        questions: the same in all processes.
-        processes: those that ask.
-    """
+    """The scores of all questions, at least one, asked of a memory of all their documents; each process asks a share."""
     model.eval()
     share = processes.share(len(questions))
     # Stand-ins are asked too: with parameters in parts, all processes have to take the same steps.
     asked = [questions[place] for place in share.places]
     outcomes = processes.inside(lambda: list(ask_all(model, questions, asked=asked)))
-    return _pooled(score(outcomes[: share.own]), processes)
-
-
-def _pooled(scores: Scores, processes: Processes) -> Scores:
-    """The scores of all processes' questions from those of this one's."""
+    scores = score(outcomes[: share.own])
     if processes.count == 1:
         return scores
     names = [name for name in vars(scores) if name != "questions"]
