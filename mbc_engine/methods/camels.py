@@ -18,11 +18,11 @@ import random
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
 from safetensors import safe_open
@@ -70,15 +70,15 @@ class WeightModel(nn.Module):
 
     def forward(self, texts: Targets) -> Tensor:
         """Weights of the target tokens, row after row, [N]."""
-        states = self.body(
-            input_ids=texts.ids,
-            attention_mask=texts.mask,
-            position_ids=(texts.mask.cumsum(1) - 1).clamp_min(0),
-            use_cache=False,
-        ).last_hidden_state
+        states = self.body(**_inputs(texts)).last_hidden_state
         targets = states[:, -texts.target_mask.shape[1] :][texts.target_mask.bool()]
         scores: Tensor = self.out(functional.gelu(self.hidden(targets)))
         return functional.softplus(scores.squeeze(-1), beta=_BETA)
+
+
+def _inputs(texts: Targets) -> dict[str, Any]:
+    positions = (texts.mask.cumsum(1) - 1).clamp_min(0)
+    return {"input_ids": texts.ids, "attention_mask": texts.mask, "position_ids": positions, "use_cache": False}
 
 
 def weight_model_for(base: BaseLM, *, seed: int = 0) -> WeightModel:
@@ -142,13 +142,7 @@ class InnerBatch:
 
 @dataclass(frozen=True)
 class InnerStep:
-    """What an inner step comes to.
-
-    Attributes:
-        parameters: of the base LM after it.
-        loss: the outer loss then.
-        gradient: of the outer loss with respect to the documents' token weights, [N].
-    """
+    """The base LM after an inner step, the outer loss then, and its gradient by the documents' token weights, [N]."""
 
     parameters: dict[str, Tensor]
     loss: float
@@ -162,13 +156,7 @@ def parameters_of(model: PreTrainedModel) -> dict[str, Tensor]:
 
 def token_logits(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
     """Logits of the target tokens under parameters, row after row, [N, V]."""
-    reading = {
-        "input_ids": texts.ids,
-        "attention_mask": texts.mask,
-        "position_ids": (texts.mask.cumsum(1) - 1).clamp_min(0),
-        "use_cache": False,
-        "logits_to_keep": texts.target_mask.shape[1] + 1,
-    }
+    reading = {**_inputs(texts), "logits_to_keep": texts.target_mask.shape[1] + 1}
     logits: Tensor = functional_call(model, dict(parameters), kwargs=reading).logits
     return logits[:, :-1][texts.target_mask.bool()].float()
 
@@ -178,24 +166,12 @@ def token_losses(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts
     return functional.cross_entropy(token_logits(model, parameters, texts), texts.targets, reduction="none")
 
 
-def token_shares(texts: Targets) -> Tensor:
-    """What a token counts in the mean over its text's tokens, [N]."""
-    mask = texts.target_mask
-    return (mask / mask.sum(1, keepdim=True))[mask.bool()]
-
-
 def divergence(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
     """Mean over tokens of KL(model as it is || model under parameters), a scalar in nats."""
     with torch.no_grad():
         before = token_logits(model, {}, texts).log_softmax(-1)
     after = token_logits(model, parameters, texts).log_softmax(-1)
     return functional.kl_div(after, before, log_target=True, reduction="sum") / len(before)
-
-
-def outer_loss(model: PreTrainedModel, parameters: Mapping[str, Tensor], batch: InnerBatch, locality: float) -> Tensor:
-    """Mean loss of the answers' tokens plus `locality` times the divergence elsewhere, a scalar in nats."""
-    loss = token_losses(model, parameters, batch.questions).mean()
-    return loss + locality * divergence(model, parameters, batch.elsewhere) if locality else loss
 
 
 def inner_step(
@@ -215,7 +191,8 @@ def inner_step(
         weights: of the documents' tokens, [N].
         rate: α.
     """
-    shares = token_shares(batch.documents)
+    mask = batch.documents.target_mask
+    shares = (mask / mask.sum(1, keepdim=True))[mask.bool()]  # what a token counts in the mean over its text's
     tracked = _tracked(parameters)
     inner = (shares * weights.detach() * token_losses(model, tracked, batch.documents)).sum()
     gradients = torch.autograd.grad(inner, list(tracked.values()))
@@ -223,26 +200,21 @@ def inner_step(
         name: value - rate * gradient for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
     }
     tracked = _tracked(updated)
-    outer = outer_loss(model, tracked, batch, locality)
+    outer = token_losses(model, tracked, batch.questions).mean()
+    if locality:
+        outer = outer + locality * divergence(model, tracked, batch.elsewhere)
     direction = dict(zip(tracked, torch.autograd.grad(outer, list(tracked.values())), strict=True))
-    slopes = _slopes(lambda moved: token_losses(model, moved, batch.documents), parameters, direction)
+    with torch.no_grad(), warnings.catch_warnings():
+        # Forward mode loads a part of torch that is deprecated by another.
+        warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
+        slopes: Tensor = jvp(
+            lambda moved: token_losses(model, moved, batch.documents), (dict(parameters),), (direction,)
+        )[1]
     return InnerStep(updated, outer.item(), -rate * shares * slopes)
 
 
 def _tracked(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().requires_grad_() for name, value in parameters.items()}
-
-
-@torch.no_grad()
-def _slopes(
-    losses: Callable[[dict[str, Tensor]], Tensor], parameters: Mapping[str, Tensor], direction: dict[str, Tensor]
-) -> Tensor:
-    """Derivative of losses at parameters along a direction, [N]."""
-    with warnings.catch_warnings():
-        # Forward mode loads a part of torch that is deprecated by another.
-        warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
-        slopes: Tensor = jvp(losses, (dict(parameters),), (direction,))[1]
-    return slopes
 
 
 def inner_batch(

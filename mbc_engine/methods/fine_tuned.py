@@ -99,13 +99,6 @@ def sweep(
 ) -> Generator[RateTried, None, float]:
     """Adapt to the validation documents at each rate, each from the same weights, and ask the validation questions.
 
-    Args:
-        base: what is tuned; afterwards as it was.
-        weights: the method's weights of tokens.
-        rates: at least one.
-        validation: questions; the stream is their documents, each once, in this order.
-        optimiser, window: as in `FineTuned`.
-
     Returns:
         The rate with the best F1 against the shortest answers; of equals that with the better EM, then the smallest.
     """

@@ -132,30 +132,23 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
-class EmptyBank(Method):
+class EmptyBank(MemoryMethod):
     """Nothing is remembered: what the model says by its questions alone, which are then their own modulation."""
 
     def __init__(self, model: MBC, *, read_mode: str | None = None) -> None:
-        self._model, self._read_mode = model, read_mode
-
-    def reset(self) -> None:
-        """There is nothing to forget."""
+        super().__init__(model, read_mode=read_mode, keeps_codes=False)
 
     def adapt(self, documents: Sequence[str]) -> None:
         """Nothing is kept."""
 
     def answer(self, questions: Sequence[str]) -> list[MethodReply]:
-        """Answer from nothing, without sources."""
-        nothing = VectorMemory(torch.zeros(0, self._model.settings.tokens, self._model.base.shape.dim))
-        memorised = nothing, np.zeros(0, np.int64)
-        answers = answer_from(self._model, questions, memorised, read_mode=self._read_mode)
-        return [MethodReply(text) for text, _ in answers]
+        return [MethodReply(reply.text) for reply in super().answer(questions)]
 
     def footprint(self) -> Footprint:
         return Footprint(0)
 
 
-class WrongBank(Method):
+class WrongBank(MemoryMethod):
     """As many documents as the stream has, but others; no source is the stream's.
 
     Args:
@@ -168,30 +161,26 @@ class WrongBank(Method):
     def __init__(self, model: MBC, others: Sequence[str], seed: int = 0, *, read_mode: str | None = None) -> None:
         self._others = list(dict.fromkeys(others))
         random.Random(seed).shuffle(self._others)
-        self._bank = MemoryMethod(model, read_mode=read_mode)
-        self.reset()
+        super().__init__(model, read_mode=read_mode)
 
     def reset(self) -> None:
-        self._bank.reset()
+        super().reset()
         self._stream: list[str] = []
         self._held: list[str] = []
 
     def adapt(self, documents: Sequence[str]) -> None:
         """Take in as many other documents."""
-        self._stream += documents
-        avoided = set(self._stream)
-        wanted = [text for text in self._others if text not in avoided][: len(self._stream)]
-        if wanted[: len(self._held)] != self._held:  # the stream came to one that is held
-            self._bank.reset()
-            self._held = []
-        self._bank.adapt(wanted[len(self._held) :])
-        self._held = wanted
+        stream = [*self._stream, *documents]
+        avoided, held = set(stream), self._held
+        wanted = [text for text in self._others if text not in avoided][: len(stream)]
+        if wanted[: len(held)] != held:  # the stream came to one that is held
+            self.reset()
+            held = []
+        super().adapt(wanted[len(held) :])
+        self._stream, self._held = stream, wanted
 
     def answer(self, questions: Sequence[str]) -> list[MethodReply]:
-        return [MethodReply(reply.text, ()) for reply in self._bank.answer(questions)]
-
-    def footprint(self) -> Footprint:
-        return self._bank.footprint()
+        return [MethodReply(reply.text, ()) for reply in super().answer(questions)]
 
 
 def shuffled_documents(model: MBC, seed: int = 0, *, read_mode: str | None = None) -> MemoryMethod:
@@ -222,14 +211,12 @@ def indistinguishable_up_to(control: str, read_mode: ReadMode) -> float:
     """The most chunks in a bank from which a read gives the same with a control as without.
 
     Codes shuffled over documents do not show in the flat read, which looks at how often each code occurs and no
-    further, nor where the bank is one group of a hierarchical read, or a routed read takes all of it.
+    further, nor where the bank is one group of a hierarchical read, or a routed read takes all of it. The result is 0
+    where the read always sees what the control does, infinity where it never does.
 
     Args:
         control: its name in the registry.
         read_mode: with its number, be it the model's own.
-
-    Returns:
-        0 where the read always sees what the control does, infinity where it never does.
     """
     if control != "mbc-shuffled-documents":
         return 0

@@ -38,12 +38,7 @@ _STRETCH: Final = 16
 
 
 class TuningFolder:
-    """The folder of a training that is not a run: its snapshot, and which training it is of.
-
-    Args:
-        path: the folder.
-        settings: what the training was begun with; another cannot go on from here.
-    """
+    """The folder of a training that is not a run: its snapshot, and the settings of the training that it is of."""
 
     def __init__(self, path: Path, settings: str) -> None:
         self.path, self.settings = path, settings
@@ -84,11 +79,7 @@ class TuningFolder:
 
     @torch.no_grad()
     def load(self, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> tuple[int, float]:
-        """Restore weights and optimiser from the snapshot, if there is one; returns its step and best loss.
-
-        Raises:
-            ConfigError: it is another training's.
-        """
+        """Restore weights and optimiser from the snapshot, if there is one; returns its step and best loss."""
         if not self.snapshot.exists():
             return 0, math.inf
         places = {name: place for place, name in enumerate(parameters)}
@@ -201,18 +192,18 @@ class _QuestionTraining:
         """Everything that happens, until the model stands in the folder or a stop is asked for."""
         saved = time.monotonic()
         for epoch in range(self.step // self.steps_per_epoch, epochs):
-            batches = self._batches(self.examples, seed=seed * 1_000_003 + epoch)
+            batches = batches_by_length(self.examples, self.batch_size, seed=seed * 1_000_003 + epoch, reads=self.reads)
             for batch in batches[self.step - epoch * self.steps_per_epoch :]:
                 yield self._step(batch, seed, epochs)
                 is_over = self.step == (epoch + 1) * self.steps_per_epoch
                 # An epoch's last snapshot comes after its validation, which a resumed training would skip.
                 if not is_over and (stop.is_set() or time.monotonic() - saved > snapshot_seconds):
-                    self._snapshot()
+                    self.folder.save(self.parameters, self.optimiser, self.step, self.best_loss)
                     saved = time.monotonic()
                     if stop.is_set():
                         return
             validated = self._validate(epoch, is_last=epoch == epochs - 1)
-            self._snapshot()
+            self.folder.save(self.parameters, self.optimiser, self.step, self.best_loss)
             yield validated
             if stop.is_set() and epoch < epochs - 1:
                 return
@@ -235,7 +226,7 @@ class _QuestionTraining:
         """The loss on the validation questions, by answer token; the best model so far is kept."""
         self.base.eval()
         total, tokens = 0.0, 0
-        for batch in self._batches(self.validation, seed=None):
+        for batch in batches_by_length(self.validation, self.batch_size, seed=None, reads=self.reads):
             targets = self._targets(batch)
             count = int(targets.target_mask.sum())
             total += self.base.loss(self.base.no_prefix(len(batch)), targets).item() * count
@@ -248,9 +239,6 @@ class _QuestionTraining:
             self.best_loss = min(loss, self.best_loss)
         return TuningValidated(self.step, epoch, None if loss is None else round(loss, 5), is_best)
 
-    def _batches(self, examples: Sequence[QAExample], *, seed: int | None) -> list[list[QAExample]]:
-        return batches_by_length(examples, self.batch_size, seed=seed, reads=self.reads)
-
     def _targets(self, batch: Sequence[QAExample]) -> Targets:
         return self.base.texts.asked(
             [example.question for example in batch],
@@ -259,9 +247,6 @@ class _QuestionTraining:
             question_window=QUESTION_WINDOW,
             answer_window=MAX_NEW_TOKENS,
         )
-
-    def _snapshot(self) -> None:
-        self.folder.save(self.parameters, self.optimiser, self.step, self.best_loss)
 
     def _keep(self) -> None:
         """Make the present weights the best; killed in the middle, the last snapshot makes them again."""
@@ -289,8 +274,7 @@ def batches_by_length(
 ) -> list[list[QAExample]]:
     """Examples in batches of alike lengths, all but one of them full; shuffled by a seed, or all sorted without one.
 
-    Lengths are those of questions, with their documents only if these are read: otherwise the questions of a document,
-    which are as long in that, would make batches of one document each.
+    Documents count only if these are read: otherwise those about one document would make batches of their own.
     """
 
     def length(example: QAExample) -> int:
