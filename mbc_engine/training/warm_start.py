@@ -105,5 +105,5 @@ def validate(model: MBC, questions: Sequence[QAExample], processes: Processes) -
         return scores
     names = [name for name in vars(scores) if name != "questions"]
     sums = [getattr(scores, name) * scores.questions for name in names]
-    questions, *pooled = processes.summed([scores.questions, *sums])
-    return Scores(int(questions), **{name: value / questions for name, value in zip(names, pooled, strict=True)})
+    count, *pooled = processes.summed([scores.questions, *sums])
+    return Scores(int(count), **{name: value / count for name, value in zip(names, pooled, strict=True)})
