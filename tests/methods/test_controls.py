@@ -89,7 +89,7 @@ def test_reads_that_cannot_tell_a_control_are_those_that_are_named(model: MBC, e
     def read(method: MemoryMethod) -> torch.Tensor:
         """What the questions take from the bank."""
         method.adapt([one.text for one in some])
-        return model.read([one.question for one in some], method.memorised().memory, read_mode=read_mode).modulation
+        return model.read([one.question for one in some], method.memorised()[0], read_mode=read_mode).modulation
 
     real = read(MemoryMethod(model))
     for name, control in (("documents", shuffled_documents(model, 1)), ("codes", shuffled_codes(model, 1))):
