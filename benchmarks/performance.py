@@ -25,7 +25,7 @@ from sections import SECTIONS, Section
 from wording import in_time, wrapped
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-HINT: Final = "pip install -c constraints.txt -e '.[bench]'"
+HINT: Final = "pip install -c constraints.txt -e '.[report]'"
 
 
 def measure(section: Section, args: argparse.Namespace) -> None:

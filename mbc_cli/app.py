@@ -24,7 +24,6 @@ from mbc_cli.commands import (
     tui,
 )
 from mbc_cli.commands.bank import exchange, merge, reencode, remove, show, verify
-from mbc_cli.commands.evaluate import look
 from mbc_cli.options import EVERYWHERE
 from mbc_cli.program import Command, Group, Program, note_shared
 from mbc_engine import __version__
@@ -103,7 +102,7 @@ app.add_typer(shared_models, name="models", rich_help_panel=MODELS)
 _add(shared_models, None, list=models.list_models, show=models.show, pull=share.pull, push=share.push)
 app.add_typer(evaluations, name="eval", rich_help_panel=MODELS)
 evaluations.callback()(evaluate.evaluate)
-_add(evaluations, None, show=look.show, compare=look.compare)
+_add(evaluations, None, show=evaluate.show, compare=evaluate.compare)
 _add(app, MODELS, calibrate=calibrate.calibrate)
 _add(app, SETTINGS, doctor=doctor.doctor)
 app.add_typer(settings, name="config", rich_help_panel=SETTINGS)

@@ -67,7 +67,7 @@ def reads(incomplete: str) -> Found:
 
 def suites(incomplete: str) -> Found:
     """The built-in suites of evaluations."""
-    from mbc_engine.experiments.suites import suite_names
+    from mbc_engine.experiments.settings import suite_names
 
     return _beginning(dict.fromkeys(suite_names(), ""), incomplete)
 
@@ -76,12 +76,12 @@ def methods(incomplete: str) -> Found:
     """The methods that can be evaluated."""
     from mbc_engine.experiments.registry import METHODS
 
-    return _beginning({name: kind.told for name, kind in METHODS.items()}, incomplete)
+    return _beginning({name: kind.description for name, kind in METHODS.items()}, incomplete)
 
 
 def protocols(incomplete: str) -> Found:
     """The protocols of an evaluation."""
-    from mbc_engine.experiments.cells import Protocol
+    from mbc_engine.experiments.registry import Protocol
 
     return _beginning(dict.fromkeys(get_args(Protocol), ""), incomplete)
 
@@ -95,7 +95,7 @@ def golds(incomplete: str) -> Found:
 
 def evaluations(incomplete: str) -> Found:
     """Evaluations by their names in the user's data folder."""
-    from mbc_cli.evaluations import evaluation_names
+    from mbc_cli.commands.evaluate import evaluation_names
 
     return _beginning(dict.fromkeys(evaluation_names(), ""), incomplete)
 

@@ -1,8 +1,7 @@
-"""Learn what the gains of a model's answers say, from questions whose document is, and is not, in the bank."""
+"""Calibrate a model's confidence: ask questions of banks that hold their document, and of banks that do not."""
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,37 +37,37 @@ def calibrate(
 ) -> Iterator[Event]:
     """Ask every question twice, informed and uninformed, and fit `ConfidenceSettings`; last comes `Calibrated`.
 
-    They are asked by the model's own read, the only one that the settings hold for. The documents are dealt out to
-    banks in turn, so that neighbours, which often are about one thing, come into different ones; those that fill no
-    bank are left out. A question is asked of the bank with its document, and of the next. The settings are fitted to
-    the questions on the first documents, about half of them; the rates are of the others.
+    The model's own read asks them, the only one that the settings hold for. The documents are dealt out to banks in
+    turn, so that neighbours, which often are about one thing, come into different ones; those that fill no bank are
+    left out. A question is asked of the bank with its document, and of the next. The settings are fitted to the
+    questions on the first documents, about half of them; the rates are of the others.
 
     Args:
         model: what is calibrated; it is not changed.
-        examples: questions that it was not trained on; those about nothing but white space are left out.
+        examples: questions that it was not trained on; those about blank documents are left out.
         bank_documents: how many documents a bank holds.
         questions: most questions to ask, evenly spaced; None asks all.
 
     Raises:
         DataError: there are too few documents or questions.
-        MBCError: the model's read does not fit it, or gains are no numbers.
+        MBCError: the model's read does not fit it, or gains are not numbers.
     """
-    deal = _dealt(examples, bank_documents, questions)
-    reader, count = model.reader(), len(deal.asked)
+    texts, asked, places = _dealt(examples, bank_documents, questions)
+    reader, count, banks = model.reader(), len(asked), len(texts) // bank_documents
     informed, uninformed = np.zeros(count), np.zeros(count)
     done = 0
-    for bank in range(deal.banks):
-        memory, _ = memorise_documents(model, deal.texts[bank :: deal.banks])
-        for gains, asking in ((informed, bank), (uninformed, (bank - 1) % deal.banks)):
-            indices = np.flatnonzero(deal.places % deal.banks == asking)
+    for bank in range(banks):
+        memory, _ = memorise_documents(model, texts[bank::banks])
+        for gains, asking in ((informed, bank), (uninformed, (bank - 1) % banks)):
+            indices = np.flatnonzero(places % banks == asking)
             for start in range(0, len(indices), _BATCH):
                 batch = indices[start : start + _BATCH]
-                gains[batch] = _gains(model, reader, memory, [deal.asked[index].question for index in batch])
+                gains[batch] = _gains(model, reader, memory, [asked[index].question for index in batch])
                 done += len(batch)
                 yield Progressed("answer questions", done, 2 * count)
-    is_fitted = deal.is_fitted
-    settings = fit(informed[is_fitted].tolist(), uninformed[is_fitted].tolist())
-    yield _calibrated(settings, informed[~is_fitted], uninformed[~is_fitted], count, bank_documents)
+    fitted = _is_fitted(places)
+    settings = fit(informed[fitted].tolist(), uninformed[fitted].tolist())
+    yield _calibrated(settings, informed[~fitted], uninformed[~fitted], count, bank_documents)
 
 
 def require_enough(examples: Sequence[QAExample], *, bank_documents: int = 64, questions: int | None = None) -> None:
@@ -81,7 +80,7 @@ def require_enough(examples: Sequence[QAExample], *, bank_documents: int = 64, q
 
 
 def settings_of(event: Calibrated) -> ConfidenceSettings:
-    """What a calibration found."""
+    """What a calibration found, as the model's config keeps it."""
     return ConfidenceSettings(
         slope=event.slope, intercept=event.intercept, from_memory=event.from_memory, from_model=event.from_model
     )
@@ -104,9 +103,7 @@ def require_writable(folder: Path) -> None:
 
 
 def store(settings: ConfidenceSettings, folder: Path) -> None:
-    """Put settings into the config of a model folder, which is never there in part.
-
-    All else in it stays, comments included.
+    """Put settings into the config of a model folder; all else in it stays, comments included.
 
     Raises:
         ModelError: it cannot be written.
@@ -121,30 +118,10 @@ def store(settings: ConfidenceSettings, folder: Path) -> None:
         raise _not_writable(folder, (error.strerror or str(error)).lower()) from error
 
 
-@dataclass(frozen=True)
-class _Deal:
-    """Who is asked, and of which bank.
-
-    Attributes:
-        texts: the documents; one after the other comes into the next bank.
-        banks: how many banks there are.
-        asked: the questions.
-        places: the document of each among the texts, [questions].
-    """
-
-    texts: list[str]
-    banks: int
-    asked: list[QAExample]
-    places: NDArray[np.int64]
-
-    @property
-    def is_fitted(self) -> NDArray[np.bool_]:
-        """The questions that are fitted to, all those about the first documents; the others are held out."""
-        halves: NDArray[np.bool_] = self.places < np.median(self.places)
-        return halves
-
-
-def _dealt(examples: Sequence[QAExample], bank_documents: int, questions: int | None) -> _Deal:
+def _dealt(
+    examples: Sequence[QAExample], bank_documents: int, questions: int | None
+) -> tuple[list[str], list[QAExample], NDArray[np.int64]]:
+    """The documents, one after the other for the next bank; the questions; and the place of each one's document."""
     examples = [example for example in examples if example.text.strip()]
     texts = list(dict.fromkeys(example.text for example in examples))
     banks = len(texts) // bank_documents
@@ -158,17 +135,23 @@ def _dealt(examples: Sequence[QAExample], bank_documents: int, questions: int | 
     place = {text: index for index, text in enumerate(texts)}
     askable = [example for example in examples if example.text in place]
     asked = evenly_spaced(askable, questions)
-    deal = _Deal(texts, banks, asked, np.array([place[example.text] for example in asked]))
-    if min(deal.is_fitted.sum(), (~deal.is_fitted).sum()) < _FEWEST:
+    places = np.array([place[example.text] for example in asked], np.int64)
+    if min((fitted := _is_fitted(places)).sum(), (~fitted).sum()) < _FEWEST:
         raise DataError(
-            f"{len(asked):,} questions are too few: it takes {_FEWEST} to fit to, and {_FEWEST} on other documents.",
+            f"{len(asked):,} questions are too few: {_FEWEST} are needed to fit to, and {_FEWEST} on other documents.",
             hint="Ask more of them with --questions." if len(asked) < len(askable) else "Give --data more questions.",
         )
-    return deal
+    return texts, asked, places
+
+
+def _is_fitted(places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The questions that are fitted to, all those about the first documents; the others are held out."""
+    halves: NDArray[np.bool_] = places < np.median(places)
+    return halves
 
 
 def _gains(model: MBC, reader: Reader, memory: ReadableMemory, questions: Sequence[str]) -> list[float]:
-    """What the memory adds to the answers that the model gives from it."""
+    """What the memory adds to the likelihood of the answers that the model gives from it."""
     reading = model.read(questions, memory, top=1, reader=reader)
     return model.memory_gains(reading, questions, model.say(reading, questions))
 
@@ -176,8 +159,6 @@ def _gains(model: MBC, reader: Reader, memory: ReadableMemory, questions: Sequen
 def _calibrated(
     settings: ConfidenceSettings, informed: Gains, uninformed: Gains, questions: int, bank_documents: int
 ) -> Calibrated:
-    """The event, with figures of held-out gains."""
-
     def percents(gains: Gains) -> list[float]:
         found = [judge(settings, gain)[1] for gain in gains]
         return [round(100 * found.count(origin) / len(found), 2) for origin in ORIGINS]
@@ -194,8 +175,7 @@ def _calibrated(
 
 
 def _config_of(folder: Path) -> Path:
-    """The config itself, where the folder has a link to it."""
-    return Path(os.path.realpath(folder / CONFIG))
+    return Path(os.path.realpath(folder / CONFIG))  # not a link to it, which would be replaced
 
 
 def _not_writable(folder: Path, reason: str) -> ModelError:

@@ -1,37 +1,23 @@
-"""The stream of documents that an evaluation lives through, and the questions about them.
-
-A method at work on a stream of documents: fed and asked in batches, watched and timed.
+"""The protocols: what a method takes in of a stream of documents, and when it is asked what.
 
 Online adaptation (paper, section 4.2): a method takes in all documents, then answers the questions about them.
-
 Retention (paper, section 4.4.3): how well the first documents are still known while others arrive.
-
 Scaling: how quality, time and bytes change as the memory grows, on the same questions at every size.
 """
 
 import sys
 import time
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Final
 
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.results import (
-    Cost,
-    Online,
-    Prediction,
-    Retention,
-    RetentionStep,
-    Scaling,
-    ScalingStep,
-    predict,
-    score,
-)
+from mbc_engine.evaluation.results import Cost, Measurement, Outcome, Prediction, QuestionScores, predict, score
 from mbc_engine.events import Event, Progressed
-from mbc_engine.methods.method import Method, MethodReply
+from mbc_engine.methods.method import Method
 from mbc_engine.metrics import Golds
 
 
@@ -69,8 +55,7 @@ def stream(examples: Sequence[QAExample], documents: int | None = 1665, question
     Args:
         examples: questions and their documents.
         documents: most documents, the paper's 1,665; None takes all.
-        questions: most questions that a protocol asks, evenly spaced over those it could ask; None asks all. It is the
-            questions that are fewer then, not the documents.
+        questions: most questions that a protocol asks, evenly spaced over those it could ask; None asks all.
 
     Raises:
         DataError: there are no questions.
@@ -82,58 +67,36 @@ def stream(examples: Sequence[QAExample], documents: int | None = 1665, question
     return Stream(texts, tuple(example for example in examples if example.text in taken), questions)
 
 
-BATCH: Final = 32
+_BATCH: Final = 32
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What became of questions.
+class _Session:
+    """Leads a method through a stream in batches, and times it. It has taken in the documents from `start` to `end`.
 
-    Attributes:
-        predictions: in the order of the questions.
-        names_sources: whether the method named sources of any answer.
-        seconds: how long the method took for all of them.
-    """
-
-    predictions: list[Prediction]
-    names_sources: bool
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Bytes of a memory, as it is stored and as the paper counts it; None where it counts none."""
-
-    on_disk: int
-    paper_bytes: int | None
-
-
-class Session:
-    """Leads a method through a stream. What it has taken in are the documents from `start` to `end`.
-
-    Args:
-        method: what is evaluated; it is reset.
-        stream: the documents and questions.
-        golds: which gold answers count.
-        batch_size: documents, and questions, at a time.
-        documents, questions: how many there will be in all, for events.
+    `documents` and `questions` are how many there will be in all, for events.
     """
 
     def __init__(
-        self, method: Method, stream: Stream, *, golds: Golds, batch_size: int, documents: int, questions: int
+        self,
+        method: Method,
+        stream: Stream,
+        *,
+        golds: Golds,
+        batch_size: int,
+        seed: int,
+        documents: int,
+        questions: int,
     ) -> None:
         self._method, self._stream, self._golds, self._batch_size = method, stream, golds, batch_size
-        self._documents, self._questions = documents, questions
+        self._seed, self._documents, self._questions = seed, documents, questions
         self._adapted = self._answered = 0
+        self._names_sources = False
         self.start = self.end = 0
+        # What happens but once is over before anything is timed.
         method.reset()
-
-    def warm_up(self) -> None:
-        """Go through one document and one question, so that what happens but once is over before anything is timed."""
-        example = self._stream.examples[0]
-        self._method.adapt([example.text])
-        self._method.answer([example.question])
-        self._method.reset()
+        method.adapt([stream.examples[0].text])
+        method.answer([stream.examples[0].question])
+        method.reset()
 
     def begin_anew(self) -> None:
         """Forget the documents; the next ones are those after them."""
@@ -153,11 +116,15 @@ class Session:
             yield Progressed("take in documents", self._adapted, self._documents)
         return seconds
 
-    def ask(self, examples: Sequence[QAExample]) -> Generator[Event, None, Asked]:
-        """Ask questions about documents that were taken in, those of about one length together."""
+    def ask(self, examples: Sequence[QAExample]) -> Generator[Event, None, tuple[list[Prediction], float]]:
+        """Ask questions about documents that were taken in, those of about one length together.
+
+        Returns:
+            The predictions in the order of the questions, and the seconds that the method took.
+        """
         order = sorted(range(len(examples)), key=lambda number: len(examples[number].question))
         found: dict[int, Prediction] = {}
-        names_sources, seconds = False, 0.0
+        seconds = 0.0
         for first in range(0, len(order), self._batch_size):
             batch = order[first : first + self._batch_size]
             questions = [examples[number].question for number in batch]
@@ -165,21 +132,31 @@ class Session:
             replies = self._method.answer(questions)
             seconds += _now() - began
             for number, reply in zip(batch, replies, strict=True):
-                found[number] = self._predict(examples[number], reply)
-                names_sources |= reply.sources is not None
+                place = self._stream.place_of[examples[number].text]
+                found[number] = predict(
+                    examples[number], reply, document=place, place=place - self.start, golds=self._golds
+                )
+                self._names_sources |= reply.sources is not None
             self._answered += len(batch)
             yield Progressed("answer questions", self._answered, self._questions)
-        return Asked([found[number] for number in range(len(examples))], names_sources, seconds)
+        return [found[number] for number in range(len(examples))], seconds
 
-    def kept(self) -> Kept:
-        """What the method keeps of the documents; the paper counts a row for each question there is, asked or not."""
+    def kept(self) -> tuple[int, int | None]:
+        """Bytes on disk and as the paper counts them: a row for each question there is, asked or not."""
         footprint = self._method.footprint()
         row, rows = footprint.paper_row, len(self._stream.about(self.start, self.end))
-        return Kept(footprint.on_disk, None if row is None else footprint.paper_fixed + row * rows)
+        return footprint.on_disk, None if row is None else footprint.paper_fixed + row * rows
 
-    def _predict(self, example: QAExample, reply: MethodReply) -> Prediction:
-        document = self._stream.place_of[example.text]
-        return predict(example, reply, document=document, place=document - self.start, golds=self._golds)
+    def scores(self, predictions: Sequence[Prediction]) -> QuestionScores:
+        return score(predictions, names_sources=self._names_sources, seed=self._seed)
+
+    def step(self, size: int, asked: Sequence[QAExample]) -> Generator[Event, None, Measurement]:
+        """Take in documents up to place `size`, then ask."""
+        added = size - self.end
+        adapting = yield from self.adapt(size)
+        predictions, asking = yield from self.ask(asked)
+        cost = Cost(size, adapting / added, asking / len(asked), *self.kept())
+        return Measurement(self.scores(predictions), cost)
 
 
 def _now() -> float:
@@ -190,21 +167,13 @@ def _now() -> float:
     return time.perf_counter()
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What online adaptation came to, and every answer of it."""
-
-    online: Online
-    predictions: list[Prediction]
-
-
 def online(
     method: Method,
     stream: Stream,
     *,
     bank_documents: int | None = None,
     golds: Golds = "shortest",
-    batch_size: int = BATCH,
+    batch_size: int = _BATCH,
     seed: int = 0,
 ) -> Generator[Event, None, Outcome]:
     """Let a method take in the stream, and ask it the questions.
@@ -228,32 +197,32 @@ def online(
     size = min(bank_documents or len(stream.documents), len(stream.documents))
     banks = len(stream.documents) // size
     asked = stream.asked_about(banks * size)
-    session = Session(method, stream, golds=golds, batch_size=batch_size, documents=banks * size, questions=len(asked))
-    session.warm_up()
+    session = _Session(
+        *(method, stream), golds=golds, batch_size=batch_size, seed=seed, documents=banks * size, questions=len(asked)
+    )
     members: list[list[QAExample]] = [[] for _ in range(banks)]
     for example in asked:
         members[stream.place_of[example.text] // size].append(example)
-    asked_seconds, adapted_seconds, names_sources = 0.0, 0.0, False
+    asking = adapting = 0.0
     predictions: list[Prediction] = []
-    kept: list[Kept] = []
+    on_disk, papers = list[int](), list[int]()
     for own in members:
         session.begin_anew()
-        adapted_seconds += yield from session.adapt(session.start + size)
-        answers = yield from session.ask(own)
-        asked_seconds += answers.seconds
-        names_sources |= answers.names_sources
-        predictions += answers.predictions
-        kept.append(session.kept())
-    papers = [own.paper_bytes for own in kept if own.paper_bytes is not None]
+        adapting += yield from session.adapt(session.start + size)
+        answers, seconds = yield from session.ask(own)
+        asking += seconds
+        predictions += answers
+        stored, counted = session.kept()
+        on_disk.append(stored)
+        papers += [] if counted is None else [counted]
     cost = Cost(
         documents=size,
-        seconds_per_document=adapted_seconds / (banks * size),
-        seconds_per_answer=asked_seconds / len(predictions),
-        on_disk=round(fmean(own.on_disk for own in kept)),
+        seconds_per_document=adapting / (banks * size),
+        seconds_per_answer=asking / len(predictions),
+        on_disk=round(fmean(on_disk)),
         paper_bytes=round(fmean(papers)) if papers else None,
     )
-    scores = score(predictions, names_sources=names_sources, seed=seed)
-    return Outcome(Online(banks, scores, cost), predictions)
+    return Outcome(Measurement(session.scores(predictions), cost, banks), predictions)
 
 
 def evaluate(
@@ -271,7 +240,8 @@ def evaluate(
         outcome = result_of(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
 
     Args:
-        method: what is evaluated, such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's method.
+        method: what is evaluated, such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's
+            method.
         examples: questions and their documents.
         documents: most documents; None takes all.
         bank_documents: how many documents a memory holds; None puts all in one.
@@ -298,18 +268,16 @@ def retention(
     step: int = 200,
     further: int = 1400,
     golds: Golds = "shortest",
-    batch_size: int = BATCH,
-) -> Generator[Event, None, Retention]:
+    batch_size: int = _BATCH,
+    seed: int = 0,
+) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Ask the questions about the first documents after these, and again each time that so many more were taken in.
 
     Args:
-        method: what is evaluated; it is reset before, not after.
-        stream: the documents and the questions; a shorter one gives fewer steps.
+        method, stream, golds, batch_size, seed: as for `online`; a shorter stream gives fewer steps.
         first: how many documents are asked about.
         step: documents from one time to the next.
         further: documents beyond the first, at most.
-        golds: which gold answers count.
-        batch_size: documents, and questions, at a time.
 
     Raises:
         DataError: the stream ends before the first step.
@@ -322,20 +290,16 @@ def retention(
             hint="Take more documents, or set `first` and `step` of [retention] to less.",
         )
     asked = stream.asked_about(first)
-    session = Session(
-        method, stream, golds=golds, batch_size=batch_size, documents=sizes[-1], questions=len(sizes) * len(asked)
+    total = len(sizes) * len(asked)
+    session = _Session(
+        *(method, stream), golds=golds, batch_size=batch_size, seed=seed, documents=sizes[-1], questions=total
     )
-    steps: list[RetentionStep] = []
+    steps: list[Measurement] = []
     for size in sizes:
-        yield from session.adapt(size)
-        answers = yield from session.ask(asked)
-        exact_match = 100 * fmean(prediction.exact_match for prediction in answers.predictions)
-        f1 = 100 * fmean(prediction.f1 for prediction in answers.predictions)
-        at_first = steps[0].f1 if steps else f1
-        retained = 100 * (f1 / at_first) if at_first else None
-        kept = session.kept()
-        steps.append(RetentionStep(size, exact_match, f1, retained, kept.on_disk, kept.paper_bytes))
-    return Retention(len(asked), tuple(steps))
+        found = yield from session.step(size, asked)
+        f1, at_first = found.scores.f1.value, (steps[0] if steps else found).scores.f1.value
+        steps.append(replace(found, retained=100 * (f1 / at_first) if at_first else None))
+    return tuple(steps)
 
 
 def scaling(
@@ -344,21 +308,17 @@ def scaling(
     sizes: Sequence[int],
     *,
     golds: Golds = "shortest",
-    batch_size: int = BATCH,
+    batch_size: int = _BATCH,
     seed: int = 0,
-) -> Generator[Event, None, Scaling]:
+) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Ask the questions about the first documents, as many as the smallest size, of memories of every size.
 
     Other documents only come in between: what changes from size to size is how many a method has to tell apart, or has
-    learnt since, and nothing else. Times to take a document in are of those that were added for a size; see `online`.
+    learnt since, and nothing else. Times to take a document in are of those that were added for a size.
 
     Args:
-        method: what is evaluated; it is reset before, not after.
-        stream: the documents and the questions.
+        method, stream, golds, batch_size, seed: as for `online`.
         sizes: documents of the memories, in any order; those of more than the stream has are left out.
-        golds: which gold answers count.
-        batch_size: documents, and questions, at a time.
-        seed: of the intervals' draws.
 
     Raises:
         DataError: the stream fills no memory.
@@ -370,16 +330,11 @@ def scaling(
             hint="Take more documents, or give `scaling` smaller sizes.",
         )
     asked = stream.asked_about(filled[0])
-    session = Session(
-        method, stream, golds=golds, batch_size=batch_size, documents=filled[-1], questions=len(filled) * len(asked)
+    total = len(filled) * len(asked)
+    session = _Session(
+        *(method, stream), golds=golds, batch_size=batch_size, seed=seed, documents=filled[-1], questions=total
     )
-    session.warm_up()
-    steps: list[ScalingStep] = []
+    steps: tuple[Measurement, ...] = ()
     for size in filled:
-        added = size - session.end
-        adapting = yield from session.adapt(size)
-        answers = yield from session.ask(asked)
-        kept = session.kept()
-        cost = Cost(size, adapting / added, answers.seconds / len(asked), kept.on_disk, kept.paper_bytes)
-        steps.append(ScalingStep(score(answers.predictions, names_sources=answers.names_sources, seed=seed), cost))
-    return Scaling(tuple(steps))
+        steps = (*steps, (yield from session.step(size, asked)))
+    return steps

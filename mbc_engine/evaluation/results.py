@@ -1,29 +1,31 @@
-"""What the protocols find out, as an evaluation keeps it and its report shows it. All shares are in percent.
+"""What the protocols find out, how answers are scored, and the folder in which an experiment keeps it all.
 
-Replies as predictions: how each compares with the gold answers, what they come to, and the file they are kept in.
-
-A file that keeps one value, as it was when it was put there.
+All shares are in percent.
 """
 
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Any, Final
 
+from filelock import Timeout
 from pydantic import TypeAdapter, ValidationError
 
 from mbc_engine.atomic_write import atomic_write
-from mbc_engine.errors import DataError
-from mbc_engine.evaluation.statistics import interval
-from mbc_engine.events import RateTried
+from mbc_engine.datasets.layout import QAExample
+from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.evaluation.statistics import Difference, Interval, compare_pairs, interval
+from mbc_engine.methods.method import MethodReply
 from mbc_engine.metrics import Golds, compare
+from mbc_engine.runs.event_log import work_lock
+from mbc_engine.runs.training_runs import LOCK
 from mbc_engine.text.decoding import storable
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from mbc_engine.datasets.layout import QAExample
-    from mbc_engine.methods.method import MethodReply
+_SOURCES: Final = 5
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,8 @@ class Prediction:
     Attributes:
         id: what its dataset calls the question.
         document: its document's place in the stream.
-        question: the question.
         answers: all gold answers.
-        answer: what the method said.
+        answer: the method's.
         exact_match: strict EM.
         f1: token F1, in [0, 1].
         lenient_match: the released code's match.
@@ -55,24 +56,9 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A mean in percent, with its 95% bootstrap interval over documents."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Cost:
-    """What a method takes. Bytes are of its memory with `documents` documents in it.
-
-    Attributes:
-        seconds_per_document: to take a document in.
-        seconds_per_answer: to answer a question, everything included.
-        on_disk: bytes as they are stored.
-        paper_bytes: bytes as the paper counts them; None where it counts none.
-    """
+    """What a method takes to take a document in and to answer a question, everything included; and the bytes of its
+    memory with `documents` documents in it, as they are stored and as the paper counts them, None where it does not."""
 
     documents: int
     seconds_per_document: float
@@ -83,106 +69,73 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionScores:
-    """Figures of a set of questions.
-
-    `first_source` and `in_five` say how often the question's own document ranked first, or among the first five; None
-    where the method names no sources.
-    """
+    """Scores of a set of questions; `first_source` and `in_five` say how often the question's own document ranked first,
+    or among the first five, and are None where the method names no sources."""
 
     questions: int
-    exact_match: Figure
-    f1: Figure
+    exact_match: Interval
+    f1: Interval
     lenient_match: float
     first_source: float | None
     in_five: float | None
 
 
 @dataclass(frozen=True)
-class Online:
-    """Online adaptation: all documents, then the questions about them (paper, section 4.2).
+class Measurement:
+    """Scores and costs with so many documents in the memory.
 
-    `banks` is how many memories of `cost.documents` documents each were asked, 1 in the paper's protocol.
+    Attributes:
+        banks: how many memories of `cost.documents` documents each were asked.
+        retained: F1 in percent of what it was before further documents came; None where that was 0, and where nobody
+            asked before.
     """
 
-    banks: int
     scores: QuestionScores
     cost: Cost
+    banks: int = 1
+    retained: float | None = None
 
 
 @dataclass(frozen=True)
-class RetentionStep:
-    """The first documents' questions after `documents` documents; `retention` is F1 in percent of the first step's,
-    None where that is 0."""
+class Outcome:
+    """The scores and costs of online adaptation, and every answer."""
 
-    documents: int
-    exact_match: float
-    f1: float
-    retention: float | None
-    on_disk: int
-    paper_bytes: int | None
+    online: Measurement
+    predictions: Sequence[Prediction]
 
 
 @dataclass(frozen=True)
-class Retention:
-    """How well the first documents are kept while others arrive (paper, section 4.4.3)."""
+class MethodResults:
+    """What a method did; None and empty for protocols that it did not go through.
 
-    questions: int
-    steps: tuple[RetentionStep, ...]
+    Attributes:
+        online: all documents, then the questions about them (paper, section 4.2).
+        predictions: every answer of that.
+        retention: the first documents' questions, asked again while others arrive (paper, section 4.4.3).
+        scaling: the same questions with ever more documents.
+        rate: the learning rate that did best on validation questions; None for methods without one.
+    """
 
-
-@dataclass(frozen=True)
-class ScalingStep:
-    """Scores and costs with so many documents in the memory."""
-
-    scores: QuestionScores
-    cost: Cost
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """How quality, time and bytes change with the number of documents."""
-
-    steps: tuple[ScalingStep, ...]
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Perplexity of code usage after steps of training."""
-
-    steps: tuple[int, ...]
-    perplexity: tuple[float, ...]
+    online: Measurement | None = None
+    predictions: Sequence[Prediction] = ()
+    retention: tuple[Measurement, ...] = ()
+    scaling: tuple[Measurement, ...] = ()
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
 class CodeUsage:
-    """Code usage over training with and without the online reset (paper, section 4.4.4)."""
+    """Perplexity of code usage after steps of training, with and without the online reset (paper, section 4.4.4)."""
 
     codes: int
-    with_reset: Curve
-    without_reset: Curve
+    with_reset: tuple[tuple[int, float], ...]
+    without_reset: tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True)
-class RateSweep:
-    """The learning rates tried on validation questions, and the one that did best."""
+def predict(example: QAExample, reply: MethodReply, *, document: int, place: int, golds: Golds) -> Prediction:
+    """A reply to an example, compared with the gold answers.
 
-    best: float
-    tried: tuple[RateTried, ...]
-
-
-_SOURCES: Final = 5
-_LINE: Final = TypeAdapter(Prediction)
-
-
-def predict(example: "QAExample", reply: "MethodReply", *, document: int, place: int, golds: Golds) -> Prediction:
-    """A reply, compared with the gold answers.
-
-    Args:
-        example: what was asked.
-        reply: what the method answered.
-        document: the question's document's place in the stream.
-        place: its place among the documents that the method has taken in.
-        golds: which gold answers count.
+    `document` is the place of the example's document in the stream, `place` that among the documents taken in.
     """
     answer = storable(reply.text)
     compared = compare(answer, example.answers, golds)
@@ -200,110 +153,343 @@ def predict(example: "QAExample", reply: "MethodReply", *, document: int, place:
     )
 
 
-def score(predictions: "Sequence[Prediction]", *, names_sources: bool, seed: int) -> QuestionScores:
-    """What one or more predictions come to.
-
-    Args:
-        predictions: all of a method's.
-        names_sources: whether the method names sources; where it does not, no rank of one is a failure.
-        seed: of the bootstrap's draws.
-    """
+def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) -> QuestionScores:
+    """The scores of one or more predictions; where a method names no sources, no rank is a failure."""
     documents = [prediction.document for prediction in predictions]
 
-    def figure(values: "Sequence[float]") -> Figure:
-        found = interval([100 * value for value in values], documents, seed=seed)
-        return Figure(found.mean, found.low, found.high)
+    def mean(values: Sequence[float]) -> Interval:
+        return interval([100 * value for value in values], documents, seed=seed)
 
     return QuestionScores(
         questions=len(predictions),
-        exact_match=figure([prediction.exact_match for prediction in predictions]),
-        f1=figure([prediction.f1 for prediction in predictions]),
-        lenient_match=_percent([prediction.lenient_match for prediction in predictions]),
-        first_source=_percent([prediction.rank == 0 for prediction in predictions]) if names_sources else None,
-        in_five=_percent([prediction.rank is not None for prediction in predictions]) if names_sources else None,
+        exact_match=mean([prediction.exact_match for prediction in predictions]),
+        f1=mean([prediction.f1 for prediction in predictions]),
+        lenient_match=100 * fmean(prediction.lenient_match for prediction in predictions),
+        first_source=100 * fmean(prediction.rank == 0 for prediction in predictions) if names_sources else None,
+        in_five=100 * fmean(prediction.rank is not None for prediction in predictions) if names_sources else None,
     )
 
 
-def write_predictions(predictions: "Sequence[Prediction]", path: "Path") -> None:
-    """Keep predictions as JSON Lines, in their order, in a file that is there whole or not at all."""
-    with atomic_write(path) as file:
-        file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in predictions)
+@dataclass(frozen=True)
+class PairedTest:
+    """The first against the second, by their names, on the `questions` questions that both were asked."""
+
+    first: str
+    second: str
+    questions: int
+    exact_match: Difference
+    f1: Difference
 
 
-def read_predictions(path: "Path") -> list[Prediction]:
-    """The predictions of a file.
-
-    Raises:
-        DataError: it is missing or cannot be read, or a line of it is no prediction.
-    """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if lines.pop():
-        raise DataError(f"{path} is cut off in line {len(lines) + 1:,}.")
-    predictions = []
-    for number, line in enumerate(lines, 1):
-        try:
-            predictions.append(_LINE.validate_json(line, strict=True))
-        except ValidationError as error:
-            raise DataError(f"{path}, line {number:,} is not a prediction: {fault(error)}.") from error
-    return predictions
-
-
-def fault(error: ValidationError) -> str:
-    """The first thing that is wrong with what was read, in words."""
-    wrong = error.errors(include_url=False, include_input=False)[0]
-    return "".join(f"{part}: " for part in wrong["loc"]) + wrong["msg"]
+def pair_all(
+    tests: Sequence[tuple[tuple[str, Sequence[Prediction]], tuple[str, Sequence[Prediction]]]],
+) -> list[PairedTest | None]:
+    """Several tests, each of a first and a second by name; those on the same questions share what is drawn."""
+    paired: list[PairedTest | None] = [None] * len(tests)
+    groups: dict[tuple[int, ...], list[tuple[int, list[tuple[Prediction, Prediction]]]]] = {}
+    known = {id(asked): by_question(asked) for test in tests for _, asked in test}
+    for number, ((_, first), (_, second)) in enumerate(tests):
+        others = known[id(second)]
+        shared = [(one, others[key]) for key, one in known[id(first)].items() if key in others]
+        if shared:
+            groups.setdefault(tuple(one.document for one, _ in shared), []).append((number, shared))
+    for documents, members in groups.items():
+        exact_matches, f1s = (
+            _compared([shared for _, shared in members], documents, of) for of in ("exact_match", "f1")
+        )
+        for (number, _), exact_match, f1 in zip(members, exact_matches, f1s, strict=True):
+            (first_name, _), (second_name, _) = tests[number]
+            paired[number] = PairedTest(first_name, second_name, len(documents), exact_match, f1)
+    return paired
 
 
-def _percent(values: "Sequence[float]") -> float:
-    return 100 * fmean(values)
+def _compared(
+    pairs: Sequence[Sequence[tuple[Prediction, Prediction]]], documents: Sequence[int], figure: str
+) -> list[Difference]:
+    values = [
+        ([100.0 * getattr(one, figure) for one, _ in pair], [100.0 * getattr(other, figure) for _, other in pair])
+        for pair in pairs
+    ]
+    return compare_pairs(values, documents)
 
 
-T = TypeVar("T")
+def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
+    """Predictions by what a question is known by: its id, its words, and how often both were there before."""
+    before: Counter[tuple[str, str]] = Counter()
+    known = {}
+    for prediction in predictions:
+        name = prediction.id, prediction.question
+        known[*name, before[name]] = prediction
+        before[name] += 1
+    return known
 
 
-class Record(Generic[T]):
-    """A file that holds one value, or is not there.
+_PREPARED: Final = "prepared"
+_RESULTS: Final = "results"
+_LINE: Final = TypeAdapter(Prediction)
+# What a result's file holds.
+_KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
+    "rate": TypeAdapter(float),
+    "online": TypeAdapter(Measurement),
+    "retention": TypeAdapter(tuple[Measurement, ...]),
+    "scaling": TypeAdapter(tuple[Measurement, ...]),
+    "code-usage": TypeAdapter(CodeUsage),
+}
+_DIGEST: Final = TypeAdapter(str)
+_ENVIRONMENTS: Final = TypeAdapter(list[dict[str, Any]])
 
-    Args:
-        path: the file.
-        kind: what it holds.
-    """
 
-    def __init__(self, path: "Path", kind: TypeAdapter[T]) -> None:
-        self.path, self._kind = path, kind
+class CellFolder:
+    """The results of a base LM on a dataset, each a file that is there whole or not at all."""
 
-    @property
-    def is_there(self) -> bool:
-        """Whether there is a value."""
-        return self.path.is_file()
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
+        self.prepared_folder = path / _PREPARED
 
-    def write(self, value: T) -> None:
-        """Keep a value, in place of what was kept before."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(self.path) as file:
-            file.write(self._kind.dump_json(value, indent=2) + b"\n")
+    def file(self, method: str, kind: str) -> Path:
+        """Where a result lies: a protocol's or the rate of a method, or `code-usage`, which is of none."""
+        folder = self.path / _RESULTS
+        return (folder / _checked(method) if method else folder) / f"{kind}.json"
 
-    def read(self) -> T | None:
-        """What was written; None if nothing was.
+    def has(self, method: str, kind: str) -> bool:
+        """Whether there is such a result."""
+        return self.file(method, kind).is_file()
+
+    def write(self, method: str, kind: str, value: Any) -> None:
+        """Keep a result, in place of what was kept before."""
+        _write(self.file(method, kind), value, _KINDS[kind])
+
+    def read(self, method: str, kind: str) -> Any:
+        """A result; None if there is none.
 
         Raises:
             DataError: the file cannot be read or is damaged.
         """
-        try:
-            return self._kind.validate_json(self.path.read_bytes(), strict=True)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
+        return _read(self.file(method, kind), _KINDS[kind])
+
+    def keep_online(self, method: str, outcome: Outcome) -> None:
+        """Keep figures and predictions of online adaptation."""
+        path = self._predictions_of(method)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in outcome.predictions)
+        self.write(method, "online", outcome.online)
+
+    def results(self, method: str) -> MethodResults:
+        """Everything that a method did here.
+
+        Raises:
+            DataError: a file cannot be read or is damaged.
+        """
+        online = self.read(method, "online")
+        return MethodResults(
+            online,
+            self._predictions(method, online) if online else (),
+            self.read(method, "retention") or (),
+            self.read(method, "scaling") or (),
+            self.read(method, "rate"),
+        )
+
+    def methods(self) -> list[str]:
+        """Those that have a result, by name."""
+        named = sorted(path.name for path in _folders(self.path / _RESULTS))
+        return [name for name in named if any(self.has(name, kind) for kind in _KINDS)]
+
+    def require_same_questions(self, digest: str) -> None:
+        """Note by which questions everything in the cell is made, or make sure that they are still the same.
+
+        Raises:
+            DataError: they are others, or the note is damaged.
+        """
+        path = self.path / "questions.json"
+        before = _read(path, _DIGEST)
+        if before is None:
+            _write(path, digest, _DIGEST)
+        elif before != digest:
             raise DataError(
-                f"{self.path} cannot be read: {error.strerror or error}.", hint="Check its permissions."
+                f"The questions of {self.name} are others than when it was begun: a file has changed.",
+                hint="Put it back, or evaluate into another folder.",
+            )
+
+    def is_prepared(self, name: str) -> bool:
+        """Whether something is prepared completely."""
+        return (self.prepared_folder / _checked(name) / _PREPARED).is_file()
+
+    def keep_prepared(self, name: str) -> None:
+        """Note that it is."""
+        (self.prepared_folder / _checked(name) / _PREPARED).touch()
+
+    def _predictions_of(self, method: str) -> Path:
+        return self.file(method, "online").with_name("online.predictions.jsonl")
+
+    def _predictions(self, method: str, online: Measurement) -> list[Prediction]:
+        path, predictions = self._predictions_of(method), list[Prediction]()
+        hint = _again(self.file(method, "online"))
+        try:
+            for number, line in enumerate(path.read_bytes().splitlines(), 1):
+                try:
+                    predictions.append(_LINE.validate_json(line, strict=True))
+                except ValidationError as error:
+                    wrong = f"{path}, line {number:,} is not a prediction: {_fault(error)}."
+                    raise DataError(wrong, hint=hint) from error
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error.strerror or error}.", hint=hint) from error
+        if len(predictions) != online.scores.questions:
+            raise DataError(f"{path} has {len(predictions):,} of {online.scores.questions:,} answers.", hint=hint)
+        return predictions
+
+
+class ExperimentFolder:
+    """An experiment's folder, whether it is there yet or not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.events = path / "events.jsonl"
+        self.report_html, self.report_markdown, self.report_json = (
+            path / f"report.{suffix}" for suffix in ("html", "md", "json")
+        )
+        self._settings, self._environments = path / "experiment.toml", path / "environment.json"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether an experiment was begun in it."""
+        return self._settings.is_file()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Inside, the folder is this process's alone.
+
+        Raises:
+            ConfigError: another is at work there, or files cannot be read or written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with work_lock(self.path / LOCK):
+                yield
+        except Timeout as error:
+            raise ConfigError(
+                f"Another evaluation is at work in {self.path}.", hint="Wait for it, or use another folder."
             ) from error
-        except ValidationError as error:
-            raise DataError(f"{self.path} is damaged: {fault(error)}.", hint=again(self.path)) from error
+        except OSError as error:
+            raise ConfigError(
+                f"The evaluation in {self.path} cannot read or write its files: {error}.",
+                hint="Check the path and free disk space; run again to continue from the last finished stage.",
+            ) from error
+
+    def begin(
+        self,
+        settings: Mapping[str, Any],
+        environment: Mapping[str, Any],
+        *,
+        completed: Callable[[dict[str, Any]], Mapping[str, Any]] = dict,
+    ) -> None:
+        """Note what is done here and by what, or make sure that what was begun is the same.
+
+        Args:
+            settings: of the experiment, of what TOML can hold.
+            environment: what runs it. It is added to those of before if more than date and command differ.
+            completed: what settings that were written down before mean with today's defaults, as `settings` has them.
+
+        Raises:
+            ConfigError: a stage of another experiment was begun here.
+            DataError: a file is damaged.
+        """
+        import tomlkit
+
+        given = tomlkit.dumps(settings)
+        if given != storable(given):
+            raise ConfigError(
+                "The settings hold what no text file can: the name of a file that is not UTF-8, perhaps.",
+                hint="Give the file another name.",
+            )
+        if self.is_there:
+            before, now = completed(self.settings()), tomllib.loads(given)
+            others = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+            if others and _folders(self.path):
+                raise ConfigError(
+                    f"{self.path} holds an experiment with other settings: {', '.join(others)}.",
+                    hint="Use another folder, or the settings it was begun with.",
+                )
+            if others:  # it failed before its first stage: there is nothing that could be mixed up
+                for path in (self.events, self._environments, self._settings):
+                    path.unlink(missing_ok=True)
+        if not self.is_there:
+            with atomic_write(self._settings) as file:
+                file.write(given.encode())
+        known = self.environments()
+        if not any(_lasting(environment) == _lasting(other) for other in known):
+            _write(self._environments, [*known, environment], _ENVIRONMENTS)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of the experiment.
+
+        Raises:
+            DataError: there are none, or they cannot be read.
+        """
+        try:
+            return tomllib.loads(self._settings.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise DataError(
+                f"There is no experiment in {self.path}.", hint="`mbc eval` makes one; name its folder."
+            ) from error
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{self._settings} cannot be read: {error}.", hint="Repair it, or evaluate into another folder."
+            ) from error
+
+    def environments(self) -> list[dict[str, Any]]:
+        """What ran the experiment, in order: more than one where it was continued elsewhere."""
+        return _read(self._environments, _ENVIRONMENTS) or []
+
+    def cell(self, name: str) -> CellFolder:
+        """A cell's folder.
+
+        Raises:
+            ConfigError: it cannot have this name.
+        """
+        return CellFolder(self.path / _checked(name))
+
+    def cells(self) -> list[str]:
+        """The cells that have results, by name."""
+        return sorted(path.name for path in _folders(self.path) if (path / _RESULTS).is_dir())
 
 
-def again(path: "Path") -> str:
-    """How to come by what a damaged file held."""
-    return f"Delete {path}; the evaluation then finds it anew."
+def _lasting(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in environment.items() if name not in ("date", "command")}
+
+
+def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(kind.dump_json(value, indent=2) + b"\n")
+
+
+def _read(path: Path, kind: TypeAdapter[Any]) -> Any:
+    try:
+        return kind.validate_json(path.read_bytes(), strict=True)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.", hint="Check its permissions.") from error
+    except ValidationError as error:
+        raise DataError(f"{path} is damaged: {_fault(error)}.", hint=_again(path)) from error
+
+
+def _fault(error: ValidationError) -> str:
+    wrong = error.errors(include_url=False, include_input=False)[0]
+    return "".join(f"{part}: " for part in wrong["loc"]) + wrong["msg"]
+
+
+def _again(path: Path) -> str:
+    return f"Delete {path} and run the evaluation again."
+
+
+def _folders(path: Path) -> list[Path]:
+    return [inner for inner in path.iterdir() if inner.is_dir()] if path.is_dir() else []
+
+
+def _checked(name: str) -> str:
+    """A name that stays within its folder."""
+    if name in ("", ".", "..") or any(letter in name for letter in "/\\\0"):
+        raise ConfigError(f"{name!r} cannot be the name of a folder.", hint="Use letters, digits and hyphens.")
+    return name

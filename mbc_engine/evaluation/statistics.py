@@ -21,23 +21,33 @@ _DRAWN: Final = 1 << 20
 class Interval:
     """A mean and its 95% bootstrap interval."""
 
-    mean: float
+    value: float
     low: float
     high: float
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What two methods' values of the same questions differ by.
+class Difference:
+    """The means of two methods on the same questions, the first less the second, and how likely chance explains it.
 
-    Attributes:
-        difference: mean of the first minus the second.
-        p_value: how often a difference at least as large, in either direction, comes about where for each document it
-            is a coin's toss which method's values are whose.
+    `p` is how often a difference at least as large, in either direction, comes about where for each document it is a
+    coin's toss which method's values are whose.
     """
 
+    first: float
+    second: float
     difference: Interval
-    p_value: float
+    p: float
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the first is better beyond chance: p < 0.05, and the whole interval above 0."""
+        return self.p < 0.05 and self.difference.low > 0
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the first is worse beyond chance."""
+        return self.p < 0.05 and self.difference.high < 0
 
 
 def interval(values: ArrayLike, documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0) -> Interval:
@@ -58,8 +68,8 @@ def interval(values: ArrayLike, documents: Sequence[Any], *, resamples: int = 10
 
 def compare_pairs(
     pairs: Sequence[tuple[ArrayLike, ArrayLike]], documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0
-) -> list[Comparison]:
-    """Hold one method against another on the same questions, for several pairs, each as it would be alone.
+) -> list[Difference]:
+    """Compare two methods on the same questions, for several pairs, each as it would be alone.
 
     All pairs share what is drawn, which takes most of the time: 40 pairs take twice as long as one.
 
@@ -71,10 +81,13 @@ def compare_pairs(
     """
     if not pairs:
         return []
-    differences = [np.asarray(first, np.float64) - np.asarray(second, np.float64) for first, second in pairs]
-    sums, counts = _by_document(differences, documents)
+    arrays = [(np.asarray(first, np.float64), np.asarray(second, np.float64)) for first, second in pairs]
+    sums, counts = _by_document([first - second for first, second in arrays], documents)
     intervals, p_values = _intervals(sums, counts, resamples, seed), _sign_flip_p_values(sums, resamples, seed)
-    return [Comparison(difference, p_value) for difference, p_value in zip(intervals, p_values, strict=True)]
+    return [
+        Difference(float(first.mean()), float(second.mean()), difference, p)
+        for (first, second), difference, p in zip(arrays, intervals, p_values, strict=True)
+    ]
 
 
 def _intervals(sums: Floats, counts: Floats, resamples: int, seed: int) -> list[Interval]:

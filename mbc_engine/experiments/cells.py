@@ -1,120 +1,94 @@
-"""Settings of an experiment: base LMs × datasets × methods × protocols, typed and checked, as TOML on the disk.
-
-A cell of an experiment: one base LM on one dataset, with its questions read and checked.
-
-What a preset is compared with: the same but for the one thing whose worth is in question.
-"""
+"""A cell of an experiment: one base LM on one dataset, with its stages, its questions and the models of its methods."""
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt
-
-from mbc_engine.config import Config, RetrieverReaderConfig, load_preset, parse_config, parse_model_config
+from mbc_engine.config import Config, load_preset, parse_config, parse_read_mode
+from mbc_engine.datasets import newswire
 from mbc_engine.datasets.by_name import load_examples, own_validation
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.datasets.questions import hold_out
-from mbc_engine.errors import DataError
+from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.protocols import Stream, stream
+from mbc_engine.evaluation.results import CellFolder
+from mbc_engine.experiments.registry import METHODS, Protocol
+from mbc_engine.experiments.settings import (
+    BaseSettings,
+    DatasetSettings,
+    ExperimentSettings,
+    is_retriever_reader,
+)
 from mbc_engine.model_folder import CONFIG, find_model
+from mbc_engine.runs.training_runs import MODEL
 
-Rate = Annotated[FiniteFloat, Field(gt=0)]
-Protocol = Literal["online", "retention", "scaling", "code-usage"]
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class BaseSettings(_Settings):
-    """A row of the table: a base LM and what is built around it."""
-
-    name: str = Field(description="short, for folders")
-    title: str = Field(description="as the table shows it")
-    preset: str | None = Field(None, description="preset or TOML file that MBC and MAC are trained by")
-    changes: list[str] = Field([], description="section.key=value changes of the preset")
-    model: str | None = Field(None, description="a trained MBC model, in place of a preset")
-    optimiser: Literal["adam", "adafactor"] = Field("adam", description="of fine-tuning, with a preset or a model")
-
-
-class DatasetSettings(_Settings):
-    """A column of the table: questions to train on, to validate on, and to test with."""
-
-    name: str
-    title: str
-    train: list[str] = []
-    questions_train: list[str] = Field([], description="for the base LMs of fine-tuning; [] is `train`")
-    validation: str | None = Field(None, description="None holds back documents of `train`")
-    test: str
-    most_train: PositiveInt | None = Field(None, description="most training questions")
-    most_validation: PositiveInt = Field(200, description="most validation documents of a learning-rate sweep")
-
-
-class QuestionSettings(_Settings):
-    """How a base LM is trained on questions, without documents or with (paper, section 4.3.2)."""
-
-    epochs: PositiveInt = 8
-    batch_size: PositiveInt = 32
-    learning_rate: Rate = 1e-4
-
-
-class CamelsSettings(_Settings):
-    """How CaMeLS' token weights are meta-trained."""
-
-    steps: PositiveInt = 2000
-    inner_documents: PositiveInt = Field(6, description="document-question-answer triples of an inner batch")
-    inner_batches: PositiveInt = Field(4, description="inner batches whose outer gradients make a step")
-    learning_rate: Rate = Field(1e-4, description="of the weight model")
-    inner_rate: Rate = Field(5e-4, description="of the inner update of the base LM")
-    locality: FiniteFloat = Field(0.1, ge=0, description="weight of the locality term")
-
-
-class RetentionSettings(_Settings):
-    """The retention protocol (paper, section 4.4.3)."""
-
-    first: PositiveInt = Field(200, description="documents asked about")
-    step: PositiveInt = 200
-    further: PositiveInt = 1400
-
-
-class ExperimentSettings(_Settings):
-    """An experiment. `cells` are its bases × datasets."""
-
-    title: str
-    seed: NonNegativeInt = 0
-    bases: list[BaseSettings]
-    datasets: list[DatasetSettings]
-    methods: list[str]
-    protocols: list[Protocol] = ["online"]
-    documents: PositiveInt = Field(1665, description="most documents of the stream")
-    bank_documents: PositiveInt | None = Field(None, description="documents of a memory; None is all in one")
-    questions: PositiveInt | None = Field(None, description="most questions asked, spread evenly; None is all")
-    golds: Literal["shortest", "any"] = Field("shortest", description="shortest gold answer, or the best of all")
-    read: str | None = Field(None, description="how MBC and MAC read; None is the model's own way")
-    rates: list[Rate] = Field(
-        [1e-4, 2.5e-5, 6.25e-6, 1.625e-6], min_length=1, description="learning rates that are swept"
-    )
-    document_window: PositiveInt = Field(512, description="tokens of a piece that a fine-tuning step is made on")
-    retention: RetentionSettings = RetentionSettings()
-    scaling: list[PositiveInt] = Field([16, 64, 256, 1024], min_length=1)
-    question_training: QuestionSettings = QuestionSettings()
-    reading_training: QuestionSettings = QuestionSettings()
-    camels: CamelsSettings = CamelsSettings()
-    code_usage_changes: list[str] = Field([], description="changes of the preset for the two trainings of code-usage")
-
+if TYPE_CHECKING:
+    from mbc_engine.lm.base import BaseLM
+    from mbc_engine.mini.model import RetrieverReader
+    from mbc_engine.paper.mbc import MBC
 
 _HELD_BACK = 0.1
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A piece of work whose result is kept as a whole.
+
+    Attributes:
+        kind: what is done: something is prepared, a learning rate chosen, or a protocol gone through.
+        subject: what is prepared, or the method that is evaluated.
+        needs: names of earlier stages without which it cannot be done.
+        memory, hours: what it is estimated to take here; None where nobody knows. See `requirements.py`.
+        obstacle: why it cannot be done here, if so.
+        follows: the earlier stage in whose way something stands, if that is all.
+    """
+
+    kind: Literal["prepare", "rate"] | Protocol
+    subject: str
+    needs: tuple[str, ...] = ()
+    memory: int | None = None
+    hours: float | None = None
+    obstacle: str | None = None
+    follows: str | None = None
+
+    @property
+    def name(self) -> str:
+        """As events call it."""
+        return f"prepare {self.subject}" if self.kind == "prepare" else f"{self.subject} {self.kind}".strip()
+
+    def is_done(self, folder: CellFolder) -> bool:
+        """Whether its result is kept."""
+        if self.kind == "prepare":
+            return folder.is_prepared(self.subject)
+        return folder.has(self.subject, self.kind)
+
+
+@dataclass
 class Cell:
-    """A row and a column of the table."""
+    """A row and a column of the table.
+
+    Attributes:
+        base, dataset, settings: which, of which experiment.
+        prepared: where what is prepared lies, each in a folder of its name.
+        cache: where states of frozen encoders are kept.
+        device: where models run.
+        rates: the learning rates of fine-tuning methods, once they are chosen.
+    """
 
     base: BaseSettings
     dataset: DatasetSettings
+    settings: ExperimentSettings
+    prepared: Path = Path()
+    cache: Path = Path()
+    device: str = "cpu"
+    rates: dict[str, float] = field(default_factory=dict)
+    # Models are large: of those with a memory, one at a time is held.
+    _held: dict[str, "MBC"] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -131,6 +105,28 @@ class Cell:
         """
         return self.base.model is not None and is_retriever_reader(self.base.model)
 
+    def stages(self) -> Iterator[Stage]:
+        """Everything that is to be done; what a stage needs comes before it."""
+        kinds = [METHODS[name] for name in self.settings.methods]
+        wanted = dict.fromkeys(need for kind in kinds for need in kind.needs)
+        prepared = [need for need in wanted if self.dataset.train and not (need == "mbc" and self.base.model)]
+        for need in prepared:
+            yield Stage("prepare", need, ("prepare questions",) if need == "camels" else ())
+        for kind in kinds:
+            needs = tuple(f"prepare {need}" for need in kind.needs if need in prepared)
+            if kind.weights is not None:
+                rate = Stage("rate", kind.name, needs)
+                yield rate
+                needs = (*needs, rate.name)
+            goes_through_more = kind.adapts and kind.control_of is None
+            for protocol in self.settings.protocols:
+                if protocol == "online" or (goes_through_more and protocol != "code-usage"):
+                    yield Stage(protocol, kind.name, needs)
+        if "code-usage" in self.settings.protocols:
+            yield Stage("prepare", "reset")
+            yield Stage("prepare", "no-reset")
+            yield Stage("code-usage", "", ("prepare reset", "prepare no-reset"))
+
     def config(self, changes: Sequence[str] = ()) -> Config:
         """What MBC is trained by here, or was, with further `section.key=value` changes.
 
@@ -140,95 +136,156 @@ class Cell:
         """
         base = self.base
         if base.model is None:
-            return load_preset(base.preset or "", [*base.changes, *changes])
+            return load_preset(base.preset or "", [*base.changes, *changes, f"training.seed={self.settings.seed}"])
         path = find_model(base.model) / CONFIG
         return parse_config(path.read_text(encoding="utf-8"), str(path), list(changes))
 
+    @cached_property
+    def test(self) -> Stream:
+        """The stream that is adapted to and asked about."""
+        return stream(load_examples(self.dataset.test), self.settings.documents, self.settings.questions)
 
-@dataclass(frozen=True)
-class CellData:
-    """The questions of a cell.
+    @cached_property
+    def train(self) -> list[QAExample]:
+        """What MBC, MAC, token weights and readers learn from; empty where there is nothing to learn from."""
+        return evenly_spaced(self._learned_from[0], self.dataset.most_train)
 
-    Attributes:
-        train: what MBC, MAC, token weights and readers learn from; empty where there is nothing to learn from.
-        question_train: what the base LMs of fine-tuning learn to answer from.
-        validation: what training and learning rates are chosen by.
-        test: the stream that is adapted to and asked about.
-    """
+    @cached_property
+    def question_train(self) -> list[QAExample]:
+        """What the base LMs of fine-tuning learn to answer from."""
+        return evenly_spaced(
+            self._joined(self.dataset.questions_train) or self._learned_from[0], self.dataset.most_train
+        )
 
-    train: list[QAExample]
-    question_train: list[QAExample]
-    validation: list[QAExample]
-    test: Stream
+    @cached_property
+    def validation(self) -> list[QAExample]:
+        """What training and learning rates are chosen by."""
+        examples = self._learned_from[1]
+        return [*stream(examples, self.dataset.most_validation).examples] if examples else []
 
-    @property
-    def training_documents(self) -> list[str]:
-        """The distinct documents that are trained on, in order."""
-        return list(dict.fromkeys(example.text for example in self.train))
+    @cached_property
+    def _learned_from(self) -> tuple[list[QAExample], list[QAExample]]:
+        """All there is to train on, and to validate on."""
+        train = self._joined(self.dataset.train)
+        place = self.dataset.validation or own_validation(self.dataset.train)
+        if place or not train:
+            return train, load_examples(place) if place else []
+        held = hold_out(train, _HELD_BACK)
+        return held.training, held.validation
+
+    def _joined(self, sources: Sequence[str]) -> list[QAExample]:
+        return [example for source in sources for example in load_examples(source)]
 
     def digest(self) -> str:
-        """What tells these questions, documents and answers from others."""
+        """A digest of all questions, documents and answers.
+
+        Raises:
+            DataError: a dataset cannot be read, or documents that are tested with are trained on too.
+        """
+        tested = set(self.test.documents)
+        for part, use in (
+            (self._learned_from[0], "trained"),
+            (self.question_train, "trained"),
+            (self._learned_from[1], "validated"),
+        ):
+            shared = len(tested & {example.text for example in part})
+            if shared:
+                raise DataError(
+                    f"{shared:,} of the {len(tested):,} documents of {self.dataset.test} are {use} on too.",
+                    hint="Test with documents that nothing was learned from.",
+                )
         found = hashlib.sha256()
-        for part in (self.train, self.question_train, self.validation, self.test.examples):
-            for example in part:
+        for examples in (self.train, self.question_train, self.validation, self.test.examples):
+            for example in examples:
                 found.update(json.dumps([example.id, example.text, example.question, example.answers]).encode())
             found.update(b"\n")
         return found.hexdigest()[:16]
 
+    def other_documents(self) -> list[str]:
+        """Documents that are not of the stream: those trained on, or generated news of a split whose stories differ."""
+        if self.train:
+            return self.training_documents()
+        known, found = self.test.documents, list[str]()
+        for split in ("validation", "train"):
+            texts = (example.text for example in newswire.examples(newswire.stories(split, len(known))))
+            found = list(dict.fromkeys(texts))
+            if set(found).isdisjoint(known):
+                break
+        return found
 
-def is_retriever_reader(model: str) -> bool:
-    """Whether a model is a retriever-reader such as mini; else it is one of the paper's method.
+    def training_documents(self) -> list[str]:
+        """The distinct documents that are trained on, in order."""
+        return list(dict.fromkeys(example.text for example in self.train))
 
-    Raises:
-        ConfigError: its config cannot be used.
-        ModelError: there is no such model.
-    """
-    path = find_model(model) / CONFIG
-    return isinstance(parse_model_config(path.read_text(encoding="utf-8"), str(path)), RetrieverReaderConfig)
+    def document_of_questions(self) -> dict[str, str]:
+        """The document of each question of the stream; of a question asked of several documents, the first."""
+        found: dict[str, str] = {}
+        for example in self.test.examples:
+            found.setdefault(example.question, example.text)
+        return found
+
+    def memory_model(self, name: str) -> "MBC":
+        """A trained MBC or MAC."""
+        from mbc_engine.paper import checkpoint
+
+        if name not in self._held:
+            self._held.clear()
+            given = self.base.model if name == "mbc" else None
+            self._held[name] = checkpoint.load_model(given or self.prepared / name / MODEL, device=self.device)
+        return self._held[name]
+
+    def retriever_reader(self) -> "RetrieverReader":
+        """The cell's retriever-reader.
+
+        Raises:
+            ModelError: there is no such model, or it is none.
+        """
+        from mbc_engine.load import load_model
+        from mbc_engine.mini.model import RetrieverReader
+
+        model = load_model(self.base.model or "", device=self.device)
+        if not isinstance(model, RetrieverReader):
+            raise ModelError(f"{model.name} is not a retriever-reader.", hint="Give one such as mini.")
+        return model
+
+    def base_lm(self, name: str = "") -> "BaseLM":
+        """A base LM trained on questions, `questions` or `reader`; the published one in full precision where no name is
+        given, or nothing to train on."""
+        from mbc_engine.lm.base import load_base
+
+        is_trained = name and self.train
+        return load_base(str(self.prepared / name) if is_trained else self.config().model.base, device=self.device)
+
+    def why_not(self, method: str) -> str | None:
+        """Why asking a method here makes no sense; None if it does, and for what is no method."""
+        from mbc_engine.methods.memory_methods import indistinguishable_up_to
+
+        if self.is_of_retriever_reader:
+            return None
+        model = self.config().model
+        read_mode = self.settings.read or model.read
+        read = parse_read_mode(read_mode)
+        if read.number is None:
+            own = {"hierarchical": model.group_documents, "routed": model.routed_documents}
+            read = read._replace(number=own.get(read.name))
+        alike = indistinguishable_up_to(method, read)
+        if alike == math.inf or (alike > 0 and self._largest_bank() <= alike):
+            return f"the {read_mode} read cannot tell it from the real bank"
+        return None
+
+    def _largest_bank(self) -> int:
+        """The most chunks that one of MBC's banks of the stream holds."""
+        chunker, documents = self.memory_model("mbc").documents.chunker, self.test.documents
+        chunks = [len(chunker(text)) for text in documents]
+        size = min(self.settings.bank_documents or len(documents), len(documents))
+        return max(sum(chunks[start : start + size]) for start in range(0, len(chunks) - size + 1, size))
 
 
 def cells(settings: ExperimentSettings) -> Iterator[Cell]:
     """All cells, base by base."""
     for base in settings.bases:
         for dataset in settings.datasets:
-            yield Cell(base, dataset)
-
-
-def read_data(cell: Cell, settings: ExperimentSettings) -> CellData:
-    """The questions of a cell.
-
-    Raises:
-        DataError: a dataset cannot be read, or documents that are tested with are trained on too.
-    """
-    dataset = cell.dataset
-    test = stream(load_examples(dataset.test), settings.documents, settings.questions)
-    train = _joined(dataset.train)
-    validation: list[QAExample] = []
-    place = dataset.validation or own_validation(dataset.train)
-    if place:
-        validation = load_examples(place)
-    elif train:
-        held = hold_out(train, _HELD_BACK)
-        train, validation = held.training, held.validation
-    question_train = _joined(dataset.questions_train) or train
-    tested = set(test.documents)
-    for part, told in ((train, "trained on"), (question_train, "trained on"), (validation, "validated on")):
-        shared = len(tested & {example.text for example in part})
-        if shared:
-            raise DataError(
-                f"{shared:,} of the {len(tested):,} documents of {dataset.test} are {told} too.",
-                hint="Test with documents that nothing was learned from.",
-            )
-    return CellData(
-        train=evenly_spaced(train, dataset.most_train),
-        question_train=evenly_spaced(question_train, dataset.most_train),
-        validation=[*stream(validation, dataset.most_validation).examples] if validation else [],
-        test=test,
-    )
-
-
-def _joined(sources: Sequence[str]) -> list[QAExample]:
-    return [example for source in sources for example in load_examples(source)]
+            yield Cell(base, dataset, settings)
 
 
 def mac_of(config: Config) -> Config:

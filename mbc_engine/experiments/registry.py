@@ -1,14 +1,25 @@
-"""The methods that can be evaluated, and what each takes: a new method is one entry of `METHODS`."""
+"""The methods that can be evaluated, and what each takes: a new method is one entry of `METHODS`.
 
+Also what the paper reports of them, to stand beside what is measured here; the figures lie in `published.toml`.
+"""
+
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal
 
 from mbc_engine.methods.method import Method
 
 if TYPE_CHECKING:
-    from mbc_engine.experiments.materials import Materials
+    from mbc_engine.experiments.cells import Cell
     from mbc_engine.methods.token_weights import TokenWeights
+
+Protocol = Literal["online", "retention", "scaling", "code-usage"]
+# Section 4.2: documents that a model is adapted to before it is asked.
+ADAPTED_DOCUMENTS = 1665
 
 
 @dataclass(frozen=True)
@@ -18,13 +29,13 @@ class MethodKind:
     Attributes:
         name: as it is asked for.
         title: as tables show it.
-        told: what it does, in a line.
-        make: the method, from what was prepared.
-        needs: what has to be prepared; see `preparing.py`.
+        description: what it does, in a line.
+        make: the method, from what was prepared for a cell.
+        needs: what has to be prepared; see `PREPARATIONS` in `running.py`.
         in_paper: whether it is one of the paper's.
         control_of: the method whose bank it takes away or spoils; None for methods of their own.
         spoilt_bank: what that one is asked with, as it follows "with".
-        is_told: whether it is told which document a question is about, so that nothing competes with it.
+        knows_document: whether it is given the document a question is about, so that nothing competes with it.
         weights: of a fine-tuning method, how it weighs tokens; its learning rate is chosen on validation questions.
         adapts: whether what it answers changes with the documents that it takes in; else the protocols that let more of
             them come have nothing to show.
@@ -34,219 +45,188 @@ class MethodKind:
 
     name: str
     title: str
-    told: str
-    make: Callable[["Materials"], Method]
+    description: str
+    make: Callable[["Cell"], Method]
     needs: tuple[str, ...] = ()
     in_paper: bool = False
     control_of: str | None = None
     spoilt_bank: str = ""
-    is_told: bool = False
-    weights: Callable[["Materials"], "TokenWeights"] | None = None
+    knows_document: bool = False
+    weights: Callable[["Cell"], "TokenWeights"] | None = None
     adapts: bool = True
     needs_training_data: bool = False
     is_retriever_reader: bool = False
 
-    @property
-    def goes_through_more(self) -> bool:
-        """Whether it is asked in the protocols that let more documents come."""
-        return self.adapts and self.control_of is None
+
+def _module(name: str) -> Any:
+    """A module of methods, which imports torch: only when a method is made."""
+    return import_module(f"mbc_engine.methods.{name}")
 
 
-def _mbc(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import MemoryMethod
+def _memory(kind: str, model: str = "mbc", **options: bool) -> Callable[["Cell"], Method]:
+    def make(cell: "Cell") -> Method:
+        own: Callable[..., Method] = getattr(_module("memory_methods"), kind)
+        return own(cell.memory_model(model), read_mode=cell.settings.read, **options)
 
-    return MemoryMethod(materials.memory_model("mbc"), read_mode=materials.read_mode)
-
-
-def _mac(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import MemoryMethod
-
-    return MemoryMethod(materials.memory_model("mac"), read_mode=materials.read_mode, keeps_codes=False)
+    return make
 
 
-def _empty(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import EmptyBank
+def _shuffled(kind: str) -> Callable[["Cell"], Method]:
+    def make(cell: "Cell") -> Method:
+        own: Callable[..., Method] = getattr(_module("memory_methods"), kind)
+        return own(cell.memory_model("mbc"), cell.settings.seed, read_mode=cell.settings.read)
 
-    return EmptyBank(materials.memory_model("mbc"), read_mode=materials.read_mode)
-
-
-def _shuffled_documents(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import shuffled_documents
-
-    return shuffled_documents(materials.memory_model("mbc"), materials.seed, read_mode=materials.read_mode)
+    return make
 
 
-def _shuffled_codes(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import shuffled_codes
-
-    return shuffled_codes(materials.memory_model("mbc"), materials.seed, read_mode=materials.read_mode)
-
-
-def _wrong(materials: "Materials") -> Method:
-    from mbc_engine.methods.memory_methods import WrongBank
-
-    return WrongBank(
-        materials.memory_model("mbc"), materials.other_documents(), materials.seed, read_mode=materials.read_mode
-    )
-
-
-def _uniform(_materials: "Materials") -> "TokenWeights":
-    from mbc_engine.methods.token_weights import uniform
-
-    return uniform
-
-
-def _salient_spans(_materials: "Materials") -> "TokenWeights":
-    from mbc_engine.methods.token_weights import salient_spans
-
-    return salient_spans()
-
-
-def _camels(materials: "Materials") -> "TokenWeights":
-    from mbc_engine.methods.camels import load_weights
-
-    return load_weights(materials.prepared("camels"), materials.device)
-
-
-def _tf_idf(materials: "Materials") -> "TokenWeights":
-    from mbc_engine.methods.token_weights import tf_idf
-
-    return tf_idf(materials.data.training_documents)
+def _wrong(cell: "Cell") -> Method:
+    own: Callable[..., Method] = _module("memory_methods").WrongBank
+    return own(cell.memory_model("mbc"), cell.other_documents(), cell.settings.seed, read_mode=cell.settings.read)
 
 
 def _fine_tuned(
     name: str,
     title: str,
-    told: str,
-    weights: Callable[["Materials"], "TokenWeights"],
+    description: str,
+    weights: Callable[["Cell"], "TokenWeights"],
     *further: str,
     in_paper: bool = True,
 ) -> MethodKind:
     """A method that fine-tunes the base LM trained on questions, at the rate that suits it."""
 
-    def make(materials: "Materials") -> Method:
-        from mbc_engine.methods.fine_tuned import FineTuned
-
-        return FineTuned(
-            materials.base("questions"),
-            weights(materials),
-            rate=materials.rates[name],
-            optimiser=materials.optimiser,
-            window=materials.settings.document_window,
+    def make(cell: "Cell") -> Method:
+        made: Method = _module("fine_tuned").FineTuned(
+            cell.base_lm("questions"),
+            weights(cell),
+            rate=cell.rates[name],
+            optimiser=cell.base.optimiser,
+            window=cell.settings.document_window,
         )
+        return made
 
-    return MethodKind(
-        name, title, told, make, ("questions", *further), in_paper, weights=weights, needs_training_data=True
-    )
-
-
-def _closed_book(materials: "Materials") -> Method:
-    from mbc_engine.methods.reading import ClosedBook
-
-    return ClosedBook(materials.base("questions"))
+    needs = ("questions", *further)
+    return MethodKind(name, title, description, make, needs, in_paper, weights=weights, needs_training_data=True)
 
 
-def _bm25(materials: "Materials") -> Method:
-    from mbc_engine.methods.reading import BM25Reading
+def _control(name: str, title: str, description: str, make: Callable[["Cell"], Method], spoilt: str) -> MethodKind:
+    title = f"MBC, {title}"
+    return MethodKind(f"mbc-{name}", title, description, make, ("mbc",), control_of="mbc", spoilt_bank=spoilt)
 
-    return BM25Reading(materials.base("reader"))
-
-
-def _oracle(materials: "Materials") -> Method:
-    from mbc_engine.methods.reading import OracleReading
-
-    return OracleReading(materials.base("reader"), materials.document_of_questions())
-
-
-def _retriever_reader(materials: "Materials") -> Method:
-    from mbc_engine.methods.reading import RetrieveAndRead
-
-    return RetrieveAndRead(materials.retriever_reader())
-
-
-_MEMORY, _QUESTIONS, _READER = ("mbc",), ("questions",), ("reader",)
 
 METHODS: Mapping[str, MethodKind] = {
     kind.name: kind
     for kind in (
-        MethodKind("mbc", "MBC", "the paper's model: documents as codes", _mbc, _MEMORY, in_paper=True),
         MethodKind(
-            "mac",
-            "MAC",
-            "the same without codes and KV-LoRA: documents as vectors",
-            _mac,
-            ("mac",),
+            *("mbc", "MBC", "the paper's model: documents as codes", _memory("MemoryMethod"), ("mbc",)), in_paper=True
+        ),
+        MethodKind(
+            *(
+                "mac",
+                "MAC",
+                "the same without codes and KV-LoRA: documents as vectors",
+                _memory("MemoryMethod", "mac", keeps_codes=False),
+            ),
+            needs=("mac",),
             in_paper=True,
             needs_training_data=True,
         ),
-        _fine_tuned("uniform", "Uniform", "fine-tuning on every document, all tokens alike", _uniform),
-        _fine_tuned("salient-spans", "Salient Spans", "fine-tuning on names and dates alone", _salient_spans),
-        _fine_tuned("camels", "CaMeLS", "fine-tuning with meta-learned token weights", _camels, "camels"),
-        _fine_tuned("tf-idf", "TF-IDF", "fine-tuning, rare words weigh more", _tf_idf, in_paper=False),
-        MethodKind(
-            "closed-book", "Closed book", "the base LM without any document", _closed_book, _QUESTIONS, adapts=False
+        _fine_tuned(
+            *("uniform", "Uniform", "fine-tuning on every document, all tokens alike"),
+            lambda _: _module("token_weights").uniform,
         ),
-        MethodKind("bm25", "BM25 + reading", "the base LM reads the text that BM25 finds", _bm25, _READER),
+        _fine_tuned(
+            *("salient-spans", "Salient Spans", "fine-tuning on names and dates alone"),
+            lambda _: _module("token_weights").salient_spans(),
+        ),
+        _fine_tuned(
+            *("camels", "CaMeLS", "fine-tuning with meta-learned token weights"),
+            lambda cell: _module("camels").load_weights(cell.prepared / "camels", cell.device),
+            "camels",
+        ),
+        _fine_tuned(
+            *("tf-idf", "TF-IDF", "fine-tuning, rare words weigh more"),
+            lambda cell: _module("token_weights").tf_idf(cell.training_documents()),
+            in_paper=False,
+        ),
         MethodKind(
-            "oracle",
-            "Oracle document",
-            "the base LM reads the right document",
-            _oracle,
-            _READER,
-            is_told=True,
+            *("closed-book", "Closed book", "the base LM without any document"),
+            make=lambda cell: _module("reading").ClosedBook(cell.base_lm("questions")),
+            needs=("questions",),
+            adapts=False,
+        ),
+        MethodKind(
+            *("bm25", "BM25 + reading", "the base LM reads the text that BM25 finds"),
+            make=lambda cell: _module("reading").BM25Reading(cell.base_lm("reader")),
+            needs=("reader",),
+        ),
+        MethodKind(
+            *("oracle", "Oracle document", "the base LM reads the right document"),
+            make=lambda cell: _module("reading").OracleReading(cell.base_lm("reader"), cell.document_of_questions()),
+            needs=("reader",),
+            knows_document=True,
             adapts=False,
         ),
         MethodKind(
             "retriever-reader",
             "Retriever-reader",
             "a model such as mini finds passages and reads the answer in them",
-            _retriever_reader,
+            make=lambda cell: _module("reading").RetrieveAndRead(cell.retriever_reader()),
             is_retriever_reader=True,
         ),
-        MethodKind(
-            "mbc-empty",
-            "MBC, empty bank",
-            "nothing is remembered",
-            _empty,
-            _MEMORY,
-            control_of="mbc",
-            spoilt_bank="an empty bank",
+        _control("empty", "empty bank", "nothing is remembered", _memory("EmptyBank"), "an empty bank"),
+        _control(
+            *("shuffled-documents", "codes shuffled over documents", "each position's codes change documents"),
+            _shuffled("shuffled_documents"),
+            "codes shuffled over the documents",
         ),
-        MethodKind(
-            "mbc-shuffled-documents",
-            "MBC, codes shuffled over documents",
-            "each position's codes change documents",
-            _shuffled_documents,
-            _MEMORY,
-            control_of="mbc",
-            spoilt_bank="codes shuffled over the documents",
+        _control(
+            *("shuffled-codes", "codes shuffled over the codebook", "every code means another vector"),
+            _shuffled("shuffled_codes"),
+            "codes shuffled over the codebook",
         ),
-        MethodKind(
-            "mbc-shuffled-codes",
-            "MBC, codes shuffled over the codebook",
-            "every code means another vector",
-            _shuffled_codes,
-            _MEMORY,
-            control_of="mbc",
-            spoilt_bank="codes shuffled over the codebook",
-        ),
-        MethodKind(
-            "mbc-wrong",
-            "MBC, wrong bank",
-            "as many documents, but others",
-            _wrong,
-            _MEMORY,
-            control_of="mbc",
-            spoilt_bank="a bank of other documents",
-        ),
+        _control("wrong", "wrong bank", "as many documents, but others", _wrong, "a bank of other documents"),
     )
 }
 
 
+def title_of(method: str) -> str:
+    """As tables show it; its name if it is another version's."""
+    return METHODS[method].title if method in METHODS else method
+
+
 def controls_of(method: str) -> tuple[str, ...]:
     """What a method has to beat before its figures mean anything: its spoilt banks, and the LM without documents."""
-    kind = METHODS[method]
-    if kind.control_of is not None or kind.is_retriever_reader or method == "closed-book":
+    kind = METHODS.get(method)
+    if kind is None or kind.control_of is not None or kind.is_retriever_reader or method == "closed-book":
         return ()
     spoilt = tuple(kind.name for kind in METHODS.values() if kind.control_of == method)
     return spoilt or ("closed-book",)
+
+
+@cache
+def published() -> dict[str, Any]:
+    """The paper's figures, as the file has them: by kind, base, dataset and method."""
+    return tomllib.loads((files("mbc_engine.experiments") / "published.toml").read_text(encoding="utf-8"))
+
+
+def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | None:
+    """The paper's `exact_match` and `f1` of a method (table 1), in percent, and its `retention` (table 3).
+
+    A step of retention has `documents`, `bank_bytes` then, and F1 of the first documents in percent of what it was.
+    """
+    pair = published()["answers"].get(base, {}).get(dataset, {}).get(method)
+    if pair is None:
+        return None
+    table = published()["retention"]
+    steps = table.get(base, {}).get(dataset, {}).get(method, ())
+    retention = [
+        {"documents": documents, "bank_bytes": round(megabytes * 1024**2), "retention": kept}
+        for documents, (megabytes, kept) in zip(table["documents"], steps, strict=False)
+    ]
+    return {"exact_match": pair[0], "f1": pair[1], "retention": retention}
+
+
+def published_usage(base: str, dataset: str) -> dict[str, Any] | None:
+    """The paper's perplexity of code usage: a range, or from where on; and where it falls to without reset."""
+    told = published()["perplexity"].get(base) if dataset == "streamingqa" else None
+    return told and {"with_reset": told["with-reset"], "without_reset": told["without-reset"][0]}

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mbc_cli.evaluations import find_evaluation
+from mbc_cli.commands.evaluate import find_evaluation
 from tests.needs import embedded_encoder
 
 
@@ -174,7 +174,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(evaluate, monkeyp
     both = ("--method", "mbc", "--method", "mbc-empty")
     result = evaluate(*both, "--run", "mine")
     assert (result.exit_code, result.stdout) == (130, "")
-    assert "Stopped. Go on with: mbc eval --run mine" in result.stderr
+    assert "Stopped. Continue with: mbc eval --run mine" in result.stderr
     monkeypatch.setattr(running, "run", run)
     result = evaluate(*both, "--run", "mine", "--json")
     assert (result.exit_code, list(rows_of(json.loads(result.stdout)))) == (0, ["mbc", "mbc-empty"])

@@ -50,7 +50,7 @@ def test_a_plan_tells_what_is_here_and_what_is_not(grid_eval, home):
     assert lines[1].endswith("3 of 3 stages")
     assert lines[2].startswith("tiny-lost  missing  here")
     assert lines[2].endswith("0 of 3 stages")
-    assert lines[3] == f"Not there: {home}/lost.jsonl[:30], {home}/lost.jsonl[30:]"
+    assert lines[3] == f"Not available: {home}/lost.jsonl[:30], {home}/lost.jsonl[30:]"
     assert lines[-1].startswith("Estimates, from sizes alone")
     assert not (home / "XDG_DATA_HOME" / "mbc" / "evaluations").exists()
 
@@ -59,7 +59,7 @@ def test_a_plan_as_json_has_every_stage(grid_eval, home):
     told = json.loads(grid_eval("--plan", "--json").stdout)
     moves, lost = told["cells"]
     assert [stage["stage"] for stage in moves["stages"]] == ["prepare mbc", "mbc online", "mbc-empty online"]
-    assert {stage["obstacle"] for stage in lost["stages"]} == {f"{home}/lost.jsonl[:30] is not there"}
+    assert {stage["obstacle"] for stage in lost["stages"]} == {f"{home}/lost.jsonl[:30] is not available"}
     assert (moves["possible"], lost["possible"]) == (3, 0)
 
 
@@ -76,7 +76,7 @@ def test_what_can_be_done_is_done_and_the_rest_told(grid_eval, home):
     assert [cell["name"] for cell in report["cells"]] == ["tiny-moves"]
     assert {missing["cell"] for missing in report["missing"]} == {"tiny-lost"}
     assert result.stderr.startswith("A grid: 2 cells, 6 stages\n")
-    assert f"tiny-lost: prepare mbc: passed over: {home}/lost.jsonl[:30] is not there" in result.stderr
+    assert f"tiny-lost: prepare mbc: skipped: {home}/lost.jsonl[:30] is not available" in result.stderr
 
 
 def test_what_was_missing_is_done_when_it_is_there(grid_eval, questions, home):

@@ -6,29 +6,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from mbc_cli.commands.evaluate import look as evaluation
+from mbc_cli.render import evaluation
 from mbc_cli.render import terminal as consoles
-from mbc_engine.evaluation.report.building import CellResults, MethodResults, build_report
-from mbc_engine.evaluation.report.comparing import Change, Compared, ExperimentComparison
-from mbc_engine.evaluation.report.report import (
-    Known,
-    KnownMethod,
-    Missing,
-    Origin,
-    Published,
-    PublishedStep,
-    Report,
-    pair_all,
-)
-from mbc_engine.evaluation.results import Cost, Figure, Online, Prediction, QuestionScores, Retention, RetentionStep
+from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores, pair_all
+from mbc_engine.evaluation.statistics import Interval
+from mbc_engine.experiments.report.comparison import ExperimentComparison
+from mbc_engine.experiments.report.report import Report, build_report, cell_report
 
-KNOWN = Known(
-    {
-        "mbc": KnownMethod("MBC", ("mbc-shuffled-codes",)),
-        "uniform": KnownMethod("Uniform"),
-        "mbc-shuffled-codes": KnownMethod("MBC, codes shuffled over the codebook", spoilt_bank="codes shuffled"),
-    }
-)
+ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 
 
 def predictions(right: int) -> list[Prediction]:
@@ -42,23 +27,26 @@ def predictions(right: int) -> list[Prediction]:
 
 def results(right: int) -> MethodResults:
     share = right / 0.6
-    figure = Figure(share, max(0, share - 10), share + 10)
-    scores = QuestionScores(60, figure, figure, share, None, None)
-    online = Online(1, scores, Cost(60, 0.25, 1.5, 12_345, None))
-    retention = Retention(
-        60, (RetentionStep(100, 40.0, 50.0, 100.0, 9, 9), RetentionStep(200, 20.0, 25.0, 50.0, 9, 2_000))
-    )
-    return MethodResults(online, predictions(right), retention)
+    mean = Interval(share, max(0, share - 10), share + 10)
+    scores = QuestionScores(60, mean, mean, share, None, None)
+    online = Measurement(scores, Cost(60, 0.25, 1.5, 12_345, None))
+
+    def kept(documents: int, f1: float, retained: float, bytes_: int) -> Measurement:
+        found = QuestionScores(60, mean, Interval(f1, f1, f1), share, None, None)
+        return Measurement(found, Cost(documents, 0.25, 1.5, 9, bytes_), retained=retained)
+
+    return MethodResults(online, predictions(right), (kept(100, 50.0, 100.0, 9), kept(200, 25.0, 50.0, 2_000)))
 
 
 @pytest.fixture
 def report() -> Report:
     methods = {"mbc": results(20), "uniform": results(10), "mbc-shuffled-codes": results(20)}
+    base, dataset = {"name": "tiny", "title": "Tiny \x1b[31mLM"}, {"name": "quiz", "title": "Quiz [b]"}
     return build_report(
-        Origin("t"),
-        [CellResults("tiny-quiz", "tiny", "quiz", "Tiny \x1b[31mLM", "Quiz [b]", methods)],
-        KNOWN,
-        missing=[Missing("tiny-quiz", "mac online", "needs\x1b 38 GB")],
+        ORIGIN,
+        [cell_report(base, dataset, methods, ["mbc", "mbc-shuffled-codes"])],
+        ["mbc", "mbc-shuffled-codes"],
+        missing=[{"cell": "tiny-quiz", "stage": "mac online", "reason": "needs\x1b 38 GB"}],
     )
 
 
@@ -97,7 +85,11 @@ def test_a_report_of_which_nothing_is_checked_says_so_first(report, capsys):
 
 def test_the_papers_retention_ends_the_line(report, capsys):
     (cell,) = report.cells
-    paper = Published(1.0, 2.0, (PublishedStep(100, 1_500_000, 100.0), PublishedStep(200, 1_600_000, 98.0)))
+    steps = [
+        {"documents": 100, "bank_bytes": 1_500_000, "retention": 100.0},
+        {"documents": 200, "bank_bytes": 1_600_000, "retention": 98.0},
+    ]
+    paper = {"exact_match": 1.0, "f1": 2.0, "retention": steps}
     rows = (replace(cell.rows[0], published=paper), *cell.rows[1:])
     evaluation.print_report(replace(report, cells=(replace(cell, rows=rows),)))
     told = "50.0 % of its first, 2 kB as the paper counts; the paper's: 98.0 %, 1.6 MB\n"
@@ -124,10 +116,13 @@ def test_a_comparison_fits_eighty_columns(screen):
         ExperimentComparison(
             "old",
             "new",
-            (Compared("tiny-quiz", "Tiny on Quiz", "mbc", "MBC", test), Compared("x", "X", "mac", "MAC", None)),
+            (
+                {"cell": "tiny-quiz", "cell_title": "Tiny on Quiz", "method": "mbc", "title": "MBC", "test": test},
+                {"cell": "x", "cell_title": "X", "method": "mac", "title": "MAC", "test": None},
+            ),
             (("tiny-quiz", "camels"),),
             (),
-            (Change("documents", "16", "64"),),
+            ({"name": "documents", "first": "16", "second": "64"},),
             (),
         )
     )

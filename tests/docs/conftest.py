@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.datasets.newswire import stories
-from mbc_engine.experiments.suites import load_suite
+from mbc_engine.experiments.settings import load_suite
 from tests.docs import shim, warm
 from tests.docs.markdown import ROOT
 from tests.docs.reader import CTRL_C, PROGRAMS, Reader

@@ -23,7 +23,7 @@ from mbc_cli.app import app
 from mbc_cli.config import defaults
 from mbc_engine.config import parse_config
 from mbc_engine.errors import MBCError
-from mbc_engine.experiments.suites import parse_settings
+from mbc_engine.experiments.settings import parse_settings
 from tests.docs.markdown import ROOT, Block, Command, commands
 from tests.docs.reader import CTRL_C, CTRL_D, CTRL_Q, Ran, Reader
 

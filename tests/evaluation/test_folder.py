@@ -1,46 +1,45 @@
 """An experiment's folder: what is put there comes back, what is damaged is told, and one process works in it."""
 
 import shutil
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.evaluation.folder import Environment, ExperimentFolder, MethodFolder, environment
-from mbc_engine.evaluation.protocols import Outcome
 from mbc_engine.evaluation.results import (
+    CellFolder,
     CodeUsage,
     Cost,
-    Curve,
-    Figure,
-    Online,
+    ExperimentFolder,
+    Measurement,
+    MethodResults,
+    Outcome,
     Prediction,
     QuestionScores,
-    RateSweep,
-    Record,
-    Retention,
-    RetentionStep,
-    Scaling,
-    ScalingStep,
 )
-from mbc_engine.events import RateTried
+from mbc_engine.evaluation.statistics import Interval
 
-FIGURE = Figure(50.0, 0.0, 100 / 3)
+FIGURE = Interval(50.0, 0.0, 100 / 3)
 COST = Cost(4, 0.5, 1e-9, 123, None)
 SCORES = QuestionScores(1, FIGURE, FIGURE, 12.5, None, 75.0)
-ONLINE = Online(1, SCORES, COST)
-RETENTION = Retention(2, (RetentionStep(2, 50.0, 60.0, 100.0, 20, 104), RetentionStep(4, 0.0, 0.0, None, 40, None)))
-SCALING = Scaling((ScalingStep(SCORES, COST), ScalingStep(SCORES, replace(COST, paper_bytes=7))))
-RATE = RateSweep(1e-4, (RateTried(1e-4, 12.5, 20.0), RateTried(2.5e-5, 0.0, 1.0)))
-USAGE = CodeUsage(512, Curve((1, 2), (1.0, 2.5)), Curve((), ()))
+ONLINE = Measurement(SCORES, COST)
+USAGE = CodeUsage(512, ((1, 1.0), (2, 2.5)), ())
 PREDICTION = Prediction("1", 0, "Who?", ("Ada",), "Ada", True, 1.0, True, None)
-KEPT = {"online": ONLINE, "retention": RETENTION, "scaling": SCALING, "rate": RATE}
+# What files hold: no infinity, no half characters.
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+st.register_type_strategy(str, st.text(st.characters(exclude_categories=["Cs"])))
+KEPT = {
+    "online": ONLINE,
+    "retention": (ONLINE, Measurement(SCORES, COST, retained=40.0)),
+    "scaling": (ONLINE, Measurement(SCORES, replace(COST, paper_bytes=7))),
+    "rate": 1e-4,
+}
 SETTINGS = {"title": "T", "seed": 0, "bases": [{"name": "b", "title": "B"}], "rates": [1e-4, 6.25e-6], "read": "flat"}
+HERE = {"cores": 2, "date": "2030-01-01T00:00:00+00:00", "command": "mbc eval", "packages": {"torch": "2"}}
 
 
 @pytest.fixture
@@ -49,59 +48,33 @@ def folder(tmp_path: Path) -> ExperimentFolder:
 
 
 @pytest.fixture
-def method(folder: ExperimentFolder) -> MethodFolder:
-    return folder.cell("b-d").method("mbc")
+def cell(folder: ExperimentFolder) -> CellFolder:
+    return folder.cell("b-d")
 
 
-def values_of(kind: Any) -> st.SearchStrategy[Any]:
-    """Values of a type that results are made of."""
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return st.builds(kind, **{field.name: values_of(hints[field.name]) for field in fields(kind)})
-    if get_origin(kind) is tuple:
-        return st.lists(values_of(get_args(kind)[0]), max_size=3).map(tuple)
-    if get_origin(kind) is dict:
-        return st.dictionaries(*map(values_of, get_args(kind)), max_size=3)
-    if get_args(kind):
-        return st.one_of(*map(values_of, get_args(kind)))
-    return {
-        type(None): st.none(),
-        int: st.integers(),
-        float: st.floats(allow_nan=False, allow_infinity=False),
-        str: st.text(st.characters(exclude_categories=["Cs"])),
-    }[kind]
-
-
-def everything_of(method: MethodFolder) -> None:
-    method.keep_online(Outcome(ONLINE, [PREDICTION]))
-    method.retention.write(RETENTION)
-    method.scaling.write(SCALING)
-    method.rate.write(RATE)
+def everything_of(cell: CellFolder) -> None:
+    cell.keep_online("mbc", Outcome(ONLINE, [PREDICTION]))
+    for kind in ("retention", "scaling", "rate"):
+        cell.write("mbc", kind, KEPT[kind])
+    cell.write("", "code-usage", USAGE)
 
 
 class TestResults:
-    def test_nothing_is_there_before_it_is_written(self, folder, method):
-        for kind, record in method.kinds.items():
-            assert record.read() is None
-            assert not folder.cell("b-d").has("mbc", kind)
-        assert method.predictions() == []
-        assert folder.cell("b-d").code_usage.read() is None
-        assert (folder.cells(), folder.cell("b-d").methods()) == ([], [])
+    def test_nothing_is_there_before_it_is_written(self, folder, cell):
+        assert cell.results("mbc") == MethodResults()
+        assert not any(cell.has("mbc", kind) for kind in KEPT)
+        assert cell.read("", "code-usage") is None
+        assert (folder.cells(), cell.methods()) == ([], [])
         assert not folder.path.exists()
 
-    def test_everything_comes_back_as_it_was(self, folder, method):
-        everything_of(method)
-        folder.cell("b-d").code_usage.write(USAGE)
-        for kind, record in method.kinds.items():
-            assert record.read() == KEPT[kind]
-            assert folder.cell("b-d").has("mbc", kind)
-        assert method.predictions() == [PREDICTION]
-        assert folder.cell("b-d").code_usage.read() == USAGE
-        assert folder.cell("b-d").has("", "code-usage")
+    def test_everything_comes_back_as_it_was(self, cell):
+        everything_of(cell)
+        assert all(cell.has("mbc", kind) for kind in KEPT)
+        assert cell.results("mbc") == MethodResults(predictions=[PREDICTION], **KEPT)
+        assert cell.read("", "code-usage") == USAGE
 
-    def test_files_lie_where_they_are_said_to(self, folder, method):
-        everything_of(method)
-        folder.cell("b-d").code_usage.write(USAGE)
+    def test_files_lie_where_they_are_said_to(self, folder, cell):
+        everything_of(cell)
         assert sorted(str(path.relative_to(folder.path)) for path in folder.path.rglob("*.json*")) == [
             "b-d/results/code-usage.json",
             "b-d/results/mbc/online.json",
@@ -112,27 +85,34 @@ class TestResults:
         ]
 
     def test_cells_and_methods_are_listed_by_name(self, folder):
-        for cell in ("c", "a", "b"):
-            for name in ("uniform", "bm25"):
-                folder.cell(cell).method(name).rate.write(RATE)
+        for name in ("c", "a", "b"):
+            for method in ("uniform", "bm25"):
+                folder.cell(name).write(method, "rate", 1e-4)
         (folder.path / "a" / "results" / "empty").mkdir()
         (folder.path / "not-a-cell").mkdir()
         assert folder.cells() == ["a", "b", "c"]
         assert folder.cell("a").methods() == ["bm25", "uniform"]
 
-    def test_what_is_written_again_takes_the_place(self, method):
-        method.online.write(ONLINE)
-        method.online.write(replace(ONLINE, banks=3))
-        assert method.online.read() == replace(ONLINE, banks=3)
+    def test_what_is_written_again_takes_the_place(self, cell):
+        cell.write("mbc", "online", ONLINE)
+        cell.write("mbc", "online", replace(ONLINE, banks=3))
+        assert cell.read("mbc", "online") == replace(ONLINE, banks=3)
 
-    @pytest.mark.parametrize("kind", [Online, Retention, Scaling, RateSweep, CodeUsage, tuple[Environment, ...]])
-    def test_whatever_is_written_is_read(self, tmp_path, kind):
-        record: Record[Any] = Record(tmp_path / "record.json", TypeAdapter(kind))
-
-        @given(values_of(kind))
+    @pytest.mark.parametrize(("kind", "type_"), [("online", Measurement), ("code-usage", CodeUsage)])
+    def test_whatever_is_written_is_read(self, cell, kind, type_):
+        @given(st.from_type(type_))
         def comes_back(value: Any) -> None:
-            record.write(value)
-            assert record.read() == value
+            cell.write("mbc", kind, value)
+            assert cell.read("mbc", kind) == value
+
+        comes_back()
+
+    def test_whatever_was_answered_is_read(self, cell):
+        @given(st.lists(st.from_type(Prediction), min_size=1, max_size=3))
+        def comes_back(predictions: list[Prediction]) -> None:
+            scores = replace(SCORES, questions=len(predictions))
+            cell.keep_online("mbc", Outcome(replace(ONLINE, scores=scores), predictions))
+            assert cell.results("mbc").predictions == predictions
 
         comes_back()
 
@@ -141,49 +121,64 @@ class TestResults:
         with pytest.raises(ConfigError, match="cannot be the name of a folder"):
             folder.cell(name)
         with pytest.raises(ConfigError, match="cannot be the name of a folder"):
-            folder.cell("b-d").method(name)
+            folder.cell("b-d").file(name or "..", "online")
 
 
 class TestDamage:
     @pytest.mark.parametrize("kind", KEPT)
-    @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\x00", b"null", b"[]", b'{"banks": "1"}'])
-    def test_a_damaged_file_is_named_with_the_way_out(self, method, kind, damage):
-        everything_of(method)
-        record = method.kinds[kind]
-        record.path.write_bytes(damage)
+    @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\x00", b"null", b'{"banks": "1"}'])
+    def test_a_damaged_file_is_named_with_the_way_out(self, cell, kind, damage):
+        everything_of(cell)
+        path = cell.file("mbc", kind)
+        path.write_bytes(damage)
         with pytest.raises(DataError, match="is damaged: ") as caught:
-            record.read()
-        assert caught.value.message.startswith(f"{record.path} is damaged: ")
+            cell.results("mbc")
+        assert caught.value.message.startswith(f"{path} is damaged: ")
         assert "\n" not in caught.value.message
-        assert caught.value.hint == f"Delete {record.path}; the evaluation then finds it anew."
+        assert caught.value.hint == f"Delete {path} and run the evaluation again."
 
-    def test_the_place_of_the_damage_is_told(self, method):
-        method.scaling.write(SCALING)
-        path = method.scaling.path
+    def test_the_place_of_the_damage_is_named(self, cell):
+        everything_of(cell)
+        path = cell.file("mbc", "scaling")
         path.write_text(path.read_text().replace('"documents": 4', '"documents": "4"', 1))
-        with pytest.raises(DataError, match="damaged: steps: 0: cost: documents: Input should be a valid integer"):
-            method.scaling.read()
+        with pytest.raises(DataError, match="damaged: 0: cost: documents: Input should be a valid integer"):
+            cell.read("mbc", "scaling")
 
-    @pytest.mark.parametrize("damage", [None, b"{}\n", b"{"])
-    def test_damaged_predictions_are_found_anew_with_their_figures(self, method, damage):
-        everything_of(method)
-        path = method.path / "online.predictions.jsonl"
-        path.unlink()
-        if damage:
-            path.write_bytes(damage)
-        with pytest.raises(DataError, match=r"predictions\.jsonl") as caught:
-            method.predictions()
-        assert caught.value.hint == f"Delete {method.online.path}; the evaluation then finds it anew."
+    @pytest.mark.parametrize(
+        ("old", "new", "wrong"),
+        [
+            (b'"f1":1.0', b'"f1":"1.0"', "line 1 is not a prediction: f1: Input should be a valid number"),
+            (b'"rank":null', b'"rang":null', "line 1 is not a prediction: rank: Field required"),
+            (b'{"id"', b'"id"', "line 1 is not a prediction: Invalid JSON"),
+            (b"Ada", b"\xff", "line 1 is not a prediction: Invalid JSON"),
+            (b"}\n", b"", "line 1 is not a prediction: Invalid JSON"),
+            (b"}\n", b"}\n\n", "line 2 is not a prediction: Invalid JSON"),
+        ],
+    )
+    def test_a_line_that_is_no_prediction_is_named(self, cell, old, new, wrong):
+        everything_of(cell)
+        path = cell.file("mbc", "online").with_name("online.predictions.jsonl")
+        path.write_bytes(path.read_bytes().replace(old, new, 1))
+        with pytest.raises(DataError) as caught:
+            cell.results("mbc")
+        assert caught.value.message.startswith(f"{path}, {wrong}")
+        assert caught.value.hint == f"Delete {cell.file('mbc', 'online')} and run the evaluation again."
 
-    def test_predictions_without_figures_are_of_an_evaluation_that_was_interrupted(self, method):
-        everything_of(method)
-        method.online.path.unlink()
-        assert method.predictions() == []
+    def test_missing_predictions_are_named(self, cell):
+        everything_of(cell)
+        cell.file("mbc", "online").with_name("online.predictions.jsonl").unlink()
+        with pytest.raises(DataError, match=r"predictions\.jsonl cannot be read: No such file or directory\.$"):
+            cell.results("mbc")
 
-    def test_a_file_that_cannot_be_read_is_named(self, method):
-        method.online.path.mkdir(parents=True)
+    def test_predictions_without_figures_are_of_an_evaluation_that_was_interrupted(self, cell):
+        everything_of(cell)
+        cell.file("mbc", "online").unlink()
+        assert cell.results("mbc").predictions == ()
+
+    def test_a_file_that_cannot_be_read_is_named(self, cell):
+        cell.file("mbc", "online").mkdir(parents=True)
         with pytest.raises(DataError, match=r"online\.json cannot be read: "):
-            method.online.read()
+            cell.results("mbc")
 
 
 class TestPrepared:
@@ -210,38 +205,31 @@ class TestBeginning:
 
     def test_settings_and_environment_are_kept(self, folder):
         assert not folder.is_there
-        here = environment(3)
-        folder.begin(SETTINGS, here, "mbc eval --suite paper")
+        folder.begin(SETTINGS, HERE)
         assert folder.is_there
         assert folder.settings() == SETTINGS
-        assert folder.environments() == (replace(here, command="mbc eval --suite paper"),)
+        assert folder.environments() == [HERE]
 
-    def test_the_same_settings_go_on(self, folder):
-        here = environment(3)
-        folder.begin(SETTINGS, here, "mbc eval")
-        folder.begin(SETTINGS, replace(here, date="2031-01-01T00:00:00+00:00"), "mbc eval --resume")
-        assert folder.environments() == (replace(here, command="mbc eval"),)
+    def test_the_same_settings_continue(self, folder):
+        folder.begin(SETTINGS, HERE)
+        folder.begin(SETTINGS, {**HERE, "date": "2031-01-01T00:00:00+00:00", "command": "mbc eval --run here"})
+        assert folder.environments() == [HERE]
 
     def test_another_machine_is_kept_too(self, folder):
-        here = environment(3)
-        folder.begin(SETTINGS, here)
-        folder.begin(SETTINGS, replace(here, cores=here.cores + 1))
-        assert [own.cores - here.cores for own in folder.environments()] == [0, 1]
-
-    def test_a_command_line_of_any_bytes_is_kept(self, folder):
-        folder.begin(SETTINGS, environment(0), "mbc eval --data caf\udce9.jsonl")
-        assert folder.environments()[0].command == "mbc eval --data caf\ufffd.jsonl"
+        folder.begin(SETTINGS, HERE)
+        folder.begin(SETTINGS, {**HERE, "cores": 3})
+        assert [own["cores"] for own in folder.environments()] == [2, 3]
 
     def test_settings_that_no_file_can_hold_are_refused(self, folder):
         with pytest.raises(ConfigError, match="not UTF-8"):
-            folder.begin({**SETTINGS, "title": "caf\udce9.jsonl"}, environment(0))
+            folder.begin({**SETTINGS, "title": "caf\udce9.jsonl"}, HERE)
         assert not folder.is_there
 
     def test_what_was_begun_before_its_first_stage_may_be_put_right(self, folder):
-        folder.begin({**SETTINGS, "rates": [1e-4]}, environment(0), "mbc eval --wrong")
-        folder.begin(SETTINGS, environment(0), "mbc eval --right")
+        folder.begin({**SETTINGS, "rates": [1e-4]}, {**HERE, "command": "mbc eval --wrong"})
+        folder.begin(SETTINGS, {**HERE, "command": "mbc eval --right"})
         assert folder.settings() == SETTINGS
-        assert [own.command for own in folder.environments()] == ["mbc eval --right"]
+        assert [own["command"] for own in folder.environments()] == ["mbc eval --right"]
 
     def test_questions_that_have_changed_are_refused(self, folder):
         folder.cell("b-d").require_same_questions("abc")
@@ -250,10 +238,10 @@ class TestBeginning:
             folder.cell("b-d").require_same_questions("abd")
 
     def test_other_settings_are_refused_and_named(self, folder):
-        folder.begin(SETTINGS, environment(0))
+        folder.begin(SETTINGS, HERE)
         folder.cell("b-d").require_same_questions("abc")
         with pytest.raises(ConfigError, match=r"holds an experiment with other settings: questions, rates\."):
-            folder.begin({**SETTINGS, "rates": [1e-4], "questions": 4}, environment(0))
+            folder.begin({**SETTINGS, "rates": [1e-4], "questions": 4}, HERE)
         assert folder.settings() == SETTINGS
 
     def test_a_folder_without_an_experiment_says_so(self, folder):
@@ -270,11 +258,12 @@ class TestBeginning:
 class TestWork:
     def test_a_folder_is_one_processes_alone(self, folder, monkeypatch):
         monkeypatch.setattr("mbc_engine.runs.event_log._PATIENCE", 0.01)
-        with folder.at_work():
-            assert folder.is_at_work
-            with pytest.raises(ConfigError, match="Another evaluation is at work in"), folder.at_work():
-                pass
-        assert not folder.is_at_work
+        with (
+            folder.at_work(),
+            pytest.raises(ConfigError, match="Another evaluation is at work in"),
+            folder.at_work(),
+        ):
+            pass
         with folder.at_work():
             pass
 

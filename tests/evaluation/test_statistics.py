@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.evaluation.statistics import Comparison, Interval, compare_pairs, interval
+from mbc_engine.evaluation.statistics import Difference, Interval, compare_pairs, interval
 
 answered = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.25, 0.5, 1.0])), min_size=1, max_size=20)
 
@@ -37,7 +37,7 @@ def all_flips(first: Sequence[float], second: Sequence[float], documents: Sequen
     return Fraction(sum(total >= abs(sum(sums)) for total in totals), len(signs))
 
 
-def compared(first, second, documents, **draws) -> Comparison:
+def compared(first, second, documents, **draws) -> Difference:
     (found,) = compare_pairs([(first, second)], documents, **draws)
     return found
 
@@ -46,7 +46,7 @@ def test_the_interval_holds_the_middle_of_all_means() -> None:
     values, documents = [1, 1, 0, 0.5, 0, 0, 1], ["a", "a", "a", "b", "c", "c", "d"]
     means = all_means(values, documents)  # 4^4 of them
     found = interval(values, documents, resamples=200_000)
-    assert found.mean == 0.5
+    assert found.value == 0.5
     assert found.low == pytest.approx(means[int(0.025 * 256)], abs=0.03)
     assert found.high == pytest.approx(means[int(0.975 * 256)], abs=0.03)
 
@@ -77,7 +77,7 @@ def test_an_interval_is_the_same_for_the_same_seed_in_whatever_order(
 
     found, values = of(questions), [value for _, value in questions]
     assert of(sorted(questions)) == found == of(questions)
-    assert found.mean == pytest.approx(np.mean(values))
+    assert found.value == pytest.approx(np.mean(values))
     assert min(values) <= found.low <= found.high <= max(values)
 
 
@@ -85,7 +85,7 @@ def test_resamples_beyond_one_part_are_all_drawn() -> None:
     """So many documents that a part holds one resample."""
     documents = np.arange(1 << 20)
     found = interval(documents % 2, documents, resamples=3)
-    assert found.mean == 0.5
+    assert found.value == 0.5
     assert 0.49 < found.low < found.high < 0.51
 
 
@@ -110,7 +110,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 def test_a_paired_test_by_hand() -> None:
     """Sums of differences 1, 1, 2, so that only two of eight flips come to 4 or -4."""
     found = compared([1, 1, 1, 1], [0, 0, 0, 0], ["a", "b", "c", "c"])
-    assert found.p_value == 2 / 8
+    assert found.p == 2 / 8
     assert found.difference == Interval(1.0, 1.0, 1.0)
 
 
@@ -123,22 +123,22 @@ def test_several_pairs_are_each_what_it_is_alone() -> None:
     found = compare_pairs(pairs, documents, resamples=500, seed=3)
     for one, pair in zip(found, pairs, strict=True):
         alone = compared(*pair, documents, resamples=500, seed=3)
-        assert one.p_value == alone.p_value
-        values = (one.difference.mean, one.difference.low, one.difference.high)
-        assert values == pytest.approx((alone.difference.mean, alone.difference.low, alone.difference.high))
+        assert one.p == alone.p
+        values = (one.difference.value, one.difference.low, one.difference.high)
+        assert values == pytest.approx((alone.difference.value, alone.difference.low, alone.difference.high))
     assert compare_pairs([], documents) == []
 
 
 def test_questions_of_one_document_are_flipped_together() -> None:
     first, second = [1.0] * 12, [0.0] * 12
-    assert compared(first, second, [0] * 12).p_value == 1
-    assert compared(first, second, [0, 1] * 6).p_value == 1 / 2
-    assert compared(first, second, range(12)).p_value == 2 / 2**12
+    assert compared(first, second, [0] * 12).p == 1
+    assert compared(first, second, [0, 1] * 6).p == 1 / 2
+    assert compared(first, second, range(12)).p == 2 / 2**12
 
 
 def test_like_methods_do_not_differ() -> None:
-    assert compared([1, 0, 1], [1, 0, 1], [0, 1, 2]) == Comparison(Interval(0.0, 0.0, 0.0), 1.0)
-    assert compared([1, 0], [0, 1], [0, 0]).p_value == 1  # one document, on which they are as good
+    assert compared([1, 0, 1], [1, 0, 1], [0, 1, 2]) == Difference(2 / 3, 2 / 3, Interval(0.0, 0.0, 0.0), 1.0)
+    assert compared([1, 0], [0, 1], [0, 0]).p == 1  # one document, on which they are as good
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), *[st.sampled_from([0.0, 1 / 3, 0.4, 2 / 3, 1.0])] * 2), min_size=1))
@@ -147,24 +147,24 @@ def test_few_documents_are_flipped_in_all_ways(questions: list[tuple[int, float,
     found = compared(first, second, documents, resamples=200)
     # Thirds are no exact floats: ties are of sixtieths.
     first, second = ([Fraction(round(value * 15), 15) for value in each] for each in (first, second))
-    assert found.p_value == all_flips(first, second, documents)
-    assert compared(second, first, documents, resamples=200).p_value == found.p_value
+    assert found.p == all_flips(first, second, documents)
+    assert compared(second, first, documents, resamples=200).p == found.p
 
 
 def test_many_documents_are_flipped_at_random() -> None:
     """14 documents that differ have more flips than are drawn; what is drawn comes near all of them. Of these, every
     eighth is exactly as large as what was found."""
     first, second = [1] * 10 + [0] * 4, [0] * 10 + [1] * 4
-    exact = compared(first, second, range(14), resamples=1 << 14).p_value
+    exact = compared(first, second, range(14), resamples=1 << 14).p
     assert exact == all_flips(first, second, range(14)) == 2 * (1001 + 364 + 91 + 14 + 1) / 2**14
-    drawn = [compared(first, second, range(14), resamples=5000, seed=seed).p_value for seed in range(3)]
+    drawn = [compared(first, second, range(14), resamples=5000, seed=seed).p for seed in range(3)]
     assert exact not in drawn
     assert drawn == pytest.approx([exact] * 3, abs=0.025)
 
 
 def test_a_drawn_p_value_is_never_0() -> None:
     found = compared([1.0] * 50, [0.0] * 50, range(50), resamples=999)
-    assert found.p_value == 1 / 1000
+    assert found.p == 1 / 1000
 
 
 def test_p_values_of_like_methods_are_spread_evenly() -> None:
@@ -175,7 +175,7 @@ def test_p_values_of_like_methods_are_spread_evenly() -> None:
     found = []
     for seed in range(300):
         first, second = rng.random((2, 30))[:, documents] + rng.random((2, 90))
-        found.append(compared(first, second, documents, resamples=200, seed=seed).p_value)
+        found.append(compared(first, second, documents, resamples=200, seed=seed).p)
     assert 0.02 < np.mean(np.array(found) <= 0.05) < 0.08
     assert 0.43 < np.mean(np.array(found) <= 0.5) < 0.57
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.experiments.cells import ExperimentSettings
+from mbc_engine.experiments.settings import ExperimentSettings
 
 
 def write_questions(path: Path, examples: Sequence[QAExample]) -> str:

@@ -1,12 +1,14 @@
 import pytest
 
 from mbc_engine.errors import DataError
-from mbc_engine.experiments.cells import cells, read_data
+from mbc_engine.evaluation.results import CellFolder
+from mbc_engine.experiments.cells import Cell, cells
+from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
 
 
 def data_of(settings):
     (cell,) = cells(settings)
-    return read_data(cell, settings)
+    return cell
 
 
 def test_the_stream_is_the_first_documents(settings, examples):
@@ -30,7 +32,7 @@ def test_testing_with_what_was_trained_on_is_refused(settings):
     dataset = given.datasets[0]
     for changes in ({"train": [dataset.test]}, {"validation": dataset.test}, {"questions_train": [dataset.test]}):
         with pytest.raises(DataError, match="8 of the 8 documents"):
-            data_of(given.model_copy(update={"datasets": [dataset.model_copy(update=changes)]}))
+            data_of(given.model_copy(update={"datasets": [dataset.model_copy(update=changes)]})).digest()
 
 
 def test_fewer_training_questions_are_spread_evenly(settings):
@@ -38,3 +40,71 @@ def test_fewer_training_questions_are_spread_evenly(settings):
     dataset = given.datasets[0].model_copy(update={"most_train": 5})
     data = data_of(given.model_copy(update={"datasets": [dataset]}))
     assert [own.id for own in data.train] == ["0", "4", "8", "12", "16"]
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_without_training_documents_a_wrong_bank_takes_news_that_the_stream_does_not_have(split):
+    base = BaseSettings(name="mini", title="mini", model="mini")
+    dataset = DatasetSettings(name="news", title="News", test=f"newswire:{split}:4")
+    settings = ExperimentSettings(title="", bases=[base], datasets=[dataset], methods=["mbc-wrong"])
+    cell = Cell(base, dataset, settings)
+    others = cell.other_documents()
+    assert len(others) == len(cell.test.documents) == 4
+    assert set(others).isdisjoint(cell.test.documents)
+
+
+def names(settings):
+    return [stage.name for cell in cells(settings) for stage in cell.stages()]
+
+
+def test_what_methods_need_comes_first_and_once(settings):
+    told = names(settings(methods=["uniform", "mbc", "mbc-empty", "closed-book"]))
+    assert told == [
+        "prepare questions",
+        "prepare mbc",
+        "uniform rate",
+        "uniform online",
+        "mbc online",
+        "mbc-empty online",
+        "closed-book online",
+    ]
+
+
+def test_token_weights_are_learned_on_the_base_that_they_will_serve(settings):
+    (cell,) = cells(settings(methods=["camels"]))
+    learned = next(stage for stage in cell.stages() if stage.subject == "camels")
+    assert learned.name == "prepare camels"
+    assert learned.needs == ("prepare questions",)
+
+
+def test_only_what_changes_with_the_stream_is_followed_through_it(settings):
+    told = names(
+        settings(methods=["mbc", "mbc-wrong", "oracle", "closed-book"], protocols=["online", "retention", "scaling"])
+    )
+    assert [name for name in told if "retention" in name or "scaling" in name] == ["mbc retention", "mbc scaling"]
+
+
+def test_a_trained_model_is_not_trained_again(settings):
+    given = settings(bases=[{"name": "own", "title": "Own", "model": "somewhere"}])
+    assert names(given) == ["mbc online", "mbc-empty online"]
+
+
+def test_without_questions_to_train_on_the_plain_base_is_asked(settings):
+    dataset = {"name": "people", "title": "People", "test": "test.jsonl"}
+    assert names(settings(methods=["closed-book", "bm25"], datasets=[dataset])) == ["closed-book online", "bm25 online"]
+
+
+def test_code_usage_takes_two_trainings(settings):
+    given = settings(methods=["mbc"], protocols=["code-usage"])
+    assert names(given) == ["prepare mbc", "prepare reset", "prepare no-reset", "code-usage"]
+
+
+def test_a_stage_is_done_when_its_result_is_kept(settings, tmp_path):
+    given, folder = settings(), CellFolder(tmp_path / "cell")
+    (cell,) = cells(given)
+    prepare, *asked = cell.stages()
+    assert not any(stage.is_done(folder) for stage in (prepare, *asked))
+    folder.prepared_folder.joinpath("mbc").mkdir(parents=True)
+    folder.keep_prepared("mbc")
+    assert prepare.is_done(folder)
+    assert not any(stage.is_done(folder) for stage in asked)

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.evaluation.folder import ExperimentFolder
+from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.events import ExperimentFinished, RateTried, StageFinished, StageSkipped, StageStarted, TrainStep
 from mbc_engine.experiments.registry import METHODS
-from mbc_engine.experiments.reporting import report_of
+from mbc_engine.experiments.report.report import read_report
 from mbc_engine.experiments.running import run
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.runs.training_runs import Request, make_request
@@ -38,11 +38,11 @@ def test_every_method_goes_through_every_protocol(work, settings, tmp_path):
     cell = ExperimentFolder(tmp_path / "run").cell("tiny-people")
     for name in names:
         if name != "mbc-shuffled-documents":
-            assert cell.method(name).online.read().scores.questions == 8
-            assert len(cell.method(name).predictions()) == 8
-    assert [step.documents for step in cell.method("uniform").retention.read().steps] == [2, 5, 8]
-    assert [step.cost.documents for step in cell.method("mac").scaling.read().steps] == [2, 8]
-    assert cell.code_usage.read().codes == 8
+            assert cell.results(name).online.scores.questions == 8
+            assert len(cell.results(name).predictions) == 8
+    assert [step.cost.documents for step in cell.results("uniform").retention] == [2, 5, 8]
+    assert [step.cost.documents for step in cell.results("mac").scaling] == [2, 8]
+    assert cell.read("", "code-usage").codes == 8
     assert isinstance(events[-1], ExperimentFinished)
     report = ExperimentFolder(tmp_path / "run")
     assert all(path.is_file() for path in (report.report_html, report.report_markdown, report.report_json))
@@ -59,12 +59,12 @@ def test_a_finished_experiment_is_not_done_again(work, settings):
 
 def test_a_method_without_result_is_asked_again(work, settings, tmp_path):
     work(settings())
-    online = ExperimentFolder(tmp_path / "run").cell("tiny-people").method("mbc-empty").online
-    before = online.read().scores
-    online.path.unlink()
+    cell = ExperimentFolder(tmp_path / "run").cell("tiny-people")
+    before = cell.results("mbc-empty").online.scores
+    cell.file("mbc-empty", "online").unlink()
     again = work(settings())
     assert [event.stage for event in of_kind(again, StageStarted)] == ["mbc-empty online"]
-    assert online.read().scores == before
+    assert cell.results("mbc-empty").online.scores == before
 
 
 def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path):
@@ -85,11 +85,11 @@ def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path):
 def test_a_stop_while_questions_are_asked_keeps_nothing_of_them(work, settings, tmp_path):
     work(settings(methods=["mbc"]))
     stop, folder = threading.Event(), tmp_path / "run"
-    ExperimentFolder(folder).cell("tiny-people").method("mbc").online.path.unlink()
+    ExperimentFolder(folder).cell("tiny-people").file("mbc", "online").unlink()
     for event in run(settings(methods=["mbc"]), folder, cache=tmp_path / "cache", stop=stop):
         if isinstance(event, StageStarted):
             stop.set()
-    assert not ExperimentFolder(folder).cell("tiny-people").method("mbc").online.is_there
+    assert not ExperimentFolder(folder).cell("tiny-people").has("mbc", "online")
 
 
 def test_what_cannot_be_done_is_passed_over_with_what_needs_it(work, settings, tmp_path):
@@ -103,8 +103,8 @@ def test_what_cannot_be_done_is_passed_over_with_what_needs_it(work, settings, t
     assert "nowhere" in told["prepare mbc"]
     assert told["mbc online"] == "prepare mbc could not be done"
     assert [event.follows for event in of_kind(events, StageSkipped)] == [None, "prepare mbc"]
-    (missing,) = report_of(ExperimentFolder(tmp_path / "run")).missing
-    assert (missing.stage, missing.reason) == ("prepare mbc, mbc online", told["prepare mbc"])
+    (missing,) = read_report(ExperimentFolder(tmp_path / "run"))[0].missing
+    assert (missing["stage"], missing["reason"]) == ("prepare mbc, mbc online", told["prepare mbc"])
     assert of_kind(events, ExperimentFinished)[0].done == 2
 
 
@@ -135,7 +135,7 @@ def test_settings_written_before_a_setting_was_thought_of_mean_its_default(work,
 def test_results_of_other_questions_do_not_stand_beside_those_that_are_there(work, settings, tmp_path):
     given = settings(methods=["mbc-empty", "closed-book"])
     work(given)
-    ExperimentFolder(tmp_path / "run").cell("tiny-people").method("closed-book").online.path.unlink()
+    ExperimentFolder(tmp_path / "run").cell("tiny-people").file("closed-book", "online").unlink()
     test = Path(given.datasets[0].test)
     text = test.read_text()
     test.write_text(text.replace("Where", "Whither", 1))
@@ -164,6 +164,4 @@ def test_the_log_tells_stages_and_rates_and_leaves_training_to_its_own(work, set
     logged = list(read_events(tmp_path / "run" / "events.jsonl"))
     assert [event.rate for event in of_kind(logged, RateTried)] == [1e-3, 1e-4]
     assert not of_kind(logged, TrainStep)
-    best = ExperimentFolder(tmp_path / "run").cell("tiny-people").method("uniform").rate.read()
-    assert best.best in (1e-3, 1e-4)
-    assert [tried.rate for tried in best.tried] == [1e-3, 1e-4]
+    assert ExperimentFolder(tmp_path / "run").cell("tiny-people").results("uniform").rate in (1e-3, 1e-4)

@@ -7,10 +7,18 @@ import pytest
 
 from mbc_engine.config import load_preset
 from mbc_engine.errors import ConfigError
-from mbc_engine.experiments.cells import BaseSettings, DatasetSettings, ExperimentSettings, cells
-from mbc_engine.experiments.registry import METHODS
-from mbc_engine.experiments.reporting import scores
-from mbc_engine.experiments.suites import load_suite, parse_settings, require_usable, settings_in, suite_names
+from mbc_engine.experiments.cells import cells
+from mbc_engine.experiments.registry import METHODS, published
+from mbc_engine.experiments.settings import (
+    BaseSettings,
+    DatasetSettings,
+    ExperimentSettings,
+    load_suite,
+    parse_settings,
+    require_usable,
+    settings_in,
+    suite_names,
+)
 
 ONE = """
 title = "One"
@@ -58,7 +66,13 @@ def test_the_paper_s_suite_is_its_table_1_with_the_paper_s_figures():
         if METHODS[method].in_paper
     }
     missing_in_the_paper = {("llama2-7b", dataset, "camels") for dataset in ("streamingqa", "squad", "archivalqa")}
-    assert asked - missing_in_the_paper == set(scores())
+    reported = {
+        (base, dataset, method)
+        for base, datasets in published()["answers"].items()
+        for dataset, scores in datasets.items()
+        for method in scores
+    }
+    assert asked - missing_in_the_paper == reported
     assert paper.documents == 1665
     assert (paper.retention.first, paper.retention.step, paper.retention.further) == (200, 200, 1400)
     assert paper.rates == [1e-4, 2.5e-5, 6.25e-6, 1.625e-6]
@@ -106,8 +120,8 @@ def test_a_file_is_a_suite_too(suite):
             "no method has anything to show in retention.",
         ),
         ('name = "news"', 'name = "../news"', "own.toml: '../news' is no name of a dataset."),
-        ('model = "trained"', "", "own.toml: the base 'mini' has to have either a preset or a model."),
-        ('model = "trained"', 'model = "trained"\npreset = "mini"', "has to have either a preset or a model."),
+        ('model = "trained"', "", "own.toml: the base 'mini' needs either a preset or a model."),
+        ('model = "trained"', 'model = "trained"\npreset = "mini"', "needs either a preset or a model."),
         ("[[bases]]", "[[bases]", "own.toml is not TOML"),
         (
             'model = "trained"',
@@ -136,7 +150,7 @@ def test_cells_that_would_share_a_folder_are_told(suite):
         + '[[bases]]\nname = "a"\ntitle = "a"\nmodel = "trained"\n'
         + '[[datasets]]\nname = "b-c"\ntitle = "b"\ntest = "newswire:test:4"\n'
     )
-    with pytest.raises(ConfigError, match="2 cells would lie in the folder a-b-c"):
+    with pytest.raises(ConfigError, match="2 cells would share the folder a-b-c"):
         load_suite(str(path))
 
 
@@ -176,17 +190,17 @@ def test_what_was_typed_is_judged_without_a_file():
 
 
 def test_settings_come_back_from_an_experiment_s_folder(tmp_path):
-    from mbc_engine.evaluation.folder import ExperimentFolder, environment
+    from mbc_engine.evaluation.results import ExperimentFolder
 
     settings = load_suite("small")
-    ExperimentFolder(tmp_path).begin(settings.model_dump(exclude_none=True), environment(0))
+    ExperimentFolder(tmp_path).begin(settings.model_dump(exclude_none=True), {})
     assert settings_in(tmp_path) == settings
     assert isinstance(settings_in(tmp_path), ExperimentSettings)
 
 
 def test_suites_and_reports_import_no_torch():
     script = (
-        "import sys; import mbc_engine.experiments.reporting; from mbc_engine.experiments.suites import load_suite\n"
+        "import sys; import mbc_engine.experiments.report.page; from mbc_engine.experiments.settings import load_suite\n"
         "load_suite('small'); print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -56,7 +56,7 @@ def test_every_import_is_a_dependency_and_every_dependency_is_imported() -> None
     used = {normal(own) for name in foreign for own in distributions[name]}
     needed = {normal(name) for name in asked_for()} - {
         normal(match[1])
-        for extra in PROJECT["optional-dependencies"].keys() - {"embedded", "hub", "ray", "serve", "mcp"}
+        for extra in PROJECT["optional-dependencies"].keys() - {"embedded", "hub", "ray", "report", "serve", "mcp"}
         for line in PROJECT["optional-dependencies"][extra]
         if (match := REQUIRED.fullmatch(line))
     }

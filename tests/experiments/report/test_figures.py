@@ -2,8 +2,8 @@
 
 import pytest
 
-from mbc_engine.evaluation.report.tables import difference, interval, moment, p_value, percent, seconds, size
-from mbc_engine.evaluation.results import Figure
+from mbc_engine.evaluation.statistics import Interval
+from mbc_engine.experiments.report.tables import difference, interval, moment, p_value, percent, seconds, size
 
 
 @pytest.mark.parametrize(
@@ -14,8 +14,8 @@ def test_differences_have_a_sign_unless_they_are_nothing(value, told):
 
 
 def test_an_interval_has_no_negative_zero():
-    assert interval(Figure(0.0, -0.01, 3.25)) == "0.0 to 3.2"
-    assert interval(Figure(0.0, -3.25, 0.04)) == "\N{MINUS SIGN}3.2 to 0.0"
+    assert interval(Interval(0.0, -0.01, 3.25)) == "0.0 to 3.2"
+    assert interval(Interval(0.0, -3.25, 0.04)) == "\N{MINUS SIGN}3.2 to 0.0"
 
 
 @pytest.mark.parametrize(("value", "told"), [(0.0312, "0.031"), (0.0002, "< 0.001"), (1, "1.000")])

@@ -1,11 +1,11 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from mbc_engine.experiments.cells import ExperimentSettings, cells
-from mbc_engine.experiments.reporting import Stage, stages
-from mbc_engine.experiments.requirements import Counts, Estimates, Machine, Shape, Sizes, needs, obstacles
-from mbc_engine.experiments.suites import load_suite
+from mbc_engine.experiments.cells import Stage, cells
+from mbc_engine.experiments.requirements import Estimates, Machine, obstacles, requirements
+from mbc_engine.experiments.settings import ExperimentSettings, load_suite
 
 LARGE = Machine("cuda", "a large card", memory=10**13, speed=1e14, has_hub=True)
 
@@ -33,16 +33,14 @@ def settings(tiny, examples, tmp_path):
 
 
 def only(settings, machine, **arguments):
-    (cell,) = needs(settings, machine, **arguments)
+    (cell,) = requirements(settings, machine, **arguments)
     return cell
 
 
 def test_every_stage_is_estimated_and_can_be_done_where_there_is_room(settings):
     experiment = settings(protocols=["online", "retention", "scaling", "code-usage"])
     cell = only(experiment, LARGE)
-    assert [stage.stage for stage in cell.stages] == [
-        stage.name for own in cells(experiment) for stage in stages(own, experiment)
-    ]
+    assert [stage.name for stage in cell.stages] == [stage.name for own in cells(experiment) for stage in own.stages()]
     assert cell.possible == len(cell.stages)
     assert all(thing.is_here for thing in (*cell.data, *cell.models))
     assert all(stage.memory is not None and stage.hours is not None for stage in cell.stages)
@@ -52,19 +50,19 @@ def test_every_stage_is_estimated_and_can_be_done_where_there_is_room(settings):
 def test_a_file_that_is_missing_stands_in_the_way_of_every_stage_of_its_cell(settings):
     experiment = settings()
     lost = experiment.datasets[0].model_copy(update={"name": "lost", "test": "/nowhere/rows.csv"})
-    here, away = needs(experiment.model_copy(update={"datasets": [*experiment.datasets, lost]}), LARGE)
+    here, away = requirements(experiment.model_copy(update={"datasets": [*experiment.datasets, lost]}), LARGE)
     assert here.possible == len(here.stages)
-    assert {stage.obstacle for stage in away.stages} == {"/nowhere/rows.csv is not there"}
+    assert {stage.obstacle for stage in away.stages} == {"/nowhere/rows.csv is not available"}
     assert [thing.name for thing in away.data if not thing.can_be_had] == ["/nowhere/rows.csv"]
 
 
 def test_a_stage_that_takes_more_memory_than_there_is_takes_what_follows_with_it(settings):
-    taken = {stage.stage: stage.memory for stage in only(settings(), LARGE).stages}
+    taken = {stage.name: stage.memory for stage in only(settings(), LARGE).stages}
     most = taken.pop("prepare camels")
     assert max(taken.values()) < 0.8 * most
     small = Machine("cpu", "2 cores", memory=most, speed=1e12, has_hub=False)
     cell = only(settings(), small)
-    stood = {stage.stage: stage for stage in cell.stages if stage.obstacle}
+    stood = {stage.name: stage for stage in cell.stages if stage.obstacle}
     assert "of memory; there are 0 GB on 2 cores" in stood["prepare camels"].obstacle
     assert {name: (stage.obstacle, stage.follows) for name, stage in stood.items() if name != "prepare camels"} == {
         "camels rate": ("prepare camels cannot be done", "prepare camels"),
@@ -78,7 +76,7 @@ def test_what_follows_is_told_its_own_obstacle_first(settings):
     tiny = Machine("cpu", "2 cores", memory=1, speed=1e12, has_hub=False)
     cell = only(settings(), tiny)
     assert {stage.follows for stage in cell.stages} == {None}
-    assert [name for _, name in obstacles([cell])] == [stage.stage for stage in cell.stages]
+    assert [name for _, name in obstacles([cell])] == [stage.name for stage in cell.stages]
 
 
 def test_more_hours_than_are_allowed_stand_in_the_way(settings):
@@ -95,7 +93,7 @@ def test_a_model_of_the_hub_is_had_only_where_the_hub_is(settings, monkeypatch):
     offline = Machine("cuda", "a large card", memory=10**13, speed=1e14, has_hub=False)
     assert only(away, LARGE).possible == 2
     assert {stage.obstacle for stage in only(away, offline).stages} == {
-        "distilbert/distilgpt2 is not in the hub cache, and the hub cannot be asked from here"
+        "distilbert/distilgpt2 is not in the hub cache, and the hub cannot be reached from here"
     }
 
 
@@ -115,7 +113,7 @@ def test_the_paper_s_grid_is_counted_by_the_paper_where_its_files_are_missing(tm
 
 
 def only_first(settings):
-    return next(iter(needs(settings, LARGE)))
+    return next(iter(requirements(settings, LARGE)))
 
 
 def test_fine_tuning_7b_with_adam_is_more_than_the_paper_s_card_holds():
@@ -133,24 +131,22 @@ def test_fine_tuning_7b_with_adam_is_more_than_the_paper_s_card_holds():
 
 
 def test_operations_are_counted_by_hand(tiny):
-    """2 operations a weight and token, 6 with gradients; 10 weights in the layers of every part, none in its head."""
-    shape = Shape(layers=10, width=1, heads=1, vocabulary=0, parameters=10)
-    assert shape.products == 120
+    """2 operations a weight and token, 6 with gradients; 120 weights in the layers of every part, none in its head."""
+    shape = SimpleNamespace(num_hidden_layers=10, hidden_size=1, num_attention_heads=1, vocab_size=0)
     config = tiny.config("gpt2", "bert")
     settings = ExperimentSettings(title="", bases=[], datasets=[], methods=[], rates=[1.0, 2.0], scaling=[2, 50])
-    counts = Counts(train=7, base_train=5, swept_documents=3, swept_questions=4, documents=10, questions=20)
-    estimates = Estimates(Sizes(config, _NoWeights(), shape, shape, shape), counts, settings, "adam", usage_epochs=1)
+    counts = {"train": 7, "base-train": 5, "swept documents": 3, "swept questions": 4, "documents": 10, "questions": 20}
+    estimates = Estimates(settings, config, "adam", 1, counts, 0, 0, 10, shape, shape, shape)
+
+    def operations(*stage):
+        return estimates.of(Stage(*stage))[1]
+
     adapt, answer = 6 * 120 * 256, 2 * 120 * 48
-    assert estimates.of(Stage("online", "uniform")).operations == 10 * adapt + 20 * answer
-    assert estimates.of(Stage("rate", "uniform")).operations == 2 * (3 * adapt + 4 * answer)
-    assert estimates.of(Stage("scaling", "uniform")).operations == (2 + 10) * adapt + 2 * (2 + 10) * answer
-    read = estimates.of(Stage("online", "mbc")).operations
-    assert read == 10 * 2 * 120 * 256 + 20 * (answer + 2 * 120 * 32)
-    assert estimates.of(Stage("prepare", "questions")).operations == 8 * 5 * 6 * 120 * 32
+    assert operations("online", "uniform") == 10 * adapt + 20 * answer
+    assert operations("rate", "uniform") == 2 * (3 * adapt + 4 * answer)
+    assert operations("scaling", "uniform") == (2 + 10) * adapt + 2 * (2 + 10) * answer
+    assert operations("online", "mbc") == 10 * 2 * 120 * 256 + 20 * (answer + 2 * 120 * 32)
+    assert operations("prepare", "questions") == 8 * 5 * 6 * 120 * 32
     one = (6 * 256 + 6 * 32 + 4 * 32) * 120
-    assert estimates.of(Stage("prepare", "mbc")).operations == config.training.epochs * 7 * one
-    assert estimates.of(Stage("prepare", "no-reset")).operations == 7 * one
-
-
-class _NoWeights:
-    bytes = trainable = 0
+    assert operations("prepare", "mbc") == config.training.epochs * 7 * one
+    assert operations("prepare", "no-reset") == 7 * one

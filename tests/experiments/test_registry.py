@@ -1,25 +1,23 @@
 """What methods are made with: banks are read in one way, and controls are asked where a read can see them."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mbc_engine.experiments.cells import ExperimentSettings, cells
-from mbc_engine.experiments.materials import Materials
+from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.registry import METHODS
+from mbc_engine.experiments.settings import ExperimentSettings
 
 Settings = Callable[..., ExperimentSettings]
 
 
 @pytest.fixture
-def materials(settings: Settings, tiny: Any, tmp_path: Path) -> Callable[..., Materials]:
-    """Materials with an untrained model, of one chunk a document."""
+def cell(settings: Settings, tiny: Any) -> Callable[..., Cell]:
+    """A cell with an untrained model, of one chunk a document."""
 
-    def make(**changes: Any) -> Materials:
-        own = settings(**changes)
-        made = Materials(next(cells(own)), own, tmp_path, tmp_path, "cpu")
+    def make(**changes: Any) -> Cell:
+        made = next(cells(settings(**changes)))
         made.memory_model = lambda name: tiny.model("gpt2", "bert", "model.routing=true")  # type: ignore[method-assign]
         return made
 
@@ -27,8 +25,8 @@ def materials(settings: Settings, tiny: Any, tmp_path: Path) -> Callable[..., Ma
 
 
 @pytest.mark.parametrize("read", [None, "routed:3"])
-def test_mbc_and_mac_read_alike(materials: Callable[..., Materials], read: str | None) -> None:
-    given = materials(read=read)
+def test_mbc_and_mac_read_alike(cell: Callable[..., Cell], read: str | None) -> None:
+    given = cell(read=read)
     remembering: list[Any] = [METHODS[name].make(given) for name in ("mbc", "mac", "mbc-shuffled-codes")]
     assert {method._read_mode for method in remembering} == {read}
 
@@ -49,8 +47,12 @@ def test_mbc_and_mac_read_alike(materials: Callable[..., Materials], read: str |
     ],
 )
 def test_a_control_that_a_read_cannot_tell_from_the_real_bank_is_not_asked(
-    materials: Callable[..., Materials], read: str, bank: int | None, is_asked: bool
+    cell: Callable[..., Cell], read: str, bank: int | None, is_asked: bool
 ) -> None:
-    given = materials(read=read, bank_documents=bank, documents=8)
+    given = cell(read=read, bank_documents=bank, documents=8)
     assert (given.why_not("mbc-shuffled-documents") is None) == is_asked
     assert given.why_not("mbc-shuffled-codes") is given.why_not("mbc-empty") is given.why_not("mbc") is None
+
+
+def test_every_control_says_what_it_spoils() -> None:
+    assert all(bool(kind.spoilt_bank) == (kind.control_of is not None) for kind in METHODS.values())

@@ -1,0 +1,497 @@
+"""`mbc eval`: how well methods answer, on one dataset or on a grid of them.
+
+In help texts `[b]train[/b]` keeps Rich from reading a tram out of `squad:train`.
+"""
+
+import os
+import re
+import shlex
+import sys
+from contextlib import suppress
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
+
+import typer
+
+from mbc_cli.completion import evaluations, golds, methods, presets, protocols, suites
+from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, ThreadsOption
+from mbc_cli.paths import evaluations_folder, name_in, placed
+from mbc_cli.program import is_typed
+from mbc_engine.errors import ConfigError, DataError, ModelError
+from mbc_engine.experiments.registry import METHODS, controls_of
+from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings, Protocol
+from mbc_engine.metrics import Golds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mbc_engine.evaluation.results import ExperimentFolder
+    from mbc_engine.experiments.requirements import CellRequirements, Machine
+
+_WHAT, _HOW, _TRAINED, _WHERE = "What", "How", "What is trained for it", "Where"
+_LONGEST_NAME: Final = 40
+_OPTIONS: Final = {"golds": "--golds", "protocols": "--protocol"}
+# Options that say what is evaluated, and how: a suite says all of it itself.
+_OF_DATA: Final = (
+    *("model", "method", "protocol", "documents", "bank_size", "limit", "golds", "read"),
+    *("train", "validation", "preset", "settings"),
+)
+
+EvaluationArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=evaluations)
+]
+ReportOption = Annotated[bool, typer.Option("--report", help="Open the report in the browser.")]
+
+
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help="Questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64.",
+        rich_help_panel=_WHAT,
+    ),
+]
+SuiteOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="A whole grid instead: paper, small, or a TOML file.",
+        autocompletion=suites,
+        rich_help_panel=_WHAT,
+    ),
+]
+MethodOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        show_default="the model's own, with its controls",
+        help=f"{', '.join(name for name, kind in METHODS.items() if kind.control_of is None)}, or a control; can "
+        "be repeated.",
+        autocompletion=methods,
+        rich_help_panel=_WHAT,
+    ),
+]
+ProtocolOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        show_default="online",
+        help=f"{', '.join(get_args(Protocol))}; can be repeated.",
+        autocompletion=protocols,
+        rich_help_panel=_WHAT,
+    ),
+]
+DocumentsOption = Annotated[int, typer.Option(min=1, help="Most documents to memorise.", rich_help_panel=_HOW)]
+BankSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        show_default="all",
+        help="Documents in each memory; the rest go into further memories.",
+        rich_help_panel=_HOW,
+    ),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(min=1, show_default="all", help="Most questions to ask, evenly spaced.", rich_help_panel=_HOW),
+]
+GoldsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join(get_args(Golds)),
+        help="Score answers against the shortest gold answer, as the paper does, or the best match of any.",
+        autocompletion=golds,
+        rich_help_panel=_HOW,
+    ),
+]
+TrainOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SPEC",
+        help="Questions that methods may learn from, as squad:[b]train[/b]; can be repeated.",
+        rich_help_panel=_TRAINED,
+    ),
+]
+ValidationOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        show_default="squad:validation for squad:train, else a tenth of the documents",
+        help="Questions used to choose learning rates.",
+        rich_help_panel=_TRAINED,
+    ),
+]
+PresetOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="Train MBC with this preset instead of using --model.",
+        autocompletion=presets,
+        rich_help_panel=_TRAINED,
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting of the preset: training.epochs=3; can be repeated.",
+        rich_help_panel=_TRAINED,
+    ),
+]
+RunOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|PATH",
+        show_default="the date and the data's name",
+        help="The folder that keeps everything; given alone, it continues where it stopped.",
+        autocompletion=evaluations,
+        rich_help_panel=_WHERE,
+    ),
+]
+DataFolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        envvar="MBC_DATA",
+        show_default="the working folder",
+        help="The folder of the files that a suite names.",
+        rich_help_panel=_WHERE,
+    ),
+]
+PlanOption = Annotated[bool, typer.Option("--plan", help="Only show what it needs and which parts can run here.")]
+HoursOption = Annotated[
+    float, typer.Option(min=0, help="Skip parts of a suite estimated to take longer than this here.")
+]
+
+
+def evaluate(
+    ctx: typer.Context,
+    *,
+    data: DataOption = None,
+    suite: SuiteOption = None,
+    model: ModelOption,
+    method: MethodOption = None,
+    protocol: ProtocolOption = None,
+    documents: DocumentsOption = 1665,
+    bank_size: BankSizeOption = None,
+    limit: LimitOption = None,
+    golds: GoldsOption = "shortest",
+    read: ReadOption = None,
+    train: TrainOption = None,
+    validation: ValidationOption = None,
+    preset: PresetOption = None,
+    settings: SetOption = None,
+    run: RunOption = None,
+    data_folder: DataFolderOption = None,
+    plan: PlanOption = False,
+    hours: HoursOption = 100.0,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    report: ReportOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Evaluate how well methods answer: exact match, F1, sources, seconds, bytes.
+
+    A method takes in documents, then is asked about them. Without --[b]train[/b] a trained model is asked. One of the
+    paper's method is also asked with an empty bank, and with ones that are shuffled or hold other documents: a model
+    that answers no better then makes no use of its memory. Everything is kept in one folder, with an HTML report, report.html.
+    Ctrl-C stops the evaluation; --run continues it.
+
+    \b
+    Examples:
+      mbc eval --data newswire:test:64
+      mbc eval --model runs/mine --data questions.jsonl --bank-size 16 --json
+      mbc eval --preset mini --[b]train[/b] "news.jsonl[:900]" --data "news.jsonl[900:]" --method mbc --method mac
+      mbc eval --suite paper --plan
+      mbc eval --suite small --data-folder data --run small
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from mbc_cli.engine import require_device
+    from mbc_engine.experiments.settings import load_suite, settings_in
+
+    require_device(device)
+    _require_sense(ctx, data, suite, run)
+    amounts = {"documents": documents, "bank_documents": bank_size, "questions": limit}
+    if suite is not None:
+        experiment = load_suite(suite, data_folder)
+    elif data is not None:
+        model = model if preset is None or is_typed(ctx, "model") else None
+        how = {**amounts, "protocols": protocol or ["online"], "golds": golds, "read": read}
+        experiment = _settings_of(data, model, preset, settings or [], method, train or [], validation, how)
+    else:
+        experiment = settings_in(existing_evaluation(run or "").path)
+    if plan:
+        _show_plan(experiment, device, threads, hours, as_json=json)
+        return
+    is_begun = run is not None and suite is None and data is None
+    stem = Path(suite).stem if suite else experiment.datasets[0].name
+    folder = existing_evaluation(run or "").path if is_begun else find_evaluation(run) if run else _new_evaluation(stem)
+    _work(experiment, folder, device, threads, hours)
+    _show_report(folder, opens=report, as_json=json)
+
+
+def show(run: EvaluationArgument, *, report: ReportOption = False, json: JsonOption = False) -> None:
+    """Show the report of an evaluation, finished or not.
+
+    \b
+    Examples:
+      mbc eval show small
+      mbc eval show small --json | jq .verdicts
+    """
+    _show_report(existing_evaluation(run).path, opens=report, as_json=json)
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="An evaluation.", autocompletion=evaluations)],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.", autocompletion=evaluations)],
+    *,
+    json: JsonOption = False,
+) -> None:
+    """Compare two evaluations, method by method, on the questions they share.
+
+    Differences are B minus A, with a paired test over the questions.
+
+    \b
+    Examples:
+      mbc eval compare small ./elsewhere/small
+    """
+    from mbc_cli.render.evaluation import print_comparison
+    from mbc_cli.render.terminal import print_json
+    from mbc_engine.experiments.report.comparison import compare_experiments
+
+    comparison = compare_experiments(existing_evaluation(a), existing_evaluation(b))
+    if json:
+        print_json(comparison.to_json())
+    else:
+        print_comparison(comparison)
+
+
+def find_evaluation(name: str) -> Path:
+    """An evaluation's folder: a bare name lies in the user's data folder, anything with a slash is a path."""
+    return placed(name, evaluations_folder())
+
+
+def existing_evaluation(name: str) -> "ExperimentFolder":
+    """An evaluation that was begun: by its name, or by the path of its folder, which may be a bare one here."""
+    from mbc_engine.evaluation.results import ExperimentFolder
+
+    with suppress(OSError, ValueError):  # no folder could have this name
+        for folder in (ExperimentFolder(find_evaluation(name)), ExperimentFolder(Path(name).absolute())):
+            if folder.is_there:
+                return folder
+    names = evaluation_names()
+    latest = f"The latest: {', '.join(names[:5])}." if names else "`mbc eval --data SPEC` makes one."
+    raise DataError(f"There is no evaluation {name!r}.", hint=latest)
+
+
+def evaluation_names() -> list[str]:
+    """The evaluations in the user's data folder, the latest first."""
+    try:
+        found = [path for path in evaluations_folder().iterdir() if (path / "experiment.toml").is_file()]
+    except OSError:
+        return []
+    return [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
+
+
+def _new_evaluation(stem: str) -> Path:
+    """The first folder of today and this stem that is not there yet."""
+    folder, dated = evaluations_folder(), f"{datetime.now().astimezone().date()}-{stem}"
+    names = (dated if number == 1 else f"{dated}-{number}" for number in count(1))
+    return next(folder / name for name in names if not (folder / name).exists()).absolute()
+
+
+def _require_sense(ctx: typer.Context, data: str | None, suite: str | None, run: str | None) -> None:
+    """Make sure that it is said once what to evaluate, and nothing that is not for it."""
+    if data is not None and suite is not None:
+        raise ConfigError("--data and --suite contradict each other.", hint="A suite names its own data.")
+    if data is None and suite is None and run is None:
+        raise ConfigError(
+            "Evaluate on what?",
+            hint="Give --data SPEC, for example: mbc eval --data newswire:test:64; or --suite small.",
+        )
+    if suite is None and is_typed(ctx, "data_folder"):
+        raise ConfigError("--data-folder is for --suite.", hint="It is the folder of the files that a suite names.")
+    typed = [name for name in _OF_DATA if is_typed(ctx, name)]
+    if data is None and typed:
+        option = typed[0].replace("_", "-").replace("settings", "set")
+        raise ConfigError(f"--{option} is for --data.", hint="A suite is settled: copy its TOML file to change it.")
+
+
+def _settings_of(
+    data: str,
+    model: str | None,
+    preset: str | None,
+    changes: list[str],
+    method: list[str] | None,
+    train: list[str],
+    validation: str | None,
+    others: dict[str, Any],
+) -> ExperimentSettings:
+    """The settings of an experiment of one cell, with all that can be checked before a model is loaded."""
+    from pydantic import ValidationError
+
+    from mbc_cli.engine import read_data
+    from mbc_engine.datasets.by_name import is_of_hub
+    from mbc_engine.experiments.settings import require_usable
+    from mbc_engine.model_folder import find_model
+
+    if model is not None and preset is not None:
+        raise ConfigError("--model and --preset contradict each other.", hint="Leave one of them out.")
+    if validation is not None and not train:
+        raise ConfigError("--validation is for what is trained.", hint="Give questions to learn from: --train.")
+    if changes and preset is None:
+        raise ConfigError("--set changes a preset.", hint="Name it with --preset.")
+    dataset = DatasetSettings(name=_dataset_name(data), title=data, train=train, validation=validation, test=data)
+    base = _base(model, preset, changes)
+    try:
+        settings = ExperimentSettings.model_validate(
+            {
+                "title": f"{base.title} on {data}",
+                "bases": [base],
+                "datasets": [dataset.placed(None)],
+                "methods": method or _methods_of(model),
+                **others,
+            }
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = _OPTIONS.get(str(first["loc"][0]), str(first["loc"][0]))
+        wrong = f"{option} {first['input']!r}: {first['msg'].lower()}."
+        raise ConfigError(wrong, hint="See `mbc eval --help`.") from error
+    require_usable(settings)
+    sources = [data, *train, *([validation] if validation else [])]
+    read_data([source for source in sources if not is_of_hub(source)])  # the hub's take too long to be read twice
+    if model is not None:
+        find_model(model)
+    return settings
+
+
+def _methods_of(model: str | None) -> list[str]:
+    """What is evaluated where nobody says: the model, and the controls of its method."""
+    from mbc_engine.experiments.settings import is_retriever_reader
+
+    own = "mbc"
+    with suppress(ModelError):  # reported once the data were read
+        own = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
+    return [own, *controls_of(own)]
+
+
+def _base(model: str | None, preset: str | None, changes: list[str]) -> BaseSettings:
+    name = model if model is not None else preset or ""
+    is_file = os.path.isfile(name)  # noqa: PTH113  # Path's own fail where a name is too long
+    if model is not None and os.path.exists(model):  # noqa: PTH110
+        model = str(Path(model).absolute())
+    if preset is not None and is_file:
+        preset = str(Path(preset).absolute())
+    short = Path(name).stem if is_file else Path(name).name
+    return BaseSettings(name=_slug(short), title=name, preset=preset, changes=changes, model=model)
+
+
+def _dataset_name(source: str) -> str:
+    """Short, for folders; the paper's name for the paper's SQuAD, so that its figures are found."""
+    if re.fullmatch(r"squad:test(:.*[^]])?", source):
+        return "squad"
+    name = Path(source).name
+    return _slug(name.partition(".")[0] if ":" not in name.partition("[")[0] else name)
+
+
+def _slug(text: str) -> str:
+    """Letters, digits and hyphens of a text, not many."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_LONGEST_NAME].strip("-").lower() or "own"
+
+
+def _work(settings: ExperimentSettings, folder: Path, device: str | None, threads: int | None, hours: float) -> None:
+    """Do what is left of an experiment; what of a grid cannot be done here is skipped."""
+    from mbc_cli.engine import loading, prepare_torch
+    from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
+    from mbc_cli.paths import states_cache
+    from mbc_cli.render.evaluation import ExperimentView, print_plan
+    from mbc_cli.render.terminal import notes
+
+    is_grid = len(settings.bases) * len(settings.datasets) > 1
+    resume = f"Continue with: mbc eval --run {shlex.quote(name_in(folder, evaluations_folder()))}"
+    with ending_with(resume):
+        with loading("torch"):
+            from mbc_engine.experiments.requirements import obstacles
+            from mbc_engine.experiments.running import run
+
+            torch_device = prepare_torch(device, threads)
+        in_the_way: dict[tuple[str, str], str] = {}
+        if is_grid:
+            machine, needed = _requirements(settings, device, threads, hours)
+            in_the_way = obstacles(needed)
+            print_plan(settings, machine, needed, notes)
+        view = ExperimentView(folder, resume)
+        with view, stop_on_interrupt(view.stopping) as stop:
+            for event in run(
+                settings,
+                folder,
+                cache=states_cache(),
+                device=torch_device,
+                command=shlex.join(["mbc", *sys.argv[1:]]),
+                skips=is_grid,
+                obstacles=in_the_way,
+                stop=stop,
+            ):
+                view.show(event)
+    if not view.is_finished:
+        view.stopped()
+        raise typer.Exit(INTERRUPTED)
+
+
+def _show_plan(
+    settings: ExperimentSettings, device: str | None, threads: int | None, hours: float, *, as_json: bool
+) -> None:
+    from mbc_cli.render.evaluation import plan_json, print_plan
+    from mbc_cli.render.terminal import out, print_json
+
+    machine, needed = _requirements(settings, device, threads, hours)
+    if as_json:
+        print_json(plan_json(settings, machine, needed))
+    else:
+        print_plan(settings, machine, needed, out)
+
+
+def _requirements(
+    settings: ExperimentSettings, device: str | None, threads: int | None, hours: float
+) -> "tuple[Machine, Sequence[CellRequirements]]":
+    from mbc_cli.commands.models.share import hub_from_here
+    from mbc_cli.engine import loading, prepare_torch
+
+    with loading("sizes of models"):
+        from mbc_engine.experiments.requirements import requirements, this_machine
+
+        torch_device = prepare_torch(device, threads)
+        machine = this_machine(torch_device, has_hub=bool(hub_from_here(may_ask=True).reachable))
+        return machine, list(requirements(settings, machine, most_hours=hours))
+
+
+def _show_report(folder: Path, *, opens: bool, as_json: bool) -> None:
+    """The report of what a folder holds, on stdout; where it lies, on stderr; in the browser if asked."""
+    from mbc_cli.render.evaluation import print_report
+    from mbc_cli.render.terminal import notes, print_json
+    from mbc_cli.text import plain
+    from mbc_engine.evaluation.results import ExperimentFolder
+    from mbc_engine.experiments.report.page import write_report
+    from mbc_engine.experiments.report.report import read_report
+
+    kept = ExperimentFolder(folder)
+    if opens:  # a page of before may lack what was done since
+        try:
+            write_report(kept)
+        except OSError:  # somebody else's folder has the page that it came with
+            if not kept.report_html.is_file():
+                raise
+    report, _ = read_report(kept)
+    if as_json:
+        print_json({"folder": str(folder), **report.to_json()})
+    else:
+        print_report(report)
+    if kept.report_html.is_file():
+        notes.print(f"The report: {plain(kept.report_html)}")
+    if opens:
+        typer.launch(str(kept.report_html))

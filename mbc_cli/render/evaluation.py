@@ -1,0 +1,370 @@
+"""An evaluation on the terminal: at work, its report, a comparison of two, and what one would need."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import singledispatchmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.terminal import out, print_table
+from mbc_cli.text import counted, plain, seconds, size
+from mbc_engine.events import (
+    DocumentsAdapted,
+    Event,
+    ExperimentFinished,
+    QuestionsAnswered,
+    RateTried,
+    StageFinished,
+    StageSkipped,
+    StageStarted,
+    StatesCached,
+    TrainStarted,
+    TrainStep,
+    TuningStep,
+    Validated,
+)
+
+if TYPE_CHECKING:
+    from mbc_engine.experiments.report.comparison import ExperimentComparison
+    from mbc_engine.experiments.report.report import CellReport, Report
+    from mbc_engine.experiments.report.tables import Entry, Table
+    from mbc_engine.experiments.requirements import Availability, CellRequirements, Machine
+    from mbc_engine.experiments.settings import ExperimentSettings
+
+_ALL = "Stages"
+_BARS = ("Reading texts", "Training", "Tuning", "Taking in", "Answering")
+
+
+class ExperimentView(ProgressView):
+    """Follows an experiment by its events; `resume` says how to continue it after a stop."""
+
+    def __init__(self, folder: Path, resume: str) -> None:
+        super().__init__()
+        self._folder, self._resume = folder, resume
+        self._total_steps = self._kept = 0
+        self._end: ExperimentFinished | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the experiment came to its end."""
+        return self._end is not None
+
+    @singledispatchmethod
+    def show(self, event: Event) -> None:
+        """Draw an event."""
+
+    @show.register
+    def _(self, event: StageStarted) -> None:
+        self._show_kept()
+        self.bar(_ALL, event.total, completed=event.number - 1, note=f"{plain(event.cell)}: {plain(event.stage)}")
+
+    @show.register
+    def _(self, event: StageFinished) -> None:
+        self._end_bars()
+        if event.was_kept:
+            self._kept += 1
+        else:
+            self.line(f"{plain(event.cell)}: {plain(event.stage)}: {seconds(event.seconds)}")
+
+    @show.register
+    def _(self, event: StageSkipped) -> None:
+        self._end_bars()
+        if event.follows is None:
+            self.line(f"{plain(event.cell)}: {plain(event.stage)}: skipped: {plain(event.reason)}", "yellow")
+
+    @show.register
+    def _(self, event: StatesCached) -> None:
+        self.bar("Reading texts", event.total, completed=event.done)
+
+    @show.register
+    def _(self, event: TrainStarted) -> None:
+        self._total_steps = event.total_steps
+        self.bar("Training", event.total_steps, completed=event.step)
+
+    @show.register
+    def _(self, event: TrainStep) -> None:
+        self.bar("Training", self._total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
+
+    @show.register
+    def _(self, event: Validated) -> None:
+        self.line(f"  step {event.step:,}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %", "dim")
+
+    @show.register
+    def _(self, event: TuningStep) -> None:
+        self.bar("Tuning", event.total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
+
+    @show.register
+    def _(self, event: RateTried) -> None:
+        scores = f"exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %"
+        self.line(f"  learning rate {event.rate:g}: {scores}", "dim")
+
+    @show.register
+    def _(self, event: DocumentsAdapted) -> None:
+        self.bar("Taking in", event.total, completed=event.done)
+
+    @show.register
+    def _(self, event: QuestionsAnswered) -> None:
+        self.bar("Answering", event.total, completed=event.done)
+
+    @show.register
+    def _(self, event: ExperimentFinished) -> None:
+        self._show_kept()
+        self._end = event
+        self.remove_bar(_ALL)
+
+    def stopping(self) -> None:
+        """Answer a first Ctrl-C."""
+        self.tell("Stopping; press Ctrl-C again to end at once. Finished stages are kept.")
+
+    def stopped(self) -> None:
+        """Say how to continue."""
+        self.tell(f"Stopped. {self._resume}")
+
+    def _show_kept(self) -> None:
+        if self._kept:
+            were = "was" if self._kept == 1 else "were"
+            self.line(f"{plain(self._folder)}: {counted(self._kept, 'stage')} {were} done before.")
+            self._kept = 0
+
+    def _end_bars(self) -> None:
+        for name in _BARS:
+            self.remove_bar(name)
+
+
+_STYLES: Final = {"worse": "red", "no": "red", "unchecked": "yellow", "partly": "yellow", "yes": "green"}
+# What a terminal of so many columns has room for beside the method, most important first.
+_FIGURES: Final = (
+    ("EM", 0),
+    ("F1", 0),
+    ("source first", 0),
+    ("paper's EM", 100),
+    ("paper's F1", 100),
+    ("in five", 120),
+    ("lenient match*", 132),
+    ("questions", 144),
+)
+_COSTS: Final = (
+    ("documents", 96),
+    ("a document", 0),
+    ("an answer", 0),
+    ("bytes, paper's count", 0),
+    ("bytes on disk", 0),
+    ("learning rate", 112),
+)
+_DIFFERENCES: Final = (
+    ("method", 0),
+    ("questions", 110),
+    ("EM before", 0),
+    ("EM", 0),
+    ("EM difference", 0),
+    ("p", 0),
+    ("F1 difference", 84),
+)
+
+
+def print_report(report: "Report") -> None:
+    """The report on stdout: verdicts and cautions first, then tables of every cell, and what is missing."""
+    from mbc_engine.experiments.report.tables import LENIENT, NOTHING_TO_BEAT, OUTCOMES, costs_table, scores_table
+
+    for verdict in report.verdicts:
+        style = _STYLES[verdict.outcome]
+        figures = f": {plain(verdict.figures)}." if verdict.figures else "."
+        _print((f"{OUTCOMES[verdict.outcome]} ", style), (plain(verdict.claim), f"bold {style}"), figures)
+    if not report.verdicts:
+        _print((NOTHING_TO_BEAT, "bold yellow"))
+    for caution in report.cautions:
+        _print(("Note. ", "bold yellow"), plain(caution))
+    for cell in report.cells:
+        _head(cell.title, f"{len(cell.rows)} methods")
+        for table, columns in ((scores_table(cell), _FIGURES), (costs_table(cell), _COSTS)):
+            if table is not None:
+                _print_table(table, ("method", *_that_fit(columns)))
+                print()
+        _print_protocols(cell)
+    if any(cell.leader is not None for cell in report.cells) and "lenient match*" in _that_fit(_FIGURES):
+        _print((LENIENT, "dim"))
+    if report.missing:
+        _head("What is missing", "")
+        for missing in report.missing:
+            _print(f"{plain(missing['cell'])}, {plain(missing['stage'])}: {plain(missing['reason'])}")
+
+
+def print_comparison(comparison: "ExperimentComparison") -> None:
+    """Two experiments on stdout: differences method by method, then what else is different."""
+    _head(f"{comparison.second} against {comparison.first}", "percent, second less first")
+    for table in comparison.tables():
+        _head(table.title, "")
+        _print_table(table, _that_fit(_DIFFERENCES))
+    if not comparison.compared:
+        _print("They have no method in common.")
+    print()
+    for name, only in ((comparison.first, comparison.only_first), (comparison.second, comparison.only_second)):
+        if only:
+            methods = ", ".join(f"{cell} {method}" for cell, method in only)
+            _print((f"Only in {plain(name)}: ", "dim"), plain(methods))
+    _print_changes("Other settings", comparison.settings)
+    _print_changes("Another environment", comparison.environment)
+
+
+def _print_protocols(cell: "CellReport") -> None:
+    """How the cell's retention and scaling ended, a line for each method; the page has every step."""
+    from mbc_engine.experiments.report.tables import percent, size
+
+    for row in cell.rows:
+        if row.retention:
+            last = row.retention[-1]
+            cost = last.cost
+            kept = "" if last.retained is None else f", {percent(last.retained)} % of its first"
+            bytes_ = "" if cost.paper_bytes is None else f", {size(cost.paper_bytes)} as the paper counts"
+            paper = row.published_after(cost.documents)
+            theirs = f"; the paper's: {percent(paper['retention'])} %, {size(paper['bank_bytes'])}" if paper else ""
+            text = f"F1 {percent(last.scores.f1.value)} after {cost.documents:,} documents{kept}{bytes_}{theirs}"
+            _print((f"{plain(row.title)}, retention: ", "dim"), text)
+    for row in cell.rows:
+        if row.scaling:
+            steps = (f"{percent(step.scores.exact_match.value)} of {step.cost.documents:,}" for step in row.scaling)
+            _print((f"{plain(row.title)}, EM by documents: ", "dim"), ", ".join(steps))
+    usage = cell.code_usage
+    if usage is not None and usage.with_reset and usage.without_reset:
+        text = f"{usage.with_reset[-1][1]:.1f} with reset, {usage.without_reset[-1][1]:.1f} without"
+        _print((f"Code usage, perplexity of {usage.codes:,}: ", "dim"), text)
+
+
+def _print_changes(title: str, changes: Sequence[Mapping[str, str | None]]) -> None:
+    if changes:
+        _head(title, "")
+        for change in changes:
+            before, now = plain(change["first"] or "none"), plain(change["second"] or "none")
+            _print((f"{plain(change['name'])}: ", "dim"), f"{before} → {now}")
+
+
+def _print_table(table: "Table", columns: Sequence[str]) -> None:
+    places = [number for number, name in enumerate(table.columns) if name in columns]
+    # "p" stands twice, once beside each difference; the second has room where its difference has.
+    if "F1 difference" not in columns and table.columns.count("p") > 1:
+        places.remove(len(table.columns) - 1)
+    rows = [[_with_note(line[place]) for place in places] for line in table.lines]
+    shown = [table.columns[place] for place in places]
+    print_table(shown, rows, right=[name for name in shown if name != "method"])
+
+
+def _with_note(entry: "Entry") -> str:
+    return f"{entry.text} ({entry.note})" if entry.note else entry.text
+
+
+def _that_fit(columns: Sequence[tuple[str, int]]) -> list[str]:
+    """All of them where nothing limits a line's length."""
+    return [name for name, width in columns if not out.is_terminal or out.width >= width]
+
+
+def _head(title: str, note: str) -> None:
+    print()
+    _print((plain(title), "bold"), (f"  {note}", "dim") if note else "")
+
+
+def _print(*parts: str | tuple[str, str]) -> None:
+    """A paragraph, wrapped on a terminal."""
+    out.print(Text.assemble(*parts), soft_wrap=not out.is_terminal)
+
+
+_COLUMNS = ("cell", "data", "models", "memory", "hours", "here")
+
+
+def print_plan(
+    settings: "ExperimentSettings", machine: "Machine", needed: "Sequence[CellRequirements]", console: Console
+) -> None:
+    """A line for each cell, then everything that is missing or too much, each reason once."""
+    from mbc_engine.experiments.requirements import ASSUMED
+
+    stages = sum(len(cell.stages) for cell in needed)
+    console.print(plain(f"{settings.title}: {counted(len(needed), 'cell')}, {counted(stages, 'stage')}"), style="bold")
+    if console.is_terminal:
+        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for column in _COLUMNS:
+            table.add_column(column, justify="right" if column in ("memory", "hours") else "left", overflow="fold")
+        for cell in needed:
+            table.add_row(*map(Text, _row(cell)))
+        console.print(table, soft_wrap=False)
+    else:
+        for cell in needed:
+            console.print("  ".join(_row(cell)))
+    for line in _reasons(needed):
+        console.print(Text(line, "yellow"))
+    if not all(thing.can_be_had for cell in needed for thing in cell.data):
+        console.print("--data-folder is where files are; docs/data.md says how to get them.")
+    console.print(
+        Text(
+            f"Estimates, from sizes alone: memory of the stage that takes most, hours of all, on {plain(machine.description)} "
+            f"with {size(machine.memory)} at {machine.speed / 1e12:g} Tflop/s; {ASSUMED}.",
+            "dim",
+        )
+    )
+
+
+def plan_json(
+    settings: "ExperimentSettings", machine: "Machine", needed: "Sequence[CellRequirements]"
+) -> dict[str, Any]:
+    """The same as JSON, with every stage; memory in bytes."""
+    from mbc_engine.experiments.requirements import ASSUMED
+
+    def stages(cell: "CellRequirements") -> list[dict[str, Any]]:
+        kept = ("memory", "hours", "obstacle", "follows")
+        return [{"stage": stage.name, **{name: getattr(stage, name) for name in kept}} for stage in cell.stages]
+
+    return {
+        "title": settings.title,
+        "machine": asdict(machine),
+        "assumed": ASSUMED,
+        "cells": [
+            {
+                **asdict(cell),
+                "stages": stages(cell),
+                **{name: getattr(cell, name) for name in ("memory", "hours", "possible")},
+            }
+            for cell in needed
+        ],
+    }
+
+
+def _row(cell: "CellRequirements") -> tuple[str, ...]:
+    hours = cell.hours
+    return (
+        plain(cell.cell),
+        _state(cell.data),
+        _state(cell.models) if cell.models else "?",
+        "?" if cell.memory is None else size(cell.memory),
+        "?" if hours is None else f"{hours:,.2g}" if hours < 10 else f"{hours:,.0f}",
+        f"{cell.possible} of {counted(len(cell.stages), 'stage')}",
+    )
+
+
+def _state(things: "Sequence[Availability]") -> str:
+    """In a word, the worst of them."""
+    if not all(thing.can_be_had for thing in things):
+        return "missing"
+    return "here" if all(thing.is_here for thing in things) else "from the hub"
+
+
+def _reasons(needed: "Sequence[CellRequirements]") -> list[str]:
+    """What is missing, each thing once; then why else stages cannot be done, with the cells and stages."""
+    missing: dict[str, list[str]] = {}
+    for cell in needed:
+        for thing in (*cell.data, *cell.models):
+            if not thing.can_be_had and thing.name not in missing.setdefault(thing.status, []):
+                missing[thing.status].append(thing.name)
+    found: dict[str, list[str]] = {}
+    for cell in needed:
+        if cell.unknown:
+            found.setdefault(f"no estimate: {cell.unknown}", []).append(cell.cell)
+        if all(thing.can_be_had for thing in (*cell.data, *cell.models)):
+            for stage in cell.stages:
+                if stage.obstacle and stage.follows is None:
+                    found.setdefault(stage.obstacle, []).append(f"{cell.cell} {stage.name}")
+    lines = [f"{status.capitalize()}: {', '.join(names)}" for status, names in missing.items()]
+    lines += [f"{'; '.join(stages)}: {reason}" for reason, stages in found.items()]
+    return [plain(line) for line in lines]

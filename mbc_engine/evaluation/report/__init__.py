@@ -1,1 +1,0 @@
-"""What an experiment found out, gathered, judged and shown: as a page, as Markdown and as JSON."""

@@ -1,0 +1,259 @@
+"""A report as files: one self-contained HTML page, Markdown and JSON.
+
+The page's template is page.html; figures are drawn by matplotlib where it is installed.
+"""
+
+import hashlib
+import importlib.util
+import json
+import re
+import warnings
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+from mbc_engine.atomic_write import atomic_write
+from mbc_engine.evaluation.results import ExperimentFolder, Measurement, Prediction, by_question
+from mbc_engine.experiments.report.report import CellReport, MethodReport, Report, read_report
+from mbc_engine.experiments.report.tables import (
+    NOTHING_TO_BEAT,
+    OUTCOMES,
+    Table,
+    backgrounds,
+    in_script,
+    markdown,
+    moment,
+    seconds,
+    size,
+    tables_of,
+    visible,
+)
+from mbc_engine.machine import installing
+
+_COLOURS: Final = ("#1f5fb4", "#c2571a", "#1f8a5b", "#a83279", "#7a6a00", "#6a4fc3", "#0b8793", "#a8433d", "#4d6b2f")
+_GREY: Final = "#8b9096"
+_MARKERS: Final = "osD^"
+_STYLE: Final = {
+    "axes.edgecolor": "#dcdedf",
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "#fcfcfb",
+    "font.size": 8,
+    "grid.color": "#dcdedf",
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mbc",
+    "text.parse_math": False,
+}
+
+
+def write_report(folder: ExperimentFolder) -> Path:
+    """Write what an experiment found out so far into its folder, in three forms, each whole; returns the page's path.
+
+    Raises:
+        DataError: the folder holds no experiment, or something in it is damaged.
+        OSError: a file cannot be written.
+    """
+    report, results = read_report(folder)
+    predictions = {
+        cell: {name: done.predictions for name, done in own.items() if done.predictions}
+        for cell, own in results.items()
+    }
+    for path, text in (
+        (folder.report_json, json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"),
+        (folder.report_markdown, markdown(report)),
+        (folder.report_html, page(report, predictions)),
+    ):
+        with atomic_write(path) as file:
+            file.write(text.encode())
+    return folder.report_html
+
+
+def page(report: Report, predictions: Mapping[str, Mapping[str, Sequence[Prediction]]]) -> str:
+    """The page, with the predictions of each cell's methods to look through."""
+    from jinja2 import Environment
+
+    def shown(value: Any) -> Any:
+        return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+    environment = Environment(autoescape=True, finalize=shown)
+    environment.filters["moment"] = moment
+    template = files(__package__).joinpath("page.html").read_text("utf-8")
+    has_figures = importlib.util.find_spec("matplotlib") is not None
+    return environment.from_string(template).render(
+        report=report,
+        cells=[(cell, tables_of(cell), [*_figures(cell)] if has_figures else []) for cell in report.cells],
+        questions=[
+            (cell.title, in_script(_questions(cell, own)))
+            for cell in report.cells
+            if (own := predictions.get(cell.name))
+        ],
+        backgrounds=list(backgrounds(report.origin)),
+        style_hash=_hash(template, "style"),
+        script_hash=_hash(template, "script"),
+        is_figure=_is_figure,
+        outcomes=OUTCOMES,
+        nothing_to_beat=NOTHING_TO_BEAT,
+        has_figures=has_figures,
+        no_figures=f"Figures need matplotlib: {installing('report')}",
+    )
+
+
+def _hash(template: str, element: str) -> str:
+    """By which the page's policy knows its own style and script."""
+    found = re.search(f"<{element}>(.*?)</{element}>", template, re.DOTALL)
+    assert found
+    return f"sha256-{b64encode(hashlib.sha256(found[1].encode()).digest()).decode()}"
+
+
+def _is_figure(table: Table, column: int) -> bool:
+    return any(line[column].order is not None for line in table.lines)
+
+
+def _questions(cell: CellReport, predictions: Mapping[str, Sequence[Prediction]]) -> dict[str, Any]:
+    """A cell's questions once, and each method's answers to them in the same order."""
+    asked = {method: by_question(answered) for method, answered in predictions.items()}
+    questions = {key: one for answered in asked.values() for key, one in answered.items()}
+    return {
+        "questions": [
+            [visible(one.id), one.document, visible(one.question), [visible(answer) for answer in one.answers]]
+            for one in questions.values()
+        ],
+        "methods": [
+            _answers(row, [asked[row.method].get(key) for key in questions])
+            for row in cell.rows
+            if asked.get(row.method)
+        ],
+    }
+
+
+def _answers(row: MethodReport, asked: Sequence[Prediction | None]) -> dict[str, Any]:
+    return {
+        "title": visible(row.title),
+        "namesSources": row.online is not None and row.online.scores.first_source is not None,
+        "answers": [None if one is None else visible(one.answer) for one in asked],
+        "right": [None if one is None else int(one.exact_match) for one in asked],
+        "f1": [None if one is None else round(one.f1, 3) for one in asked],
+        "rank": [None if one is None else one.rank for one in asked],
+    }
+
+
+Series = tuple[str, dict[str, Any], Sequence[tuple[float, float]]]
+Value = Callable[[Measurement], float | None]
+
+_RETENTION: Final[tuple[tuple[str, Value, str], ...]] = (
+    ("Retention: F1 of the first documents, % of the first step", lambda step: step.retained, ""),
+    ("Retention: F1 of the first documents, %", lambda step: step.scores.f1.value, ""),
+    ("Memory as the paper counts it", lambda step: step.cost.paper_bytes, "bytes"),
+    ("Memory on disk", lambda step: step.cost.on_disk, "bytes"),
+)
+_SCALING: Final[tuple[tuple[str, Value, str], ...]] = (
+    ("Scaling: exact match, %", lambda step: step.scores.exact_match.value, ""),
+    ("Scaling: F1, %", lambda step: step.scores.f1.value, ""),
+    ("Scaling: time to take a document in", lambda step: step.cost.seconds_per_document, "seconds"),
+    ("Scaling: time to answer a question", lambda step: step.cost.seconds_per_answer, "seconds"),
+    ("Scaling: memory on disk", lambda step: step.cost.on_disk, "bytes"),
+)
+
+
+def _figures(cell: CellReport) -> Iterator[tuple[str, str]]:
+    """Title and image, as a data URI, of every figure that the cell has results for."""
+    looks = _looks(cell)
+    measured = [(row, row.online.scores) for row in cell.rows if row.online]
+    if measured:
+        for name, figure in (("Exact match", "exact_match"), ("F1", "f1")):
+            yield (
+                f"{name}, % (95% interval)",
+                _bars([(row.title, looks[row.method]["color"], getattr(scores, figure)) for row, scores in measured]),
+            )
+    for protocol, figures, is_log in (("retention", _RETENTION, False), ("scaling", _SCALING, True)):
+        for title, value, unit in figures:
+            series: list[Series] = []
+            for row in cell.rows:
+                points = [(step.cost.documents, y) for step in getattr(row, protocol) if (y := value(step)) is not None]
+                series.append((row.title, looks[row.method], [point for point in points if not unit or point[1] > 0]))
+            if any(points for _, _, points in series):
+                yield title, _lines(series, "documents", unit, is_log=is_log)
+    if usage := cell.code_usage:
+        curves: list[Series] = [
+            ("with reset", {"color": _COLOURS[0]}, usage.with_reset),
+            ("without reset", {"color": _COLOURS[1]}, usage.without_reset),
+        ]
+        yield f"Perplexity of code usage, of {usage.codes:,} codes", _lines(curves, "steps of training", "")
+
+
+def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:
+    """Colour, mark and dashes of each method, the same in all figures of a cell; controls are grey."""
+    methods = [row.method for row in cell.rows if not row.is_control]
+    controls = [row.method for row in cell.rows if row.is_control]
+    return {
+        name: {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKERS[number % 4], "markersize": 4}
+        for number, name in enumerate(methods)
+    } | {
+        name: {"color": _GREY, "marker": _MARKERS[number % 4], "markersize": 4, "linestyle": "--"}
+        for number, name in enumerate(controls)
+    }
+
+
+def _bars(rows: Sequence[tuple[str, str, Any]]) -> str:
+    """Means as dots with their intervals, one under the other, from 0 percent on."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(_STYLE):  # type: ignore[arg-type]
+        figure = Figure(figsize=(4, 0.6 + 0.25 * len(rows)), layout="constrained")
+        axes = figure.add_subplot()
+        for place, (_, colour, found) in enumerate(rows):
+            axes.barh(place, found.value, 0.3, color=colour, alpha=0.22)
+            axes.plot([found.low, found.high], [place, place], color=colour, linewidth=2)
+            axes.plot([found.value], [place], "o", color=colour, markersize=5)
+            axes.annotate(
+                f"{found.value:.1f}", (max(found.high, found.value), place), (5, -3), textcoords="offset points"
+            )
+        axes.set_yticks(range(len(rows)), [title for title, _, _ in rows])
+        axes.invert_yaxis()
+        axes.set_xlim(left=0)
+        axes.grid(visible=False, axis="y")
+        return _image(figure)
+
+
+def _lines(series: Sequence[Series], x_label: str, unit: str, *, is_log: bool = False) -> str:
+    """Lines through the points of each series. Percentages start at 0; bytes and seconds have a logarithmic axis."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    with rc_context(_STYLE):  # type: ignore[arg-type]
+        figure = Figure(figsize=(4, 2.5), layout="constrained")
+        axes = figure.add_subplot()
+        for title, look, points in series:
+            if points:
+                axes.plot(*zip(*points, strict=True), label=title, **look)
+        axes.set_xlabel(x_label)
+        if is_log:
+            places = sorted({x for _, _, points in series for x, _ in points})
+            axes.set_xscale("log")
+            axes.set_xticks(places, [f"{place:,.0f}" for place in places])
+            axes.xaxis.set_minor_locator(NullLocator())
+        if unit:
+            axes.set_yscale("log")
+            text = (lambda value, _: size(round(value))) if unit == "bytes" else (lambda value, _: seconds(value))
+            axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+            axes.yaxis.set_major_formatter(FuncFormatter(text))
+            axes.yaxis.set_minor_formatter(FuncFormatter(text))
+        else:
+            axes.set_ylim(bottom=0)
+        figure.legend(loc="outside lower center", ncols=2)
+        return _image(figure)
+
+
+def _image(figure: Any) -> str:
+    drawn = BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a title with a letter that the font lacks
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{b64encode(drawn.getvalue()).decode()}"

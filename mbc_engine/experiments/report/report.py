@@ -1,0 +1,456 @@
+"""A report: an experiment's results, tested, judged and ordered.
+
+What a reader must not overlook comes first: whether each method beats its controls, and what its figures do not show.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, get_args
+
+from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
+from mbc_engine.evaluation.statistics import Difference
+from mbc_engine.events import StageFinished, StageSkipped
+from mbc_engine.experiments.cells import cells
+from mbc_engine.experiments.registry import (
+    ADAPTED_DOCUMENTS,
+    METHODS,
+    controls_of,
+    published_scores,
+    published_usage,
+    title_of,
+)
+from mbc_engine.experiments.report.tables import difference, interval, p_value, percent
+from mbc_engine.experiments.settings import settings_in
+from mbc_engine.runs.event_log import EventFollower
+
+Judgement = Literal["worse", "no", "unchecked", "partly", "yes"]
+# Below this, one question is a percentage point or more.
+_FEW_QUESTIONS: Final = 100
+_MOST_NAMED: Final = 4  # of a grid that has just begun there are hundreds of stages to do
+
+
+@dataclass(frozen=True)
+class MethodReport:
+    """A method's line of a cell.
+
+    Attributes:
+        is_control: whether its bank is a spoilt one, there to be beaten.
+        is_bound: whether it is given the document a question is about, so that nothing competes with it.
+        published: the paper's figures of it in this cell; see `published_scores`.
+    """
+
+    method: str
+    title: str
+    is_control: bool
+    is_bound: bool
+    online: Measurement | None
+    retention: tuple[Measurement, ...]
+    scaling: tuple[Measurement, ...]
+    rate: float | None
+    published: dict[str, Any] | None
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it competes with others."""
+        return self.online is not None and not (self.is_control or self.is_bound)
+
+    def published_after(self, documents: int) -> dict[str, Any] | None:
+        """The paper's retention after so many documents, where as many first ones as ours are asked about."""
+        theirs = self.published["retention"] if self.published else []
+        if not self.retention or not theirs or self.retention[0].cost.documents != theirs[0]["documents"]:
+            return None
+        return next((step for step in theirs if step["documents"] == documents), None)
+
+
+@dataclass(frozen=True)
+class CellReport:
+    """A base LM on a dataset.
+
+    Attributes:
+        leader: the method with the best EM, spoilt banks and the oracle aside; None where nothing was asked.
+        against_leader: every other method, tested against the leader on the questions both were asked.
+        against_controls: each method that has controls, tested against each of them.
+        published_usage: the paper's code usage in this cell; see `published_usage`.
+    """
+
+    name: str
+    base: str
+    dataset: str
+    rows: tuple[MethodReport, ...]
+    leader: str | None
+    against_leader: tuple[PairedTest, ...]
+    against_controls: tuple[PairedTest, ...]
+    code_usage: CodeUsage | None
+    published_usage: dict[str, Any] | None
+
+    @property
+    def title(self) -> str:
+        """The cell as a heading."""
+        return f"{self.base} on {self.dataset}"
+
+    def row(self, method: str | None) -> MethodReport | None:
+        """The line of a method."""
+        return next((row for row in self.rows if row.method == method), None)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether methods of a cell beat controls, in plain words: one and several of its own, or several and one.
+
+    `outcome` is `partly` where they do in F1 and not in EM, `unchecked` where there are no answers of both.
+    """
+
+    cell: str
+    methods: tuple[str, ...]
+    controls: tuple[str, ...]
+    outcome: Judgement
+    claim: str
+    figures: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """An experiment's report.
+
+    Attributes:
+        origin: where the figures come from: title, date, command, seed, environments and settings.
+        missing: cell, stages without a result there, separated by commas, and the reason.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    cautions: tuple[str, ...]
+    origin: dict[str, Any]
+    cells: tuple[CellReport, ...]
+    missing: tuple[dict[str, str], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as a JSON object."""
+        return asdict(self)
+
+
+Results = Mapping[str, MethodResults]
+
+
+def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
+    """The report of what an experiment found out so far, and what it is made of, by cell and method.
+
+    Raises:
+        DataError: the folder holds no experiment, or something in it is damaged.
+    """
+    origin, built, results = origin_of(folder), list[CellReport](), dict[str, Results]()
+    asked = origin["settings"].get("methods")
+    asked = asked if isinstance(asked, list) else []
+    for base, dataset, own in read_results(folder):
+        name = f"{base['name']}-{dataset['name']}"
+        results[name] = own
+        built.append(cell_report(base, dataset, own, asked, folder.cell(name).read("", "code-usage")))
+    return build_report(origin, built, asked, missing=_missing(folder)), results
+
+
+def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
+    """Where an experiment's figures come from.
+
+    Raises:
+        DataError: its settings or environments cannot be read.
+    """
+    settings, environments = folder.settings(), folder.environments()
+    first = environments[0] if environments else {}
+    if not isinstance(settings.get("seed", 0), int):
+        raise _unreadable(folder, f"a seed of {settings['seed']!r}")
+    return {
+        "title": str(settings.get("title") or folder.path.name),
+        "date": first.get("date", ""),
+        "command": first.get("command", ""),
+        "seed": settings.get("seed", 0),
+        "environments": tuple(environments),
+        "settings": settings,
+    }
+
+
+def read_results(folder: ExperimentFolder) -> Iterator[tuple[dict[str, Any], dict[str, Any], Results]]:
+    """What each method did in each cell that has results, with the settings of the cell's base and dataset.
+
+    Raises:
+        DataError: the settings, which somebody may have written by hand, have no names; or a result is damaged.
+    """
+    settings, there, named = folder.settings(), set(folder.cells()), list[list[dict[str, Any]]]()
+    for kind in ("bases", "datasets"):
+        each = settings.get(kind, [])
+        each = each if isinstance(each, list) else [None]
+        if not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in each):
+            raise _unreadable(folder, f"{kind} without names")
+        named.append([{**one, "title": str(one.get("title") or one["name"])} for one in each])
+    for base in named[0]:
+        for dataset in named[1]:
+            if (name := f"{base['name']}-{dataset['name']}") in there:
+                cell = folder.cell(name)
+                yield base, dataset, {method: cell.results(method) for method in cell.methods()}
+
+
+def _unreadable(folder: ExperimentFolder, found: str) -> DataError:
+    return DataError(
+        f"The settings of {folder.path} cannot be read: {found}.", hint="Repair experiment.toml, or evaluate anew."
+    )
+
+
+def cell_report(
+    base: Mapping[str, Any],
+    dataset: Mapping[str, Any],
+    results: Results,
+    asked: Sequence[str],
+    code_usage: CodeUsage | None = None,
+) -> CellReport:
+    """Test and order what the methods of a cell did.
+
+    Args:
+        base, dataset: their settings, of which `name` and `title` are used.
+        results: what each method did.
+        asked: the methods that the experiment asks for, which are judged.
+        code_usage: of two trainings, if they were made.
+    """
+    places = base["name"], dataset["name"]
+    rows = tuple(
+        _row(name, results.get(name, MethodResults()), published)
+        for name in {**dict.fromkeys(METHODS), **dict.fromkeys(results)}
+        for published in (published_scores(*places, name),)
+        if name in results or published
+    )
+    ranked = {row.method: row.online.scores for row in rows if row.online and row.is_ranked}
+    leader = max(ranked, key=lambda name: (ranked[name].exact_match.value, ranked[name].f1.value), default=None)
+    to_lead = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]
+    return CellReport(
+        "-".join(places),
+        base["title"],
+        dataset["title"],
+        rows,
+        leader,
+        against_leader=_tests(results, to_lead),
+        against_controls=_tests(results, _pairs(asked)),
+        code_usage=code_usage,
+        published_usage=published_usage(*places),
+    )
+
+
+def _row(name: str, outcome: MethodResults, published: dict[str, Any] | None) -> MethodReport:
+    kind = METHODS.get(name)
+    return MethodReport(
+        name,
+        title_of(name),
+        kind is not None and kind.control_of is not None,
+        kind is not None and kind.knows_document,
+        outcome.online,
+        outcome.retention,
+        outcome.scaling,
+        outcome.rate,
+        published,
+    )
+
+
+def _pairs(asked: Sequence[str]) -> list[tuple[str, str]]:
+    """Each method with those of its controls that were asked; with all where none was, so that this is said."""
+    pairs = []
+    for name in METHODS:
+        controls = controls_of(name) if name in asked else ()
+        pairs += [(name, control) for control in ([one for one in controls if one in asked] or controls)]
+    return pairs
+
+
+def _tests(results: Results, names: Iterable[tuple[str, str]]) -> tuple[PairedTest, ...]:
+    asked = {name: outcome.predictions for name, outcome in results.items() if outcome.predictions}
+    both = [((one, asked[one]), (other, asked[other])) for one, other in names if one in asked and other in asked]
+    return tuple(test for test in pair_all(both) if test is not None)
+
+
+def build_report(
+    origin: dict[str, Any], cells: Sequence[CellReport], asked: Sequence[str], *, missing: Sequence[dict[str, str]] = ()
+) -> Report:
+    """Judge what an experiment found out.
+
+    Args:
+        origin: where the figures come from.
+        cells: the results.
+        asked: the methods that the experiment asks for, which are judged.
+        missing: stages without a result.
+    """
+    order = get_args(Judgement)
+    verdicts = [verdict for cell in cells for verdict in _verdicts(cell, asked)]
+    # What spoilt banks tell before the rest, and bad news before good.
+    verdicts.sort(key=lambda verdict: (not _spoilt_bank(verdict.controls[0]), order.index(verdict.outcome)))
+    cautions = tuple(caution for cell in cells for caution in _cautions(cell))
+    return Report(tuple(verdicts), cautions, origin, tuple(cells), tuple(missing))
+
+
+def _spoilt_bank(method: str) -> str:
+    return METHODS[method].spoilt_bank if method in METHODS else ""
+
+
+_Pair = tuple[str, str, PairedTest | None]
+
+_OF_BANKS: Final[Mapping[Judgement, str]] = {
+    "worse": "does harm",
+    "no": "does not help",
+    "partly": "helps in F1 and not in EM",
+    "yes": "helps",
+}
+# Of one method, and of several.
+_OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
+    "worse": ("is worse than", "are worse than"),
+    "no": ("does not beat", "do not beat"),
+    "partly": ("beats in F1, and not in EM,", "beat in F1, and not in EM,"),
+    "yes": ("beats", "beat"),
+}
+
+
+def _verdicts(cell: CellReport, asked: Sequence[str]) -> Iterator[Verdict]:
+    """How the methods of the cell do against their controls."""
+    tests = {(test.first, test.second): test for test in cell.against_controls}
+    # A method's spoilt banks make a sentence, and so do the methods that are held against the same other method.
+    groups: dict[tuple[str, Judgement], list[_Pair]] = {}
+    for method, control in _pairs(asked):
+        row = cell.row(method)
+        if row is not None and row.online is not None:
+            test = tests.get((method, control))
+            key = method if _spoilt_bank(control) else control, _judgement(test)
+            groups.setdefault(key, []).append((method, control, test))
+    where = f"{cell.dataset} ({cell.base})"
+    for (_, outcome), group in groups.items():
+        methods = tuple(dict.fromkeys(method for method, _, _ in group))
+        controls = tuple(dict.fromkeys(control for _, control, _ in group))
+        claim, figures = (_of_banks if _spoilt_bank(controls[0]) else _of_methods)(group, outcome, where)
+        yield Verdict(cell.name, methods, controls, outcome, claim, figures)
+
+
+def _judgement(test: PairedTest | None) -> Judgement:
+    if test is None:
+        return "unchecked"
+    if test.exact_match.is_gain:
+        return "yes"
+    if test.exact_match.is_loss:
+        return "worse"
+    return "partly" if test.f1.is_gain else "no"
+
+
+def _of_banks(group: Sequence[_Pair], outcome: Judgement, where: str) -> tuple[str, str]:
+    """Claim and figures about a method with its own bank and with spoilt ones."""
+    title = title_of(group[0][0])
+    tested = [(_spoilt_bank(control), test) for _, control, test in group if test is not None]
+    if not tested:
+        banks = _listed([_spoilt_bank(control) for _, control, _ in group])
+        return f"{title}'s bank was not checked on {where} against {banks}", ""
+    figures = "; ".join(
+        f"{name} {percent(of(tested[0][1]).first)} with it, "
+        + ", ".join(f"{percent(of(test).second)} with {bank} ({_figures(of(test))})" for bank, test in tested)
+        for name, of in _measures(outcome)
+    )
+    return f"{title}'s bank {_OF_BANKS[outcome]} on {where}", figures
+
+
+def _of_methods(group: Sequence[_Pair], outcome: Judgement, where: str) -> tuple[str, str]:
+    """Claim and figures about methods that are held against the same other method."""
+    other, names = title_of(group[0][1]), _listed([title_of(method) for method, _, _ in group])
+    tested = [(title_of(method), test) for method, _, test in group if test is not None]
+    if not tested:
+        return f"{names} {'was' if len(group) == 1 else 'were'} not checked on {where} against {other}", ""
+    figures = "; ".join(
+        f"{name} {percent(of(tested[0][1]).second)} for {other}, "
+        + ", ".join(f"{percent(of(test).first)} for {title} ({_figures(of(test))})" for title, test in tested)
+        for name, of in _measures(outcome)
+    )
+    return f"{names} {_OF_METHODS[outcome][len(tested) > 1]} {other} on {where}", figures
+
+
+def _measures(outcome: Judgement) -> list[tuple[str, Callable[[PairedTest], Difference]]]:
+    """EM, by which methods are judged, and F1 where that says something else."""
+    exact_match = ("EM", lambda test: test.exact_match)
+    return [exact_match, ("F1", lambda test: test.f1)] if outcome == "partly" else [exact_match]
+
+
+def _figures(found: Difference) -> str:
+    """The difference and its interval; and the p-value where it alone keeps the difference from counting."""
+    text = f"difference {difference(found.difference.value)}, 95% {interval(found.difference)}"
+    is_apart = found.difference.low > 0 or found.difference.high < 0
+    return text if found.is_gain or found.is_loss or not is_apart else f"{text}, but p = {p_value(found.p)}"
+
+
+def _cautions(cell: CellReport) -> Iterator[str]:
+    """What a reader of the cell's figures could take for more than it is."""
+    where = f"{cell.dataset} ({cell.base})"
+    measured = [(row, row.online) for row in cell.rows if row.online is not None]
+    asked = {online.scores.questions for _, online in measured}
+    if asked and min(asked) < _FEW_QUESTIONS:
+        yield f"{where}: figures from {min(asked)} questions. Read the intervals, not the digits."
+    if len(asked) > 1:
+        yield f"{where}: the methods were not all asked the same number of questions ({min(asked)} to {max(asked)})."
+    held = {online.cost.documents for row, online in measured if row.published is not None} - {ADAPTED_DOCUMENTS}
+    if held:
+        yield (
+            f"{where}: the paper's figures are of {ADAPTED_DOCUMENTS:,} documents in a memory, these of "
+            f"{_listed([f'{count:,}' for count in sorted(held)])}. More documents are harder to tell apart."
+        )
+    leader = cell.row(cell.leader)
+    if leader is None or leader.online is None:
+        return
+    best = leader.online.scores.exact_match
+    close = [
+        row.title
+        for row, online in measured
+        if row.is_ranked
+        and row is not leader
+        and online.scores.exact_match.high >= best.low
+        and online.scores.exact_match.low <= best.high
+    ]
+    if close:
+        yield (
+            f"{where}: {leader.title} leads with an EM of {percent(best.value)} ({interval(best)}), "
+            f"but the intervals of {_listed(close)} overlap with it; the paired tests say whether the lead is chance."
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _missing(folder: ExperimentFolder) -> list[dict[str, str]]:
+    """The stages without a result, and why: those of a cell with one cause together; then those still to be done."""
+    skipped: dict[tuple[str, str], StageSkipped] = {}
+    for _, event in EventFollower(folder.events).poll().events:
+        if isinstance(event, StageSkipped):
+            skipped[event.cell, event.stage] = event
+        elif isinstance(event, StageFinished):
+            skipped.pop((event.cell, event.stage), None)
+    found: dict[tuple[str, str], list[str]] = {}
+    for event in skipped.values():
+        cause = event
+        while cause.follows is not None and (cause.cell, cause.follows) in skipped:
+            cause = skipped[cause.cell, cause.follows]
+        found.setdefault((cause.cell, cause.reason), []).append(event.stage)
+    waiting: dict[str, list[str]] = {}
+    for place in _unfinished(folder):
+        if place not in skipped:
+            waiting.setdefault(place[0], []).append(place[1])
+    return [
+        *({"cell": cell, "stage": ", ".join(stages), "reason": reason} for (cell, reason), stages in found.items()),
+        *(
+            {
+                "cell": cell,
+                "stage": ", ".join(stages) if len(stages) <= _MOST_NAMED else f"{len(stages)} stages",
+                "reason": "not done yet",
+            }
+            for cell, stages in waiting.items()
+        ),
+    ]
+
+
+def _unfinished(folder: ExperimentFolder) -> list[tuple[str, str]]:
+    """Cells and stages that have no result; none where another version of this program wrote the settings."""
+    try:
+        settings = settings_in(folder.path)
+    except ConfigError:
+        return []
+    return [
+        (cell.name, stage.name)
+        for cell in cells(settings)
+        for stage in cell.stages()
+        if stage.kind != "prepare" and not stage.is_done(folder.cell(cell.name))
+    ]

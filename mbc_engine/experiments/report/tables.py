@@ -1,0 +1,379 @@
+"""The tables of a report as plain text, for a page, for Markdown and for a terminal; and the whole report as Markdown.
+
+Text of documents, questions and answers is made visible here, and safe for Markdown and scripts; the page's template
+escapes it for HTML.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from mbc_engine.evaluation.statistics import Difference, Interval
+
+if TYPE_CHECKING:
+    from mbc_engine.evaluation.results import Measurement, PairedTest
+    from mbc_engine.experiments.report.report import CellReport, MethodReport, Report
+
+NOTHING: Final = "\N{EN DASH}"
+OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "partly": "◐", "yes": "✓"}
+NOTHING_TO_BEAT: Final = "No method here has a control to beat, so nothing shows whether a memory helped."
+LENIENT: Final = (
+    "* The released code's match: the answer is cut to the gold answer's length before they are compared. "
+    "It is not the paper's EM and stands here for comparison only."
+)
+# What turns, hides or breaks text: controls (C0, DEL, C1), bidirectional marks, line separators, tags, lone surrogates.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+    "\ud800-\udfff]"
+)
+_MARKDOWN: Final = re.compile(r"([\\`*_\[\]#|~<>&$])")
+_IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def percent(value: float | None) -> str:
+    """`12.3`, or a dash where there is no figure; never `-0.0`."""
+    return NOTHING if value is None else _signless_zero(f"{value:.1f}")
+
+
+def interval(found: Interval) -> str:
+    """`10.1 to 14.5`."""
+    return f"{percent(found.low)} to {percent(found.high)}".replace("-", "\N{MINUS SIGN}")
+
+
+def difference(value: float) -> str:
+    """`+1.2`, `−0.4`, `0.0`."""
+    shown = _signless_zero(f"{value:+.1f}")
+    return "0.0" if shown in ("0.0", "+0.0") else shown.replace("-", "\N{MINUS SIGN}")
+
+
+def p_value(value: float) -> str:
+    """`0.031`, or `< 0.001`."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def seconds(value: float | None) -> str:
+    """Three digits: `1.23 ms`, `1.23 s`, `1,234 s`."""
+    if value is None:
+        return NOTHING
+    if value == 0 or value >= 0.9995:
+        return f"{value:.3g} s" if value < 999.5 else f"{value:,.0f} s"
+    shown, units = value * 1000, iter(("ms", "µs", "ns"))
+    unit = next(units)
+    while shown < 0.9995 and unit != "ns":
+        shown, unit = shown * 1000, next(units)
+    return f"{shown:.3g} {unit}"
+
+
+def size(count: int | None) -> str:
+    """Bytes in powers of 1,000: `999 B`, `1.23 MB`."""
+    if count is None:
+        return NOTHING
+    value, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while value >= 999.5 and unit != "TB":
+        value, unit = value / 1000, next(units)
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
+
+
+def moment(date: str) -> str:
+    """An ISO 8601 date for people: `2026-02-03 14:05:06 UTC`."""
+    return date.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _signless_zero(shown: str) -> str:
+    return "0.0" if shown == "-0.0" else shown
+
+
+def visible(text: str) -> str:
+    """The text with what no reader could see shown: ↵ for a line end, `<U+001B>` for ESC; tabs are spaces."""
+    return _UNSEEN.sub(lambda found: {"\n": "↵", "\t": " "}.get(found[0], f"<U+{ord(found[0]):04X}>"), text)
+
+
+def in_markdown(text: str) -> str:
+    """Text as a cell of a Markdown table or part of a paragraph, where none of it is markup."""
+    return _MARKDOWN.sub(r"\\\1", visible(text))
+
+
+def in_script(value: Any) -> str:
+    """A value as JSON that can stand in a script element: ASCII, with no character that HTML reads."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_IN_SCRIPT)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in a place of a table.
+
+    Attributes:
+        text: the figure or name.
+        note: what is smaller beside it: an interval, the paper's figure.
+        order: what it is sorted by; None for text, and where there is nothing to sort.
+    """
+
+    text: str
+    note: str = ""
+    order: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; `lines` have as many entries as `columns`, the first names the line.
+
+    `emphasis` are lines in bold, `muted` controls'; a detail is for those who ask for it; the note stands below.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[Entry, ...], ...]
+    emphasis: tuple[int, ...] = ()
+    muted: tuple[int, ...] = ()
+    is_detail: bool = False
+    note: str = ""
+
+
+def tables_of(cell: "CellReport") -> list[Table]:
+    """The tables that the cell has results for."""
+    tables = (scores_table(cell), costs_table(cell), _tests(cell), _retention(cell), _scaling(cell), _usage(cell))
+    return [table for table in tables if table is not None]
+
+
+def scores_table(cell: "CellReport") -> Table | None:
+    """EM, F1 and sources of each method, beside the paper's figures; None where there are none."""
+    rows = [row for row in cell.rows if row.online or row.published]
+    has_published = any(row.published for row in rows)
+    columns = (
+        *("method", "EM", "F1"),
+        *(("paper's EM", "paper's F1") if has_published else ()),
+        *("lenient match*", "source first", "in five", "questions"),
+    )
+    lines = []
+    for row in rows:
+        scores = row.online.scores if row.online else None
+        ours = (_mean(scores.exact_match), _mean(scores.f1)) if scores else (Entry(NOTHING),) * 2
+        theirs = (_published(row, "exact_match"), _published(row, "f1")) if has_published else ()
+        rest: tuple[Entry, ...] = (Entry(NOTHING),) * 4
+        if scores:
+            shares = (scores.lenient_match, scores.first_source, scores.in_five)
+            rest = (*map(_percent, shares), _count(scores.questions))
+        lines.append((Entry(row.title), *ours, *theirs, *rest))
+    return _table("Figures, in percent, with 95% intervals", columns, lines, rows, cell, LENIENT)
+
+
+def _published(row: "MethodReport", figure: str) -> Entry:
+    if row.published is None:
+        return Entry(NOTHING)
+    theirs = row.published[figure]
+    gap = difference(getattr(row.online.scores, figure).value - theirs) if row.online else ""
+    return Entry(f"{theirs:.2f}", f"ours {gap}" if gap else "", theirs)
+
+
+def costs_table(cell: "CellReport") -> Table | None:
+    """Seconds and bytes of each method; None where there are none."""
+    rows = [row for row in cell.rows if row.online]
+    has_rates = any(row.rate is not None for row in rows)
+    columns = ("method", "documents", "a document", "an answer", "bytes, paper's count", "bytes on disk")
+    lines = []
+    for row in rows:
+        assert row.online is not None
+        documents = _count(row.online.cost.documents, f"{row.online.banks} memories" if row.online.banks > 1 else "")
+        rate = Entry(NOTHING) if row.rate is None else Entry(f"{row.rate:g}", order=row.rate)
+        lines.append((Entry(row.title), documents, *_costs(row.online), *((rate,) if has_rates else ())))
+    return _table("Time and memory", columns + (("learning rate",) if has_rates else ()), lines, rows, cell)
+
+
+def _costs(found: "Measurement") -> tuple[Entry, ...]:
+    cost = found.cost
+    times = (cost.seconds_per_document, cost.seconds_per_answer)
+    return (*(Entry(seconds(value), order=value) for value in times), _size(cost.paper_bytes), _size(cost.on_disk))
+
+
+def _tests(cell: "CellReport") -> Table | None:
+    columns = ("first", "second", "questions", "EM difference", "p", "F1 difference", "p")
+    titles = {row.method: row.title for row in cell.rows}
+    lines = [
+        (
+            *(Entry(titles[name]) for name in (test.first, test.second)),
+            _count(test.questions),
+            *difference_entries(test),
+        )
+        for test in (*cell.against_leader, *cell.against_controls)
+    ]
+    return _detail("Paired tests: against the leader, and against controls", columns, lines)
+
+
+def difference_entries(test: "PairedTest") -> tuple[Entry, ...]:
+    """Differences in EM and F1, each with its p-value."""
+    return (*_difference(test.exact_match), *_difference(test.f1))
+
+
+def _retention(cell: "CellReport") -> Table | None:
+    has_published = any(row.published_after(step.cost.documents) for row in cell.rows for step in row.retention)
+    columns = (
+        *("method", "documents", "EM", "F1", "F1 kept"),
+        *(("paper's F1 kept",) if has_published else ()),
+        "bytes, paper's count",
+        *(("paper's bytes",) if has_published else ()),
+        "bytes on disk",
+    )
+    lines = []
+    for row in cell.rows:
+        for step in row.retention:
+            theirs = row.published_after(step.cost.documents) or {}
+            kept, stored = _percent(theirs.get("retention")), _size(theirs.get("bank_bytes"))
+            lines.append(
+                (
+                    Entry(row.title),
+                    _count(step.cost.documents),
+                    *map(_percent, (step.scores.exact_match.value, step.scores.f1.value, step.retained)),
+                    *((kept,) if has_published else ()),
+                    _size(step.cost.paper_bytes),
+                    *((stored,) if has_published else ()),
+                    _size(step.cost.on_disk),
+                )
+            )
+    return _detail("Retention of the first documents, in percent", columns, lines)
+
+
+def _scaling(cell: "CellReport") -> Table | None:
+    columns = ("method", "documents", "EM", "F1", "a document", "an answer", "bytes, paper's count", "bytes on disk")
+    lines = [
+        (
+            *(Entry(row.title), _count(step.cost.documents)),
+            *(_mean(step.scores.exact_match), _mean(step.scores.f1)),
+            *_costs(step),
+        )
+        for row in cell.rows
+        for step in row.scaling
+    ]
+    return _detail("Scaling with the number of documents", columns, lines)
+
+
+def _usage(cell: "CellReport") -> Table | None:
+    usage, published = cell.code_usage, cell.published_usage
+    if usage is None:
+        return None
+    theirs: tuple[str, ...] = ("", "")
+    if published:
+        low, *high = (f"{value:g}" for value in published["with_reset"])
+        theirs = f"{low} to {high[0]}" if high else f"from {low}", f"falls to {published['without_reset']:g}"
+    lines = [
+        (
+            Entry(name),
+            _count(curve[-1][0]),
+            Entry(f"{curve[-1][1]:.1f}", f"of {usage.codes:,}", curve[-1][1]),
+            *((Entry(text),) if text else ()),
+        )
+        for name, curve, text in zip(
+            ("with reset", "without reset"), (usage.with_reset, usage.without_reset), theirs, strict=True
+        )
+        if curve
+    ]
+    columns = ("training", "step", "perplexity", *(("paper's",) if published else ()))
+    return _detail("Code usage at the end of training", columns, lines)
+
+
+def _table(
+    title: str,
+    columns: tuple[str, ...],
+    lines: Sequence[tuple[Entry, ...]],
+    rows: Sequence["MethodReport"],
+    cell: "CellReport",
+    note: str = "",
+) -> Table | None:
+    if not lines:
+        return None
+    emphasis = tuple(number for number, row in enumerate(rows) if row.method == cell.leader)
+    muted = tuple(number for number, row in enumerate(rows) if row.is_control)
+    return Table(title, columns, tuple(lines), emphasis, muted, note=note)
+
+
+def _detail(title: str, columns: tuple[str, ...], lines: Sequence[tuple[Entry, ...]]) -> Table | None:
+    return Table(title, columns, tuple(lines), is_detail=True) if lines else None
+
+
+def _mean(found: Interval) -> Entry:
+    return Entry(percent(found.value), interval(found), found.value)
+
+
+def _difference(found: Difference) -> tuple[Entry, Entry]:
+    gap = found.difference
+    return Entry(difference(gap.value), interval(gap), gap.value), Entry(p_value(found.p), order=found.p)
+
+
+def _count(count: int, note: str = "") -> Entry:
+    return Entry(f"{count:,}", note, count)
+
+
+def _percent(value: float | None) -> Entry:
+    return Entry(percent(value), order=value)
+
+
+def _size(count: int | None) -> Entry:
+    return Entry(size(count), order=count)
+
+
+def markdown(report: "Report") -> str:
+    """The whole report, without the questions."""
+    return "\n".join(_paragraphs(report))
+
+
+def _paragraphs(report: "Report") -> Iterator[str]:
+    origin = report.origin
+    yield f"# {in_markdown(origin['title'])}\n"
+    for verdict in report.verdicts:
+        figures = f": {in_markdown(verdict.figures)}." if verdict.figures else "."
+        yield f"- {OUTCOMES[verdict.outcome]} **{in_markdown(verdict.claim)}**{figures}"
+    yield "" if report.verdicts else f"{NOTHING_TO_BEAT}\n"
+    for caution in report.cautions:
+        yield f"> {in_markdown(caution)}\n"
+    facts = [("Date", moment(origin["date"])), ("Seed", str(origin["seed"])), ("Command", origin["command"])]
+    yield "".join(f"{name}: {in_markdown(value)}  \n" for name, value in facts if value)
+    for cell in report.cells:
+        yield f"## {in_markdown(cell.title)}\n"
+        for table in tables_of(cell):
+            yield f"### {table.title}\n"
+            yield _line(map(in_markdown, table.columns))
+            yield _line("---" if number == 0 else "---:" for number in range(len(table.columns)))
+            for number, entries in enumerate(table.lines):
+                yield _line(_markdown_cell(entry, number in table.emphasis) for entry in entries)
+            yield f"\n{in_markdown(table.note)}\n" if table.note else ""
+    if report.missing:
+        yield "## What is missing\n"
+        for missing in report.missing:
+            cell_name, stage, reason = (in_markdown(missing[name]) for name in ("cell", "stage", "reason"))
+            yield f"- {cell_name}, {stage}: {reason}"
+        yield ""
+    for title, background in backgrounds(origin):
+        yield f"## {title}\n"
+        yield from (f"- {in_markdown(name)}: {in_markdown(value)}" for name, value in background)
+        yield ""
+
+
+def _markdown_cell(entry: Entry, is_bold: bool) -> str:
+    text = in_markdown(entry.text)
+    return (f"**{text}**" if is_bold else text) + (f" ({in_markdown(entry.note)})" if entry.note else "")
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def backgrounds(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Environments and settings with their headings, as dotted names and values."""
+    for number, environment in enumerate(origin["environments"], 1):
+        title = "Environment" if len(origin["environments"]) == 1 else f"Environment {number}"
+        yield title, list(flat(environment))
+    if origin["settings"]:
+        yield "Settings", list(flat(origin["settings"]))
+
+
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested values as dotted names and text; lists of objects by their numbers."""
+    if isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        value = {str(number): item for number, item in enumerate(value)}
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from flat(item, f"{name}.{key}" if name else key)
+    else:
+        yield name, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))

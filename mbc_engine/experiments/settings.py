@@ -1,0 +1,273 @@
+"""Experiments written down: base LMs × datasets × methods × protocols, as a suite by name or a TOML file.
+
+The files of a suite's datasets lie in a folder that whoever runs it names.
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
+
+from mbc_engine.config import RetrieverReaderConfig, first_fault, load_preset, parse_model_config
+from mbc_engine.datasets.by_name import absolute
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.evaluation.results import ExperimentFolder
+from mbc_engine.experiments.registry import METHODS, Protocol
+from mbc_engine.model_folder import CONFIG, find_model
+
+Rate = Annotated[FiniteFloat, Field(gt=0)]
+_STRICT = ConfigDict(extra="forbid", frozen=True)
+_SUITES = files("mbc_engine.experiments") / "suites"
+
+
+class BaseSettings(BaseModel):
+    """A row of the table: a base LM and what is built around it."""
+
+    model_config = _STRICT
+    name: str = Field(description="short, for folders")
+    title: str = Field(description="as the table shows it")
+    preset: str | None = Field(None, description="preset or TOML file that MBC and MAC are trained by")
+    changes: list[str] = Field([], description="section.key=value changes of the preset")
+    model: str | None = Field(None, description="a trained MBC model, in place of a preset")
+    optimiser: Literal["adam", "adafactor"] = Field("adam", description="of fine-tuning, with a preset or a model")
+
+
+class DatasetSettings(BaseModel):
+    """A column of the table: questions to train on, to validate on, and to test with."""
+
+    model_config = _STRICT
+    name: str
+    title: str
+    train: list[str] = []
+    questions_train: list[str] = Field([], description="for the base LMs of fine-tuning; [] is `train`")
+    validation: str | None = Field(None, description="None holds back documents of `train`")
+    test: str
+    most_train: PositiveInt | None = Field(None, description="most training questions")
+    most_validation: PositiveInt = Field(200, description="most validation documents of a learning-rate sweep")
+
+    def placed(self, folder: Path | None) -> "DatasetSettings":
+        """The same with files by paths that mean the same from everywhere; relative ones begin in `folder`."""
+        return self.model_copy(
+            update={
+                "train": [absolute(source, folder) for source in self.train],
+                "questions_train": [absolute(source, folder) for source in self.questions_train],
+                "validation": self.validation and absolute(self.validation, folder),
+                "test": absolute(self.test, folder),
+            }
+        )
+
+
+class QuestionSettings(BaseModel):
+    """How a base LM is trained on questions, without documents or with (paper, section 4.3.2)."""
+
+    model_config = _STRICT
+    epochs: PositiveInt = 8
+    batch_size: PositiveInt = 32
+    learning_rate: Rate = 1e-4
+
+
+class CamelsSettings(BaseModel):
+    """How CaMeLS' token weights are meta-trained."""
+
+    model_config = _STRICT
+    steps: PositiveInt = 2000
+    inner_documents: PositiveInt = Field(6, description="document-question-answer triples of an inner batch")
+    inner_batches: PositiveInt = Field(4, description="inner batches whose outer gradients make a step")
+    learning_rate: Rate = Field(1e-4, description="of the weight model")
+    inner_rate: Rate = Field(5e-4, description="of the inner update of the base LM")
+    locality: FiniteFloat = Field(0.1, ge=0, description="weight of the locality term")
+
+
+class RetentionSettings(BaseModel):
+    """The retention protocol (paper, section 4.4.3)."""
+
+    model_config = _STRICT
+    first: PositiveInt = Field(200, description="documents asked about")
+    step: PositiveInt = 200
+    further: PositiveInt = 1400
+
+
+class ExperimentSettings(BaseModel):
+    """An experiment. Its cells are its bases × datasets."""
+
+    model_config = _STRICT
+    title: str
+    seed: NonNegativeInt = 0
+    bases: list[BaseSettings]
+    datasets: list[DatasetSettings]
+    methods: list[str]
+    protocols: list[Protocol] = ["online"]
+    documents: PositiveInt = Field(1665, description="most documents of the stream")
+    bank_documents: PositiveInt | None = Field(None, description="documents of a memory; None is all in one")
+    questions: PositiveInt | None = Field(None, description="most questions asked, spread evenly; None is all")
+    golds: Literal["shortest", "any"] = Field("shortest", description="shortest gold answer, or the best of all")
+    read: str | None = Field(None, description="how MBC and MAC read; None is the model's own way")
+    rates: list[Rate] = Field(
+        [1e-4, 2.5e-5, 6.25e-6, 1.625e-6], min_length=1, description="learning rates that are swept"
+    )
+    document_window: PositiveInt = Field(512, description="tokens of a piece that a fine-tuning step is made on")
+    retention: RetentionSettings = RetentionSettings()
+    scaling: list[PositiveInt] = Field([16, 64, 256, 1024], min_length=1)
+    question_training: QuestionSettings = QuestionSettings()
+    reading_training: QuestionSettings = QuestionSettings()
+    camels: CamelsSettings = CamelsSettings()
+    code_usage_changes: list[str] = Field([], description="changes of the preset for the two trainings of code-usage")
+
+
+def suite_names() -> list[str]:
+    """Names of the built-in suites, sorted."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _SUITES.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_suite(name: str, folder: Path | None = None) -> ExperimentSettings:
+    """A built-in suite or a TOML file, whose relative paths begin in `folder`, or in the working folder.
+
+    Raises:
+        ConfigError: there is no such suite, or something in it cannot be used.
+        DataError: something in it names no dataset.
+    """
+    if name in suite_names():
+        text = (_SUITES / f"{name}.toml").read_text(encoding="utf-8")
+    else:
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"There is no suite {name!r}.", hint=f"Suites: {', '.join(suite_names())}; or a TOML file."
+            ) from error
+    settings = parse_settings(text, name)
+    settings = settings.model_copy(update={"datasets": [dataset.placed(folder) for dataset in settings.datasets]})
+    require_usable(settings, name)
+    return settings
+
+
+def settings_in(folder: Path) -> ExperimentSettings:
+    """The settings of the experiment that was begun in a folder.
+
+    Raises:
+        DataError: there is none.
+        ConfigError: another version of this program began it.
+    """
+    return validated(ExperimentFolder(folder).settings(), str(folder))
+
+
+def parse_settings(text: str, origin: str) -> ExperimentSettings:
+    """Parse TOML from `origin`.
+
+    Raises:
+        ConfigError: with the place and what is wrong there.
+    """
+    try:
+        return validated(tomllib.loads(text), origin)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{origin} is not TOML: {error}.", hint="Repair it.") from error
+
+
+def validated(table: dict[str, Any], origin: str) -> ExperimentSettings:
+    """Settings from a table of `origin`.
+
+    Raises:
+        ConfigError: with the place and what is wrong there.
+    """
+    try:
+        return ExperimentSettings.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(f"{origin}: {first_fault(error)}.", hint="docs/evaluation.md shows every setting.") from error
+
+
+def is_retriever_reader(model: str) -> bool:
+    """Whether a model is a retriever-reader such as mini; else it is one of the paper's method.
+
+    Raises:
+        ConfigError: its config cannot be used.
+        ModelError: there is no such model.
+    """
+    path = find_model(model) / CONFIG
+    return isinstance(parse_model_config(path.read_text(encoding="utf-8"), str(path)), RetrieverReaderConfig)
+
+
+def require_usable(settings: ExperimentSettings, origin: str | None = None) -> None:
+    """Make sure that what an experiment names exists and fits together, before anything is read or loaded.
+
+    Args:
+        settings: of the experiment.
+        origin: the file they come from; None if they were typed.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    for wrong, hint in _faults(settings):
+        raise ConfigError(f"{origin}: {wrong}." if origin else f"{wrong[0].upper()}{wrong[1:]}.", hint=hint)
+    for base in settings.bases:
+        if base.preset is not None:
+            load_preset(base.preset, base.changes)
+
+
+def _faults(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
+    """What is wrong, and the way out."""
+    yield from _faults_of_names(settings)
+    for base in settings.bases:
+        yield from _faults_of_base(base, settings)
+    if not any(METHODS[name].adapts and METHODS[name].control_of is None for name in settings.methods):
+        for protocol in {"retention", "scaling"}.intersection(settings.protocols):
+            yield f"no method has anything to show in {protocol}", "Add one that takes in documents, such as mbc."
+    learners = [name for name in settings.methods if METHODS[name].needs_training_data]
+    learners += [f"the preset {base.preset}" for base in settings.bases if base.model is None]
+    for dataset in settings.datasets:
+        if learners and not dataset.train:
+            wrong = f"there is nothing to train {', '.join(learners)} on, for {dataset.title}"
+            yield wrong, "Give questions to learn from: --train."
+
+
+def _faults_of_names(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
+    for name in settings.methods:
+        if name not in METHODS:
+            yield f"there is no method {name!r}", f"Methods: {', '.join(METHODS)}."
+    names: dict[str, Sequence[str]] = {
+        "base": [base.name for base in settings.bases],
+        "dataset": [dataset.name for dataset in settings.datasets],
+        "method": settings.methods,
+        "protocol": settings.protocols,
+    }
+    for kind, given in names.items():
+        if not given:
+            yield f"there is no {kind}", f"Name at least one {kind}."
+        for name, count in Counter(given).items():
+            if count > 1:
+                yield f"there are {count} {kind}s {name!r}", "Their results would share a folder; name each once."
+            if not name or Path(name).name != name:
+                yield f"{name!r} is no name of a {kind}", "Folders are named by it: use letters, digits and hyphens."
+    folders = Counter(f"{base.name}-{dataset.name}" for base in settings.bases for dataset in settings.datasets)
+    for name, count in folders.items():
+        if count > 1:
+            yield f"{count} cells would share the folder {name}", "Give every base and dataset a name of its own."
+
+
+def _faults_of_base(base: BaseSettings, settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
+    if (base.preset is None) == (base.model is None):
+        yield f"the base {base.name!r} needs either a preset or a model", "Leave one of them out."
+    if base.model is not None and "code-usage" in settings.protocols:
+        yield f"code-usage trains a preset, but {base.title} is a model", "Give a preset in its place."
+    try:
+        reads = base.model is not None and is_retriever_reader(base.model)
+    except ModelError:  # reported when the model is looked for
+        return
+    for name in settings.methods:
+        if METHODS[name].is_retriever_reader == reads:
+            continue
+        if reads:
+            yield (
+                f"the method {name} needs a model of the paper's method, and {base.title} is a retriever-reader",
+                "Use --method retriever-reader, or a model or preset of the paper's method.",
+            )
+        else:
+            yield f"the method {name} needs a retriever-reader, which {base.title} is not", "Use --model mini."
+    if reads and settings.read is not None:
+        yield (
+            f"--read does not apply to {base.title}, which has only one way to search its bank",
+            "It is for models of the paper's method.",
+        )
