@@ -16,12 +16,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 import typer
 
 from mbc_cli.completion import evaluations, golds, methods, presets, protocols, suites
+from mbc_cli.engine import require_device
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, ThreadsOption
 from mbc_cli.paths import evaluations_folder, name_in, placed
 from mbc_cli.program import is_typed
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.experiments.registry import METHODS, controls_of
-from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings, Protocol
+from mbc_engine.experiments.settings import (
+    BaseSettings,
+    DatasetSettings,
+    ExperimentSettings,
+    Protocol,
+    is_retriever_reader,
+    load_suite,
+    require_usable,
+    settings_in,
+)
 from mbc_engine.metrics import Golds
 
 if TYPE_CHECKING:
@@ -210,9 +220,6 @@ def evaluate(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from mbc_cli.engine import require_device
-    from mbc_engine.experiments.settings import load_suite, settings_in
-
     require_device(device)
     _require_sense(ctx, data, suite, run)
     amounts = {"documents": documents, "bank_documents": bank_size, "questions": limit}
@@ -227,9 +234,9 @@ def evaluate(
     if plan:
         _show_plan(experiment, device, threads, hours, as_json=json)
         return
-    is_begun = run is not None and suite is None and data is None
-    stem = Path(suite).stem if suite else experiment.datasets[0].name
-    folder = existing_evaluation(run or "").path if is_begun else find_evaluation(run) if run else _new_evaluation(stem)
+    folder = _new_evaluation(Path(suite).stem if suite else experiment.datasets[0].name)
+    if run:
+        folder = find_evaluation(run) if suite or data else existing_evaluation(run).path
     _work(experiment, folder, device, threads, hours)
     _show_report(folder, opens=report, as_json=json)
 
@@ -336,7 +343,6 @@ def _settings_of(
 
     from mbc_cli.engine import read_data
     from mbc_engine.datasets.by_name import is_of_hub
-    from mbc_engine.experiments.settings import require_usable
     from mbc_engine.model_folder import find_model
 
     if model is not None and preset is not None:
@@ -372,8 +378,6 @@ def _settings_of(
 
 def _methods_of(model: str | None) -> list[str]:
     """What is evaluated where nobody says: the model, and the controls of its method."""
-    from mbc_engine.experiments.settings import is_retriever_reader
-
     own = "mbc"
     with suppress(ModelError):  # reported once the data were read
         own = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
