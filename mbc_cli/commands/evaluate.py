@@ -21,17 +21,7 @@ from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, T
 from mbc_cli.paths import evaluations_folder, name_in, placed
 from mbc_cli.program import is_typed
 from mbc_engine.errors import ConfigError, DataError, ModelError
-from mbc_engine.experiments.registry import METHODS, controls_of
-from mbc_engine.experiments.settings import (
-    BaseSettings,
-    DatasetSettings,
-    ExperimentSettings,
-    Protocol,
-    is_retriever_reader,
-    load_suite,
-    require_usable,
-    settings_in,
-)
+from mbc_engine.experiments.registry import METHODS, Protocol, controls_of
 from mbc_engine.metrics import Golds
 
 if TYPE_CHECKING:
@@ -39,6 +29,7 @@ if TYPE_CHECKING:
 
     from mbc_engine.evaluation.results import ExperimentFolder
     from mbc_engine.experiments.requirements import CellRequirements, Machine
+    from mbc_engine.experiments.settings import BaseSettings, ExperimentSettings
 
 _WHAT, _HOW, _TRAINED, _WHERE = "What", "How", "What is trained for it", "Where"
 _LONGEST_NAME: Final = 40
@@ -212,31 +203,29 @@ def evaluate(
 
     \b
     Examples:
-      mbc eval --data newswire:test:64
       mbc eval --model runs/mine --data questions.jsonl --bank-size 16 --json
       mbc eval --preset mini --[b]train[/b] "news.jsonl[:900]" --data "news.jsonl[900:]" --method mbc --method mac
       mbc eval --suite paper --plan
       mbc eval --suite small --data-folder data --run small
     """
+    from mbc_engine.experiments.settings import load_suite, settings_in
+
     if ctx.invoked_subcommand is not None:
         return
     require_device(device)
     _require_sense(ctx, data, suite, run)
-    amounts = {"documents": documents, "bank_documents": bank_size, "questions": limit}
     if suite is not None:
         experiment = load_suite(suite, data_folder)
     elif data is not None:
-        model = model if preset is None or is_typed(ctx, "model") else None
-        how = {**amounts, "protocols": protocol or ["online"], "golds": golds, "read": read}
-        experiment = _settings_of(data, model, preset, settings or [], method, train or [], validation, how)
+        given = model if preset is None or is_typed(ctx, "model") else None
+        how = {"documents": documents, "bank_documents": bank_size, "questions": limit, "golds": golds, "read": read}
+        experiment = _settings_of(data, given, preset, settings or [], method, protocol, train or [], validation, how)
     else:
         experiment = settings_in(existing_evaluation(run or "").path)
     if plan:
         _show_plan(experiment, device, threads, hours, as_json=json)
         return
-    folder = _new_evaluation(Path(suite).stem if suite else experiment.datasets[0].name)
-    if run:
-        folder = find_evaluation(run) if suite or data else existing_evaluation(run).path
+    folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else experiment.datasets[0].name)
     _work(experiment, folder, device, threads, hours)
     _show_report(folder, opens=report, as_json=json)
 
@@ -304,8 +293,10 @@ def evaluation_names() -> list[str]:
     return [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 
-def _new_evaluation(stem: str) -> Path:
-    """The first folder of today and this stem that is not there yet."""
+def _folder(run: str | None, *, is_begun: bool, stem: str) -> Path:
+    """The folder that was named, or the first of today and this stem that is not there yet."""
+    if run:
+        return existing_evaluation(run).path if is_begun else find_evaluation(run)
     folder, dated = evaluations_folder(), f"{datetime.now().astimezone().date()}-{stem}"
     names = (dated if number == 1 else f"{dated}-{number}" for number in count(1))
     return next(folder / name for name in names if not (folder / name).exists()).absolute()
@@ -334,15 +325,17 @@ def _settings_of(
     preset: str | None,
     changes: list[str],
     method: list[str] | None,
+    protocol: list[str] | None,
     train: list[str],
     validation: str | None,
     others: dict[str, Any],
-) -> ExperimentSettings:
+) -> "ExperimentSettings":
     """The settings of an experiment of one cell, with all that can be checked before a model is loaded."""
     from pydantic import ValidationError
 
     from mbc_cli.engine import read_data
     from mbc_engine.datasets.by_name import is_of_hub
+    from mbc_engine.experiments.settings import DatasetSettings, ExperimentSettings, require_usable
     from mbc_engine.model_folder import find_model
 
     if model is not None and preset is not None:
@@ -360,6 +353,7 @@ def _settings_of(
                 "bases": [base],
                 "datasets": [dataset.placed(None)],
                 "methods": method or _methods_of(model),
+                "protocols": protocol or ["online"],
                 **others,
             }
         )
@@ -378,13 +372,17 @@ def _settings_of(
 
 def _methods_of(model: str | None) -> list[str]:
     """What is evaluated where nobody says: the model, and the controls of its method."""
+    from mbc_engine.experiments.settings import is_retriever_reader
+
     own = "mbc"
     with suppress(ModelError):  # reported once the data were read
         own = "retriever-reader" if model is not None and is_retriever_reader(model) else "mbc"
     return [own, *controls_of(own)]
 
 
-def _base(model: str | None, preset: str | None, changes: list[str]) -> BaseSettings:
+def _base(model: str | None, preset: str | None, changes: list[str]) -> "BaseSettings":
+    from mbc_engine.experiments.settings import BaseSettings
+
     name = model if model is not None else preset or ""
     is_file = os.path.isfile(name)  # noqa: PTH113  # Path's own fail where a name is too long
     if model is not None and os.path.exists(model):  # noqa: PTH110
@@ -408,7 +406,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_LONGEST_NAME].strip("-").lower() or "own"
 
 
-def _work(settings: ExperimentSettings, folder: Path, device: str | None, threads: int | None, hours: float) -> None:
+def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float) -> None:
     """Do what is left of an experiment; what of a grid cannot be done here is skipped."""
     from mbc_cli.engine import loading, prepare_torch
     from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
@@ -448,7 +446,7 @@ def _work(settings: ExperimentSettings, folder: Path, device: str | None, thread
 
 
 def _show_plan(
-    settings: ExperimentSettings, device: str | None, threads: int | None, hours: float, *, as_json: bool
+    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float, *, as_json: bool
 ) -> None:
     from mbc_cli.render.evaluation import plan_json, print_plan
     from mbc_cli.render.terminal import out, print_json
@@ -461,16 +459,15 @@ def _show_plan(
 
 
 def _requirements(
-    settings: ExperimentSettings, device: str | None, threads: int | None, hours: float
+    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float
 ) -> "tuple[Machine, Sequence[CellRequirements]]":
-    from mbc_cli.commands.models.share import hub_from_here
-    from mbc_cli.engine import loading, prepare_torch
+    from mbc_cli.engine import hub_is_reachable, loading, prepare_torch
 
     with loading("sizes of models"):
         from mbc_engine.experiments.requirements import requirements, this_machine
 
         torch_device = prepare_torch(device, threads)
-        machine = this_machine(torch_device, has_hub=bool(hub_from_here(may_ask=True).reachable))
+        machine = this_machine(torch_device, has_hub=bool(hub_is_reachable()))
         return machine, list(requirements(settings, machine, most_hours=hours))
 
 

@@ -14,15 +14,13 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import out, print_table
 from mbc_cli.text import counted, plain, seconds, size
 from mbc_engine.events import (
-    DocumentsAdapted,
     Event,
     ExperimentFinished,
-    QuestionsAnswered,
+    Progressed,
     RateTried,
     StageFinished,
     StageSkipped,
     StageStarted,
-    StatesCached,
     TrainStarted,
     TrainStep,
     TuningStep,
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from mbc_engine.experiments.settings import ExperimentSettings
 
 _ALL = "Stages"
-_BARS = ("Reading texts", "Training", "Tuning", "Taking in", "Answering")
+_BARS = {"read texts": "Reading texts", "take in documents": "Taking in", "answer questions": "Answering"}
 
 
 class ExperimentView(ProgressView):
@@ -78,8 +76,8 @@ class ExperimentView(ProgressView):
             self.line(f"{plain(event.cell)}: {plain(event.stage)}: skipped: {plain(event.reason)}", "yellow")
 
     @show.register
-    def _(self, event: StatesCached) -> None:
-        self.bar("Reading texts", event.total, completed=event.done)
+    def _(self, event: Progressed) -> None:
+        self.bar(_BARS[event.work], event.total, completed=event.done)
 
     @show.register
     def _(self, event: TrainStarted) -> None:
@@ -104,14 +102,6 @@ class ExperimentView(ProgressView):
         self.line(f"  learning rate {event.rate:g}: {scores}", "dim")
 
     @show.register
-    def _(self, event: DocumentsAdapted) -> None:
-        self.bar("Taking in", event.total, completed=event.done)
-
-    @show.register
-    def _(self, event: QuestionsAnswered) -> None:
-        self.bar("Answering", event.total, completed=event.done)
-
-    @show.register
     def _(self, event: ExperimentFinished) -> None:
         self._show_kept()
         self._end = event
@@ -132,7 +122,7 @@ class ExperimentView(ProgressView):
             self._kept = 0
 
     def _end_bars(self) -> None:
-        for name in _BARS:
+        for name in ("Training", "Tuning", *_BARS.values()):
             self.remove_bar(name)
 
 

@@ -28,8 +28,8 @@ from mbc_engine.events import (
     StageFinished,
     StageSkipped,
     StageStarted,
-    TrainStep,
     TrainStateChanged,
+    TrainStep,
     TuningStep,
 )
 from mbc_engine.experiments.cells import Cell, Stage, cells, mac_of, without_reset
@@ -167,7 +167,9 @@ def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -
         case "prepare":
             for event in PREPARATIONS[name](cell, stop):
                 yield event
-                if isinstance(event, TrainStateChanged) and event.state == "stopped":  # asked for in the training's own folder
+                if (
+                    isinstance(event, TrainStateChanged) and event.state == "stopped"
+                ):  # asked for in the training's own folder
                     stop.set()
             if not stop.is_set():
                 folder.keep_prepared(name)

@@ -14,7 +14,8 @@ from mbc_engine import evaluate
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.protocols import online, retention, scaling, stream
-from mbc_engine.evaluation.results import Cost, Figure, predict
+from mbc_engine.evaluation.results import Cost, predict
+from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.events import Event, Progressed
 from mbc_engine.methods.method import Footprint, MethodReply
 
@@ -158,7 +159,7 @@ class TestOnline:
         scores = outcome.online.scores
         assert outcome.online.banks == 1
         assert scores.questions == 10
-        assert scores.exact_match == scores.f1 == Figure(100, 100, 100)
+        assert scores.exact_match == scores.f1 == Interval(100, 100, 100)
         assert (scores.lenient_match, scores.first_source, scores.in_five) == (100, 100, 100)
         assert method.documents == [own.text for own in examples(5)]
 
@@ -309,43 +310,45 @@ class TestRetention:
     def test_a_perfect_method_keeps_everything(self, examples):
         method = Perfect(paper_row=1, paper_fixed=100)
         events, found = finished(retention(method, stream(asked_twice(examples(8))), first=2, step=2, further=4))
-        assert found.questions == 4
-        assert [(own.documents, own.f1, own.retention) for own in found.steps] == [(n, 100, 100) for n in (2, 4, 6)]
-        assert [(own.on_disk, own.paper_bytes) for own in found.steps] == [(20, 104), (40, 108), (60, 112)]
+        assert found[0].scores.questions == 4
+        assert [(own.cost.documents, own.scores.f1.value, own.retained) for own in found] == [
+            (n, 100, 100) for n in (2, 4, 6)
+        ]
+        assert [(own.cost.on_disk, own.cost.paper_bytes) for own in found] == [(20, 104), (40, 108), (60, 112)]
         assert events[-1] == Progressed("answer questions", 12, 12)
         assert events[-2] == Progressed("take in documents", 6, 6)
 
     def test_the_same_questions_are_asked_each_time(self, examples):
         method = Perfect()
         finished(retention(method, stream(examples(6)), first=2, step=2, further=4))
-        assert [sorted(batch) for batch in method.asked] == [sorted(own.question for own in examples(2))] * 3
+        assert [sorted(batch) for batch in method.asked[1:]] == [sorted(own.question for own in examples(2))] * 3
 
     def test_a_forgetful_method_loses_what_came_first(self, examples):
         _, found = finished(retention(Forgetful(5), stream(examples(8)), first=4, step=2, further=4))
-        assert [(own.exact_match, own.retention) for own in found.steps] == [(100, 100), (75, 75), (25, 25)]
+        assert [(own.scores.exact_match.value, own.retained) for own in found] == [(100, 100), (75, 75), (25, 25)]
 
     def test_retention_is_relative_to_the_first_step(self, examples):
         _, found = finished(retention(Forgetful(2), stream(examples(5)), first=4, step=1, further=1))
-        assert [(own.f1, own.retention) for own in found.steps] == [(50, 100), (25, 50)]
+        assert [(own.scores.f1.value, own.retained) for own in found] == [(50, 100), (25, 50)]
 
     def test_the_first_step_retains_exactly_everything(self, examples):
         data = [QAExample(own.id, own.text, own.question, (own.answers[0] + " x" * 77,)) for own in examples(2)]
         _, found = finished(retention(Perfect(), stream(data), first=1, step=1, further=1))
-        assert found.steps[0].f1 == 100 * (2 / 79)
-        assert [own.retention for own in found.steps] == [100, 100]
+        assert found[0].scores.f1.value == 100 * (2 / 79)
+        assert [own.retained for own in found] == [100, 100]
 
     def test_nothing_known_at_first_has_no_retention(self, examples):
         _, found = finished(retention(Ignorant(), stream(examples(4)), first=2, step=1, further=2))
-        assert [(own.f1, own.retention) for own in found.steps] == [(0, None)] * 3
+        assert [(own.scores.f1.value, own.retained) for own in found] == [(0, None)] * 3
 
     def test_a_shorter_stream_gives_fewer_steps(self, examples):
         _, found = finished(retention(Perfect(), stream(examples(7)), first=2, step=2, further=100))
-        assert [own.documents for own in found.steps] == [2, 4, 6]
+        assert [own.cost.documents for own in found] == [2, 4, 6]
 
     def test_as_many_questions_as_are_asked_are_about_the_first_documents(self, examples):
         data = stream(asked_twice(examples(8)), questions=3)
         _, found = finished(retention(Perfect(), data, first=2, step=2, further=2))
-        assert found.questions == 3
+        assert found[0].scores.questions == 3
 
     def test_a_stream_without_a_second_step_is_an_error(self, examples):
         with pytest.raises(DataError, match="5 documents are too few for retention: 4 are asked about, and at least 2"):
@@ -356,19 +359,19 @@ class TestScaling:
     def test_the_same_questions_are_asked_at_every_size(self, examples, timed):
         method = timed(Perfect(paper_row=1, paper_fixed=100))
         events, found = finished(scaling(method, stream(asked_twice(examples(9))), [4, 2, 8, 16]))
-        assert [own.cost for own in found.steps] == [
+        assert [own.cost for own in found] == [
             Cost(2, 2.0, 0.5, on_disk=20, paper_bytes=104),
             Cost(4, 2.0, 0.5, on_disk=40, paper_bytes=108),
             Cost(8, 2.0, 0.5, on_disk=80, paper_bytes=116),
         ]
-        assert [own.scores.questions for own in found.steps] == [4, 4, 4]
+        assert [own.scores.questions for own in found] == [4, 4, 4]
         assert method.adapted == [1, 2, 2, 4]  # the first is warming up
         assert events[-1] == Progressed("answer questions", 12, 12)
         assert events[-2] == Progressed("take in documents", 8, 8)
 
     def test_a_forgetful_method_falls_behind(self, examples):
         _, found = finished(scaling(Forgetful(3), stream(examples(8)), [2, 4, 8]))
-        assert [own.scores.exact_match.value for own in found.steps] == [100, 50, 0]
+        assert [own.scores.exact_match.value for own in found] == [100, 50, 0]
 
     def test_time_is_of_the_documents_that_were_added(self, examples, timed):
         method = timed(Perfect())
@@ -380,7 +383,7 @@ class TestScaling:
 
         method.adapt = adapt
         _, found = finished(scaling(method, stream(examples(4)), [2, 4]))
-        assert [own.cost.seconds_per_document for own in found.steps] == [2 + 2 / 2, 2 + 4 / 2]
+        assert [own.cost.seconds_per_document for own in found] == [2 + 2 / 2, 2 + 4 / 2]
 
     def test_a_stream_that_fills_no_memory_is_an_error(self, examples):
         with pytest.raises(DataError, match="3 documents are too few for scaling, which begins with 4"):
