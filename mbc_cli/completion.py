@@ -95,7 +95,7 @@ def golds(incomplete: str) -> Found:
 
 def evaluations(incomplete: str) -> Found:
     """Evaluations by their names in the user's data folder."""
-    from mbc_cli.commands.evaluate import evaluation_names
+    from mbc_cli.paths import evaluation_names
 
     return _beginning(dict.fromkeys(evaluation_names(), ""), incomplete)
 

@@ -27,6 +27,15 @@ def evaluations_folder() -> Path:
     return platformdirs.user_data_path("mbc") / "evaluations"
 
 
+def evaluation_names() -> list[str]:
+    """The evaluations in the user's data folder, the latest first."""
+    try:
+        found = [path for path in evaluations_folder().iterdir() if (path / "experiment.toml").is_file()]
+    except OSError:
+        return []
+    return [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
+
+
 def question_history() -> Path:
     """Where the questions of conversations are kept."""
     return platformdirs.user_data_path("mbc") / "questions.history"

@@ -18,7 +18,7 @@ import typer
 from mbc_cli.completion import evaluations, golds, methods, presets, protocols, suites
 from mbc_cli.engine import require_device
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, ThreadsOption
-from mbc_cli.paths import evaluations_folder, name_in, placed
+from mbc_cli.paths import evaluation_names, evaluations_folder, name_in, placed
 from mbc_cli.program import is_typed
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.experiments.registry import METHODS, Protocol, controls_of
@@ -282,15 +282,6 @@ def existing_evaluation(name: str) -> "ExperimentFolder":
     names = evaluation_names()
     latest = f"The latest: {', '.join(names[:5])}." if names else "`mbc eval --data SPEC` makes one."
     raise DataError(f"There is no evaluation {name!r}.", hint=latest)
-
-
-def evaluation_names() -> list[str]:
-    """The evaluations in the user's data folder, the latest first."""
-    try:
-        found = [path for path in evaluations_folder().iterdir() if (path / "experiment.toml").is_file()]
-    except OSError:
-        return []
-    return [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 
 def _folder(run: str | None, *, is_begun: bool, stem: str) -> Path:

@@ -203,7 +203,7 @@ def print_comparison(comparison: "ExperimentComparison") -> None:
 
 def _print_protocols(cell: "CellReport") -> None:
     """How the cell's retention and scaling ended, a line for each method; the page has every step."""
-    from mbc_engine.experiments.report.tables import percent, size
+    from mbc_engine.experiments.report.formatting import percent, size
 
     for row in cell.rows:
         if row.retention:

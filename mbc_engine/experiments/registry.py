@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from mbc_engine.methods.method import Method
 
 if TYPE_CHECKING:
-    from mbc_engine.experiments.cells import Cell
     from mbc_engine.methods.token_weights import TokenWeights
 
+Cell = Any  # that of cells.py, which imports this module
 Protocol = Literal["online", "retention", "scaling", "code-usage"]
 # Section 4.2: documents that a model is adapted to before it is asked.
 ADAPTED_DOCUMENTS = 1665
@@ -46,13 +46,13 @@ class MethodKind:
     name: str
     title: str
     description: str
-    make: Callable[["Cell"], Method]
+    make: Callable[[Cell], Method]
     needs: tuple[str, ...] = ()
     in_paper: bool = False
     control_of: str | None = None
     spoilt_bank: str = ""
     knows_document: bool = False
-    weights: Callable[["Cell"], "TokenWeights"] | None = None
+    weights: Callable[[Cell], "TokenWeights"] | None = None
     adapts: bool = True
     needs_training_data: bool = False
     is_retriever_reader: bool = False
@@ -63,23 +63,23 @@ def _module(name: str) -> Any:
     return import_module(f"mbc_engine.methods.{name}")
 
 
-def _memory(kind: str, model: str = "mbc", **options: bool) -> Callable[["Cell"], Method]:
-    def make(cell: "Cell") -> Method:
+def _memory(kind: str, model: str = "mbc", **options: bool) -> Callable[[Cell], Method]:
+    def make(cell: Cell) -> Method:
         own: Callable[..., Method] = getattr(_module("memory_methods"), kind)
         return own(cell.memory_model(model), read_mode=cell.settings.read, **options)
 
     return make
 
 
-def _shuffled(kind: str) -> Callable[["Cell"], Method]:
-    def make(cell: "Cell") -> Method:
+def _shuffled(kind: str) -> Callable[[Cell], Method]:
+    def make(cell: Cell) -> Method:
         own: Callable[..., Method] = getattr(_module("memory_methods"), kind)
         return own(cell.memory_model("mbc"), cell.settings.seed, read_mode=cell.settings.read)
 
     return make
 
 
-def _wrong(cell: "Cell") -> Method:
+def _wrong(cell: Cell) -> Method:
     own: Callable[..., Method] = _module("memory_methods").WrongBank
     return own(cell.memory_model("mbc"), cell.other_documents(), cell.settings.seed, read_mode=cell.settings.read)
 
@@ -88,13 +88,13 @@ def _fine_tuned(
     name: str,
     title: str,
     description: str,
-    weights: Callable[["Cell"], "TokenWeights"],
+    weights: Callable[[Cell], "TokenWeights"],
     *further: str,
     in_paper: bool = True,
 ) -> MethodKind:
     """A method that fine-tunes the base LM trained on questions, at the rate that suits it."""
 
-    def make(cell: "Cell") -> Method:
+    def make(cell: Cell) -> Method:
         made: Method = _module("fine_tuned").FineTuned(
             cell.base_lm("questions"),
             weights(cell),
@@ -108,7 +108,7 @@ def _fine_tuned(
     return MethodKind(name, title, description, make, needs, in_paper, weights=weights, needs_training_data=True)
 
 
-def _control(name: str, title: str, description: str, make: Callable[["Cell"], Method], spoilt: str) -> MethodKind:
+def _control(name: str, title: str, description: str, make: Callable[[Cell], Method], spoilt: str) -> MethodKind:
     title = f"MBC, {title}"
     return MethodKind(f"mbc-{name}", title, description, make, ("mbc",), control_of="mbc", spoilt_bank=spoilt)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from mbc_engine.evaluation.results import ExperimentFolder, Prediction, pair_all
 from mbc_engine.experiments.registry import METHODS, title_of
+from mbc_engine.experiments.report.formatting import NOTHING, flat, percent
 from mbc_engine.experiments.report.report import origin_of, read_results
-from mbc_engine.experiments.report.tables import NOTHING, Entry, Table, difference_entries, flat, percent
+from mbc_engine.experiments.report.tables import Entry, Table, difference_entries
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,15 @@ from typing import Any, Final
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.evaluation.results import ExperimentFolder, Measurement, Prediction, by_question
+from mbc_engine.experiments.report.formatting import in_script, moment, seconds, size, visible
 from mbc_engine.experiments.report.report import CellReport, MethodReport, Report, read_report
 from mbc_engine.experiments.report.tables import (
     NOTHING_TO_BEAT,
     OUTCOMES,
     Table,
     backgrounds,
-    in_script,
     markdown,
-    moment,
-    seconds,
-    size,
     tables_of,
-    visible,
 )
 from mbc_engine.machine import installing
 

@@ -20,7 +20,7 @@ from mbc_engine.experiments.registry import (
     published_usage,
     title_of,
 )
-from mbc_engine.experiments.report.tables import difference, interval, p_value, percent
+from mbc_engine.experiments.report.formatting import difference, interval, p_value, percent
 from mbc_engine.experiments.settings import settings_in
 from mbc_engine.runs.event_log import EventFollower
 

@@ -1,104 +1,31 @@
-"""The tables of a report as plain text, for a page, for Markdown and for a terminal; and the whole report as Markdown.
+"""The tables of a report as plain text, for a page, for Markdown and for a terminal; and the whole report as Markdown."""
 
-Text of documents, questions and answers is made visible here, and safe for Markdown and scripts; the page's template
-escapes it for HTML.
-"""
-
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from mbc_engine.evaluation.results import Measurement, PairedTest
 from mbc_engine.evaluation.statistics import Difference, Interval
+from mbc_engine.experiments.report.formatting import (
+    NOTHING,
+    difference,
+    flat,
+    in_markdown,
+    interval,
+    moment,
+    p_value,
+    percent,
+    seconds,
+    size,
+)
+from mbc_engine.experiments.report.report import CellReport, MethodReport, Report
 
-if TYPE_CHECKING:
-    from mbc_engine.evaluation.results import Measurement, PairedTest
-    from mbc_engine.experiments.report.report import CellReport, MethodReport, Report
-
-NOTHING: Final = "\N{EN DASH}"
 OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "partly": "◐", "yes": "✓"}
 NOTHING_TO_BEAT: Final = "No method here has a control to beat, so nothing shows whether a memory helped."
 LENIENT: Final = (
     "* The released code's match: the answer is cut to the gold answer's length before they are compared. "
     "It is not the paper's EM and stands here for comparison only."
 )
-# What turns, hides or breaks text: controls (C0, DEL, C1), bidirectional marks, line separators, tags, lone surrogates.
-_UNSEEN: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-    "\ud800-\udfff]"
-)
-_MARKDOWN: Final = re.compile(r"([\\`*_\[\]#|~<>&$])")
-_IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-
-
-def percent(value: float | None) -> str:
-    """`12.3`, or a dash where there is no figure; never `-0.0`."""
-    return NOTHING if value is None else _signless_zero(f"{value:.1f}")
-
-
-def interval(found: Interval) -> str:
-    """`10.1 to 14.5`."""
-    return f"{percent(found.low)} to {percent(found.high)}".replace("-", "\N{MINUS SIGN}")
-
-
-def difference(value: float) -> str:
-    """`+1.2`, `−0.4`, `0.0`."""
-    shown = _signless_zero(f"{value:+.1f}")
-    return "0.0" if shown in ("0.0", "+0.0") else shown.replace("-", "\N{MINUS SIGN}")
-
-
-def p_value(value: float) -> str:
-    """`0.031`, or `< 0.001`."""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def seconds(value: float | None) -> str:
-    """Three digits: `1.23 ms`, `1.23 s`, `1,234 s`."""
-    if value is None:
-        return NOTHING
-    if value == 0 or value >= 0.9995:
-        return f"{value:.3g} s" if value < 999.5 else f"{value:,.0f} s"
-    shown, units = value * 1000, iter(("ms", "µs", "ns"))
-    unit = next(units)
-    while shown < 0.9995 and unit != "ns":
-        shown, unit = shown * 1000, next(units)
-    return f"{shown:.3g} {unit}"
-
-
-def size(count: int | None) -> str:
-    """Bytes in powers of 1,000: `999 B`, `1.23 MB`."""
-    if count is None:
-        return NOTHING
-    value, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
-    unit = next(units)
-    while value >= 999.5 and unit != "TB":
-        value, unit = value / 1000, next(units)
-    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
-
-
-def moment(date: str) -> str:
-    """An ISO 8601 date for people: `2026-02-03 14:05:06 UTC`."""
-    return date.replace("T", " ").replace("+00:00", " UTC")
-
-
-def _signless_zero(shown: str) -> str:
-    return "0.0" if shown == "-0.0" else shown
-
-
-def visible(text: str) -> str:
-    """The text with what no reader could see shown: ↵ for a line end, `<U+001B>` for ESC; tabs are spaces."""
-    return _UNSEEN.sub(lambda found: {"\n": "↵", "\t": " "}.get(found[0], f"<U+{ord(found[0]):04X}>"), text)
-
-
-def in_markdown(text: str) -> str:
-    """Text as a cell of a Markdown table or part of a paragraph, where none of it is markup."""
-    return _MARKDOWN.sub(r"\\\1", visible(text))
-
-
-def in_script(value: Any) -> str:
-    """A value as JSON that can stand in a script element: ASCII, with no character that HTML reads."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_IN_SCRIPT)
 
 
 @dataclass(frozen=True)
@@ -132,13 +59,13 @@ class Table:
     note: str = ""
 
 
-def tables_of(cell: "CellReport") -> list[Table]:
+def tables_of(cell: CellReport) -> list[Table]:
     """The tables that the cell has results for."""
     tables = (scores_table(cell), costs_table(cell), _tests(cell), _retention(cell), _scaling(cell), _usage(cell))
     return [table for table in tables if table is not None]
 
 
-def scores_table(cell: "CellReport") -> Table | None:
+def scores_table(cell: CellReport) -> Table | None:
     """EM, F1 and sources of each method, beside the paper's figures; None where there are none."""
     rows = [row for row in cell.rows if row.online or row.published]
     has_published = any(row.published for row in rows)
@@ -160,7 +87,7 @@ def scores_table(cell: "CellReport") -> Table | None:
     return _table("Figures, in percent, with 95% intervals", columns, lines, rows, cell, LENIENT)
 
 
-def _published(row: "MethodReport", figure: str) -> Entry:
+def _published(row: MethodReport, figure: str) -> Entry:
     if row.published is None:
         return Entry(NOTHING)
     theirs = row.published[figure]
@@ -168,7 +95,7 @@ def _published(row: "MethodReport", figure: str) -> Entry:
     return Entry(f"{theirs:.2f}", f"ours {gap}" if gap else "", theirs)
 
 
-def costs_table(cell: "CellReport") -> Table | None:
+def costs_table(cell: CellReport) -> Table | None:
     """Seconds and bytes of each method; None where there are none."""
     rows = [row for row in cell.rows if row.online]
     has_rates = any(row.rate is not None for row in rows)
@@ -182,13 +109,13 @@ def costs_table(cell: "CellReport") -> Table | None:
     return _table("Time and memory", columns + (("learning rate",) if has_rates else ()), lines, rows, cell)
 
 
-def _costs(found: "Measurement") -> tuple[Entry, ...]:
+def _costs(found: Measurement) -> tuple[Entry, ...]:
     cost = found.cost
     times = (cost.seconds_per_document, cost.seconds_per_answer)
     return (*(Entry(seconds(value), order=value) for value in times), _size(cost.paper_bytes), _size(cost.on_disk))
 
 
-def _tests(cell: "CellReport") -> Table | None:
+def _tests(cell: CellReport) -> Table | None:
     columns = ("first", "second", "questions", "EM difference", "p", "F1 difference", "p")
     titles = {row.method: row.title for row in cell.rows}
     lines = [
@@ -202,12 +129,12 @@ def _tests(cell: "CellReport") -> Table | None:
     return _detail("Paired tests: against the leader, and against controls", columns, lines)
 
 
-def difference_entries(test: "PairedTest") -> tuple[Entry, ...]:
+def difference_entries(test: PairedTest) -> tuple[Entry, ...]:
     """Differences in EM and F1, each with its p-value."""
     return (*_difference(test.exact_match), *_difference(test.f1))
 
 
-def _retention(cell: "CellReport") -> Table | None:
+def _retention(cell: CellReport) -> Table | None:
     has_published = any(row.published_after(step.cost.documents) for row in cell.rows for step in row.retention)
     columns = (
         *("method", "documents", "EM", "F1", "F1 kept"),
@@ -235,7 +162,7 @@ def _retention(cell: "CellReport") -> Table | None:
     return _detail("Retention of the first documents, in percent", columns, lines)
 
 
-def _scaling(cell: "CellReport") -> Table | None:
+def _scaling(cell: CellReport) -> Table | None:
     columns = ("method", "documents", "EM", "F1", "a document", "an answer", "bytes, paper's count", "bytes on disk")
     lines = [
         (
@@ -249,7 +176,7 @@ def _scaling(cell: "CellReport") -> Table | None:
     return _detail("Scaling with the number of documents", columns, lines)
 
 
-def _usage(cell: "CellReport") -> Table | None:
+def _usage(cell: CellReport) -> Table | None:
     usage, published = cell.code_usage, cell.published_usage
     if usage is None:
         return None
@@ -277,8 +204,8 @@ def _table(
     title: str,
     columns: tuple[str, ...],
     lines: Sequence[tuple[Entry, ...]],
-    rows: Sequence["MethodReport"],
-    cell: "CellReport",
+    rows: Sequence[MethodReport],
+    cell: CellReport,
     note: str = "",
 ) -> Table | None:
     if not lines:
@@ -313,12 +240,12 @@ def _size(count: int | None) -> Entry:
     return Entry(size(count), order=count)
 
 
-def markdown(report: "Report") -> str:
+def markdown(report: Report) -> str:
     """The whole report, without the questions."""
     return "\n".join(_paragraphs(report))
 
 
-def _paragraphs(report: "Report") -> Iterator[str]:
+def _paragraphs(report: Report) -> Iterator[str]:
     origin = report.origin
     yield f"# {in_markdown(origin['title'])}\n"
     for verdict in report.verdicts:
@@ -366,14 +293,3 @@ def backgrounds(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str
         yield title, list(flat(environment))
     if origin["settings"]:
         yield "Settings", list(flat(origin["settings"]))
-
-
-def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Nested values as dotted names and text; lists of objects by their numbers."""
-    if isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
-        value = {str(number): item for number, item in enumerate(value)}
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from flat(item, f"{name}.{key}" if name else key)
-    else:
-        yield name, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))

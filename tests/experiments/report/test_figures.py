@@ -3,7 +3,7 @@
 import pytest
 
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.experiments.report.tables import difference, interval, moment, p_value, percent, seconds, size
+from mbc_engine.experiments.report.formatting import difference, interval, moment, p_value, percent, seconds, size
 
 
 @pytest.mark.parametrize(
