@@ -147,7 +147,7 @@ def _check_adapter(settings: ModelSettings, adapter: Any, weights: Shapes) -> No
             if key not in _LORA_SETTINGS | size.keys()
         )
         and isinstance(targets, list)
-        and all(isinstance(word, str) and _WORD.fullmatch(word) for word in (*targets, pattern))
+        and all(isinstance(word, str) and _WORD.fullmatch(word) for word in (*targets, *([pattern] if pattern else ())))
         and isinstance(layers, list)
         and all(type(layer) is int for layer in layers)
         and len(weights) == 2 * len(targets) * len(layers)
