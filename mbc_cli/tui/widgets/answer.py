@@ -34,24 +34,6 @@ _CERTAIN: Final = ("high", "memory")
 class ChatTurn(Vertical):
     """One question, which may be untrusted text, and its answer."""
 
-    DEFAULT_CSS = """
-    ChatTurn {
-        height: auto; margin-bottom: 1;
-        & > Static { width: 1fr; height: auto; }
-        & > .question { color: $text-primary; }
-        & > .answer { text-style: bold; }
-        & > .waiting { color: $text-muted; }
-        & > .-missing { color: $text-warning; }
-        & > .spent { color: $text-muted; }
-        & > .-error { color: $text-error; }
-        & > Collapsible {
-            background: transparent; border: none; padding: 0;
-            & > Contents { padding: 0; }
-            & > CollapsibleTitle { padding: 0; }
-        }
-    }
-    """
-
     def __init__(self, question: str) -> None:
         super().__init__()
         self._question = question
@@ -124,17 +106,6 @@ class Citation(Static, can_focus=True):
         source: may hold untrusted text.
     """
 
-    DEFAULT_CSS = """
-    Citation {
-        height: auto; pointer: pointer;
-        &:hover { background: $block-hover-background; }
-        &:focus {
-            background: $block-cursor-background;
-            color: $block-cursor-foreground;
-            text-style: $block-cursor-text-style;
-        }
-    }
-    """
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "app.focus_previous", "Up", show=False),
@@ -181,10 +152,6 @@ class _Clipped:
 
 class PassagePane(VerticalScroll, can_focus=True):
     """The text of a source, with the sentence that the answer was read in underlined."""
-
-    DEFAULT_CSS = """
-    PassagePane { scrollbar-size-vertical: 1; }
-    """
 
     def compose(self) -> ComposeResult:
         yield Static()

@@ -74,13 +74,6 @@ class Chart(Widget, can_focus=False):
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis", "chart--event"}
-    DEFAULT_CSS = """
-    Chart {
-        border: round $surface-lighten-2; border-title-color: $text; border-subtitle-color: $text-muted;
-        & > .chart--axis { color: $text-muted; }
-        & > .chart--event { color: $text-muted; }
-    }
-    """
 
     def __init__(self, title: str, empty: str = "nothing yet", *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -43,12 +43,6 @@ class Facts(Static):
 class DrawnText(Widget):
     """A value as text that is drawn for the size of the widget, by one of the functions below."""
 
-    DEFAULT_CSS = """
-    DrawnText { height: auto; }
-    DrawnText.-line { height: 1; color: $text-success; }
-    DrawnText.-fill { height: 1fr; }
-    """
-
     def __init__(
         self, draw: Callable[[Any, Size], Text], value: object, *, id: str | None = None, classes: str | None = None
     ) -> None:

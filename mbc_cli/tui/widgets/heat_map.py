@@ -20,6 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mbc_cli.tui.widgets.chart import BLANK, short
+from mbc_cli.tui.widgets.table import CURSOR_KEYS
 
 MOST_STEPS: Final = 8
 # Smaller numbers, relative to the largest, look alike. A moving average never gets to zero.
@@ -119,31 +120,13 @@ class HeatMap(ScrollView, can_focus=True):
         title: what the numbers are, in the border.
     """
 
-    DEFAULT_CSS = """
-    HeatMap {
-        height: auto; overflow-x: hidden; scrollbar-size-vertical: 1;
-        & > .heat-map--label { color: $text-muted; }
-        & > .heat-map--empty { color: $text-muted; }
-        & > .heat-map--warm { color: $primary; }
-        & > .heat-map--hot { color: $foreground; }
-        & > .heat-map--mark { color: $background; background: $warning; text-style: bold; }
-        & > .heat-map--cursor { color: $background; background: $success; text-style: bold; }
-    }
-    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"heat-map--{name}" for name in ("warm", "hot", *_PARTS)}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "move(-1, 0)", "Left", show=False),
-        Binding("right", "move(1, 0)", "Right", show=False),
-        Binding("up", "move(0, -1)", "Up", show=False),
-        Binding("down", "move(0, 1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "go(0)", "First", show=False),
-        Binding("end", "go(-1)", "Last", show=False),
+        *CURSOR_KEYS,
         Binding("n", "next_mark", "Next marked", show=False),
     ]
 
-    cursor: reactive[int] = reactive(0, repaint=False)
+    cursor: reactive[int] = reactive(0)
 
     def __init__(self, title: str = "", *, id: str | None = None, can_focus: bool = True) -> None:
         super().__init__(id=id, classes="panel")
@@ -153,7 +136,6 @@ class HeatMap(ScrollView, can_focus=True):
         self._marks: frozenset[int] = frozenset()
         self._labels: Sequence[str] | None = None
         self._grid = CellGrid(1, 1, 0, 0)
-        self._strips: dict[int, Strip] = {}
         self._cells: list[tuple[str, Style]] = []  # characters and styles of the steps
         self._styles: dict[str, Style] = {}  # of the other parts
 
@@ -169,25 +151,22 @@ class HeatMap(ScrollView, can_focus=True):
         new, marked = levels(values, starts), frozenset(marks)
         is_other_size = len(new) != len(self._levels) or labels != self._labels
         is_other_scale = not np.array_equal(starts, self._starts) or bool(marked) != bool(self._marks)
-        changed = () if is_other_size else (*np.flatnonzero(new != self._levels).tolist(), *(marked ^ self._marks))
+        if not (is_other_size or is_other_scale or marked != self._marks) and np.array_equal(new, self._levels):
+            return
         self._starts, self._levels, self._marks, self._labels = starts, new, marked, labels
         if is_other_size or is_other_scale:
             self._show_legend()
-            self._strips.clear()
-            if is_other_size:
-                self.cursor = min(self.cursor, max(0, len(new) - 1))
-                self._lay_out()
-            self.refresh(layout=is_other_size)
-        else:
-            self._redraw(*changed)
+        if is_other_size:
+            self.cursor = min(self.cursor, max(0, len(new) - 1))
+            self._lay_out()
+        self.refresh(layout=is_other_size)
 
     def go(self, cell: int) -> None:
         """Put the cursor on a cell, or on the nearest there is."""
         self.cursor = max(0, min(cell, len(self._levels) - 1))
 
-    def watch_cursor(self, before: int, now: int) -> None:
-        self._redraw(before, now)
-        self.scroll_to_region(Region(0, self._grid.row(now), 1, 1), animate=False)
+    def watch_cursor(self) -> None:
+        self.scroll_to_region(Region(0, self._grid.row(self.cursor), 1, 1), animate=False)
 
     def action_move(self, x: int, y: int) -> None:
         cell = self.cursor + x + y * self._grid.columns
@@ -220,7 +199,6 @@ class HeatMap(ScrollView, can_focus=True):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._cells = []
-        self._strips.clear()
         if self.is_mounted:
             self.call_after_refresh(self._show_legend)  # the styles of its parts come after its own
 
@@ -231,11 +209,7 @@ class HeatMap(ScrollView, can_focus=True):
         return self._grid_for(width, viewport.height).rows
 
     def render_line(self, y: int) -> Strip:
-        row = y + self.scroll_offset.y
-        strip = self._strips.get(row)
-        if strip is None:
-            strip = self._strips[row] = self._row(row)
-        return strip.adjust_cell_length(self.size.width, self.rich_style)
+        return self._row(y + self.scroll_offset.y).adjust_cell_length(self.size.width, self.rich_style)
 
     def _lay_out(self) -> None:
         width, height = self.content_region.size
@@ -244,7 +218,6 @@ class HeatMap(ScrollView, can_focus=True):
             grid = self._grid_for(width - self.styles.scrollbar_size_vertical, self.app.size.height)
         if grid != self._grid:
             self._grid = grid
-            self._strips.clear()
             self.virtual_size = Size(grid.label + grid.width * grid.columns, grid.rows)
             self.scroll_to_region(Region(0, grid.row(self.cursor), 1, 1), animate=False)
             self.refresh()
@@ -253,11 +226,6 @@ class HeatMap(ScrollView, can_focus=True):
         cells = max(1, len(self._levels))
         labelled = CellGrid.labelled(cells, width, self._labels) if self._labels else None
         return labelled or CellGrid.numbered(cells, width, int(screen * _SHARE_OF_HEIGHT))
-
-    def _redraw(self, *cells: int) -> None:
-        for row in {self._grid.row(cell) for cell in cells}:
-            self._strips.pop(row, None)
-            self.refresh_line(row)
 
     def _row(self, row: int) -> Strip:
         """A row of cells, neighbours that look alike in one segment."""
@@ -319,25 +287,8 @@ class CodeSheet(ScrollView, can_focus=True):
         cursor: (line below the titles, position).
     """
 
-    DEFAULT_CSS = """
-    CodeSheet {
-        height: 1fr; scrollbar-size: 1 1;
-        & > .sheet--title { color: $text-muted; }
-        & > .sheet--dots { color: $text-accent; }
-        & > .sheet--cursor { background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold; }
-    }
-    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"sheet--title", "sheet--dots", "sheet--cursor"}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1, 0)", "Up", show=False),
-        Binding("down", "move(1, 0)", "Down", show=False),
-        Binding("left", "move(0, -1)", "Left", show=False),
-        Binding("right", "move(0, 1)", "Right", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "move(-1_000_000_000, 0)", "First", show=False),
-        Binding("end", "move(1_000_000_000, 0)", "Last", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
 
     cursor: reactive[tuple[int, int]] = reactive((0, 0))
 
@@ -374,14 +325,17 @@ class CodeSheet(ScrollView, can_focus=True):
         super().watch_has_focus(_has_focus)
         self.refresh()  # the cursor is shown only where it can be moved
 
-    def action_move(self, lines: int, positions: int) -> None:
+    def action_move(self, x: int, y: int) -> None:
         line, position = self.cursor
         chunks, tokens, num_levels = self._codes.shape
-        line = min(max(0, line + lines), max(0, chunks * num_levels - 1))
-        self.cursor = (line, min(max(0, position + positions), tokens - 1))
+        line = min(max(0, line + y), max(0, chunks * num_levels - 1))
+        self.cursor = (line, min(max(0, position + x), tokens - 1))
 
     def action_page(self, by: int) -> None:
-        self.action_move(by * max(1, self.size.height - 2), 0)
+        self.action_move(0, by * max(1, self.size.height - 2))
+
+    def action_go(self, place: int) -> None:
+        self.cursor = (place % max(1, self._codes.shape[0] * self._codes.shape[2]), self.cursor[1])
 
     def on_click(self, event: events.Click) -> None:
         line = event.y - 1 + self.scroll_offset.y

@@ -37,13 +37,6 @@ class InlineSelect(Static, can_focus=True):
         is_folded: show the chosen name alone, between arrows.
     """
 
-    DEFAULT_CSS = """
-    InlineSelect {
-        width: auto; height: 1;
-        color: $text-muted;
-        &:focus { background: $boost; color: $foreground; }
-    }
-    """
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "step(-1)", "Before", show=False),
@@ -82,10 +75,6 @@ class InlineSelect(Static, can_focus=True):
 class PlainCheckbox(Checkbox):
     """A name behind [x] or [ ], which needs no colour."""
 
-    DEFAULT_CSS = """
-    PlainCheckbox, PlainCheckbox:focus { border: none !important; padding: 0; height: 1; width: auto; background: transparent; }
-    PlainCheckbox > .toggle--button, PlainCheckbox.-on > .toggle--button { color: $foreground; background: transparent; }
-    """
     BUTTON_LEFT, BUTTON_RIGHT = "", ""
 
     @property
@@ -240,14 +229,6 @@ class FolderTree(DirectoryTree):
 class RunList(OptionList):
     """Training runs, by the ids of their options."""
 
-    DEFAULT_CSS = """
-    RunList {
-        border: round $surface-lighten-2; border-title-color: $text; border-subtitle-color: $text-muted; padding: 0;
-        background: transparent; text-wrap: nowrap; text-overflow: ellipsis;
-        &:focus { border: round $accent; }
-    }
-    """
-
     def __init__(self, title: str, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
         self.border_title = title
@@ -275,9 +256,6 @@ class RunList(OptionList):
 class RunPicker(ModalScreen[str | None]):
     """Lets a person choose a run; gives its key, or None on Escape."""
 
-    DEFAULT_CSS = """
-    RunPicker RunList { width: 64; max-width: 96%; height: auto; max-height: 90%; background: $surface; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
 
     def __init__(self, title: str, runs: Mapping[str, Text], current: str | None) -> None:

@@ -1,9 +1,8 @@
 """A training in plots, one for each measure, as many as there is room for, beside those of another training if wanted."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 from textual import events
@@ -20,8 +19,6 @@ from mbc_engine.runs.training_runs import RunHistory
 Look = tuple[str, str | None, tuple[str, str]]
 FIRST: Final[Look] = ("text-primary", None, ("●", "○"))
 SECOND: Final[Look] = ("text-warning", "+", ("◆", "◇"))
-# Seconds between two drawings. Nobody reads a dozen curves faster.
-_INTERVAL: Final = 1.0
 # Cells between two markers of a series, so that a line behind them is seen.
 _MARKERS_APART: Final = 4
 # Smaller plots say too little; the frame is the border and the numbers.
@@ -103,12 +100,6 @@ class RunPlots(Grid, can_focus=True):
         place: which plots are shown, as `1-6 of 12`; "" if all are.
     """
 
-    DEFAULT_CSS: ClassVar[str] = """
-    RunPlots { width: 1fr; height: 1fr; }
-    RunPlots Chart { display: none; }
-    RunPlots Chart.-visible { display: block; }
-    """
-
     place: reactive[str] = reactive("")
 
     def __init__(self) -> None:
@@ -118,7 +109,6 @@ class RunPlots(Grid, can_focus=True):
         self._is_single: bool | None = None  # None until somebody zooms
         self._runs: tuple[AttachedRun | None, AttachedRun | None] = (None, None)
         self._drawn: tuple[object, ...] = (None,)
-        self._next_time, self._is_waiting = 0.0, False
 
     def compose(self) -> ComposeResult:
         yield from self._charts
@@ -129,24 +119,12 @@ class RunPlots(Grid, can_focus=True):
         return [*self._charts][self._first : self._first + rows * columns]
 
     def show(self, run: AttachedRun | None, other: AttachedRun | None) -> None:
-        """Draw the visible plots; if they were drawn a moment ago, once that is over.
-
-        Args:
-            run: the training looked at, if any.
-            other: one to draw beside it, if any.
-        """
+        """Draw a run, if any, and the one it is compared with, if any, in the visible plots."""
         self._runs = (run, other)
-        subject = (run and run.folder, other and other.folder, self.visible_charts, self.size)
-        drawn = (subject, run and _progress(run.history), other and _progress(other.history))
+        drawn = (run and _progress(run), other and _progress(other), self.visible_charts, self.size)
         if drawn == self._drawn or any(own is not None and own.is_behind for own in (run, other)):
             return
-        now = time.monotonic()
-        if subject == self._drawn[0] and now < self._next_time:
-            if not self._is_waiting:
-                self._is_waiting = True
-                self.set_timer(self._next_time - now, self._show_again)
-            return
-        self._drawn, self._next_time = drawn, now + _INTERVAL
+        self._drawn = drawn
         for chart in self.visible_charts:
             self._draw(chart, run, other)
 
@@ -190,10 +168,6 @@ class RunPlots(Grid, can_focus=True):
         columns = min(columns, -(-len(self._charts) // rows))
         return min(rows, -(-len(self._charts) // columns)), columns
 
-    def _show_again(self) -> None:
-        self._is_waiting = False
-        self.show(*self._runs)
-
     def _draw(self, chart: Chart, run: AttachedRun | None, other: AttachedRun | None) -> None:
         if run is None:
             chart.show([])
@@ -215,6 +189,7 @@ class RunPlots(Grid, can_focus=True):
         )
 
 
-def _progress(history: RunHistory) -> tuple[object, ...]:
-    """What tells whether a history has grown."""
+def _progress(run: AttachedRun) -> tuple[object, ...]:
+    """What tells whether a run has gone on."""
+    history = run.history
     return id(history), history.latest, len(history.validations), len(history.resets), history.quantised

@@ -19,6 +19,17 @@ from mbc_cli.text import plain
 # A key that identifies the row when it is shown again, and its cells, which may be untrusted text.
 Row = tuple[Hashable, tuple[str, ...]]
 
+# The keys of widgets with a cursor, which have the actions move(x, y), page(by) and go(first or last).
+CURSOR_KEYS: Final = (
+    Binding("left", "move(-1, 0)", "Left", show=False),
+    Binding("right", "move(1, 0)", "Right", show=False),
+    Binding("up", "move(0, -1)", "Up", show=False),
+    Binding("down", "move(0, 1)", "Down", show=False),
+    Binding("pageup", "page(-1)", "Page up", show=False),
+    Binding("pagedown", "page(1)", "Page down", show=False),
+    Binding("home", "go(0)", "First", show=False),
+    Binding("end", "go(-1)", "Last", show=False),
+)
 _GUTTER: Final = 3  # cells, for the signs of the cursor and of a mark
 
 
@@ -40,25 +51,9 @@ class RowTable(ScrollView, can_focus=True):
         empty: shown where there are no rows.
     """
 
-    DEFAULT_CSS = """
-    RowTable {
-        height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1;
-        & > .table--title { color: $text-muted; text-style: bold; }
-        & > .table--mark { color: $text-warning; text-style: bold; }
-        & > .table--cursor { background: $block-cursor-blurred-background; }
-        &:focus > .table--cursor {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
-        }
-    }
-    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"table--title", "table--mark", "table--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "Up", show=False),
-        Binding("down", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "go(0)", "First", show=False),
-        Binding("end", "go(-1)", "Last", show=False),
+        *CURSOR_KEYS,
         Binding("space", "mark", "Mark"),
     ]
 
@@ -106,11 +101,11 @@ class RowTable(ScrollView, can_focus=True):
         # The titles take a line of what is in sight.
         self.scroll_to_region(Region(0, self.cursor, 1, 2), animate=False, force=True)
 
-    def action_move(self, by: int) -> None:
-        self.action_go(max(0, min(self.cursor + by, len(self.rows) - 1)))
+    def action_move(self, _x: int, y: int) -> None:
+        self.action_go(max(0, min(self.cursor + y, len(self.rows) - 1)))
 
     def action_page(self, by: int) -> None:
-        self.action_move(by * max(1, self.size.height - 2))
+        self.action_move(0, by * max(1, self.size.height - 2))
 
     def action_go(self, place: int) -> None:
         self.cursor = place % max(1, len(self.rows))
@@ -118,7 +113,7 @@ class RowTable(ScrollView, can_focus=True):
     def action_mark(self) -> None:
         if self.key is not None:
             self.marked ^= {self.key}
-            self.action_move(1)
+            self.action_move(0, 1)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._can_mark and bool(self.rows) if action == "mark" else True

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.app import App, ComposeResult
 from textual.content import Content
 
 from mbc_cli.tui.widgets.chart import Chart, PlotCanvas, PlotCurve, plot, short, ticks, trace
+from tests.cli.tui.widgets.conftest import Alone
 
 ANY_SIZE = st.builds(lambda digits, power: digits * 10.0**power, st.floats(-9, 9, width=16), st.integers(-190, 190))
 
@@ -93,11 +93,8 @@ def test_what_lies_outside_is_cut_off():
     assert not trace(np.array([-9.0, 9.0]), np.array([-5.0, -5.0]), 2, 2).any()
 
 
-class Page(App[None]):
-    """One chart, alone."""
-
-    def compose(self) -> ComposeResult:
-        yield Chart("Loss")
+def _page() -> Alone:
+    return Alone(Chart("Loss"))
 
 
 def text_of(chart: Chart) -> list[str]:
@@ -106,7 +103,7 @@ def text_of(chart: Chart) -> list[str]:
 
 
 async def test_a_chart_has_axes_curves_and_what_happened():
-    app = Page()
+    app = _page()
     async with app.run_test(size=(42, 14)) as pilot:
         chart = app.query_one(Chart)
         curves = [PlotCurve([0, 10, 20], [0, 10, 5]), PlotCurve([0, 20, 30], [2, np.nan, 8], marker="+")]
@@ -123,7 +120,7 @@ async def test_a_chart_has_axes_curves_and_what_happened():
 
 
 async def test_a_chart_of_nothing_says_so_in_the_middle():
-    app = Page()
+    app = _page()
     async with app.run_test(size=(42, 14)) as pilot:
         chart = app.query_one(Chart)
         chart.show([PlotCurve([], []), PlotCurve([1.0, 2.0, 3.0], [np.nan, np.inf, -1e308])], "a note")
@@ -133,7 +130,7 @@ async def test_a_chart_of_nothing_says_so_in_the_middle():
 
 @pytest.mark.parametrize("size", [(3, 3), (8, 4), (20, 5), (200, 60)])
 async def test_a_chart_fits_any_box(size):
-    app = Page()
+    app = _page()
     async with app.run_test(size=size) as pilot:
         chart = app.query_one(Chart)
         chart.show([PlotCurve([1], [1]), PlotCurve(range(500), range(500), marker="+")], "[b]note[/b]", pointers=[3])
@@ -143,7 +140,7 @@ async def test_a_chart_fits_any_box(size):
 
 @pytest.mark.parametrize(("value", "lowest", "labels"), [(0, None, ["1.0", "0.5", "0"]), (4, 0, ["4", "2", "0"])])
 async def test_a_level_curve_has_an_axis_all_the_same(value, lowest, labels):
-    app = Page()
+    app = _page()
     async with app.run_test(size=(42, 10)) as pilot:
         chart = app.query_one(Chart)
         chart.show([PlotCurve([1, 2], [value, value])], lowest=lowest)
@@ -152,7 +149,7 @@ async def test_a_level_curve_has_an_axis_all_the_same(value, lowest, labels):
 
 
 async def test_a_chart_is_drawn_anew_only_for_something_else(monkeypatch):
-    app = Page()
+    app = _page()
     async with app.run_test(size=(42, 14)) as pilot:
         chart = app.query_one(Chart)
         chart.show([PlotCurve([1, 2], [3, 4])])
