@@ -4,36 +4,12 @@ import gc
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mbc_cli.completion import runs as known_runs
 from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption
-
-if TYPE_CHECKING:
-    from mbc_cli.tui.state import Places
-
-
-_RunOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME|PATH",
-        autocompletion=known_runs,
-        help="Open with this training run: its name in --runs, or its folder.",
-    ),
-]
-_ViewOption = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Open with this view: overview, codes, train, ingest, ask or documents."),
-]
-_WebOption = Annotated[
-    bool, typer.Option("--web", help="Show it in a browser on this machine instead, and print the address.")
-]
-_PortOption = Annotated[
-    int,
-    typer.Option(min=0, max=65535, show_default="a free one", help="The port that --web listens on (loopback only)."),
-]
 
 
 def tui(
@@ -41,11 +17,28 @@ def tui(
     bank: BankOption,
     model: ModelOption,
     runs: RunsOption,
-    run: _RunOption = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|PATH",
+            autocompletion=known_runs,
+            help="Open with this training run: its name in --runs, or its folder.",
+        ),
+    ] = None,
     device: DeviceOption = None,
-    view: _ViewOption = None,
-    web: _WebOption = False,
-    port: _PortOption = 0,
+    view: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Open with this view: overview, codes, train, ingest, ask or documents."),
+    ] = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="Show it in a browser on this machine instead, and print the address.")
+    ] = False,
+    port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65535, show_default="a free one", help="The port that --web listens on (loopback only)."
+        ),
+    ] = 0,
 ) -> None:
     """Open the dashboard: browse documents and codes, follow training and ingests, ask questions.
 
@@ -69,9 +62,20 @@ def tui(
     places = Places(bank.absolute(), model, runs.absolute(), None if run is None else find_run(run, runs), device)
     view = view or names[0]
     if web:
-        _serve(places, view, port)
+        from mbc_cli.render.terminal import notes, out
+        from mbc_cli.tui.web import DashboardServer
+
+        def show(url: str) -> None:
+            out.print(url)
+            notes.print("The dashboard is at this address, for a browser on this machine. Ctrl-C ends it.")
+
+        DashboardServer(["tui", *places.options(), "--view", view], port, show).serve()
         return
-    _require_terminal()
+    has_terminal = all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__))
+    if "TEXTUAL_DRIVER" not in os.environ and not has_terminal:
+        raise ConfigError(
+            "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
+        )
     # What is loaded stays, and the events of a long log are no garbage: looking for any among them again and again
     # took a tenth of opening one.
     gc.freeze()
@@ -81,37 +85,8 @@ def tui(
     dashboard.run()
     if dashboard.error is not None:
         raise dashboard.error
-    _leave(dashboard.return_code or 0)
-
-
-def _require_terminal() -> None:
-    """Make sure that there is something to draw on: a terminal, or the browser whose driver the environment names.
-
-    Raises:
-        ConfigError: there is nothing.
-    """
-    from mbc_engine.errors import ConfigError
-
-    streams = sys.__stdin__, sys.__stderr__  # what the dashboard reads and draws on
-    if "TEXTUAL_DRIVER" not in os.environ and not all(stream is not None and stream.isatty() for stream in streams):
-        raise ConfigError(
-            "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
-        )
-
-
-def _leave(code: int) -> None:
-    """End the process now if a model is still being loaded: that cannot be broken off, and Python aborts over it."""
+    code = dashboard.return_code or 0
+    # A model that is still being loaded cannot be stopped, and Python would abort over it.
     if any(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         os._exit(code)
     raise typer.Exit(code)
-
-
-def _serve(places: "Places", view: str, port: int) -> None:
-    from mbc_cli.render.terminal import notes, out
-    from mbc_cli.tui.web import DashboardServer
-
-    def tell(url: str) -> None:
-        out.print(url)
-        notes.print("The dashboard is at this address, for a browser on this machine. Ctrl-C ends it.")
-
-    DashboardServer(["tui", *places.options(), "--view", view], port, tell).serve()

@@ -33,13 +33,9 @@ _DRAW_INTERVAL: Final = 0.5
 
 
 class Dashboard(App[None]):
-    """Watch and use a memory.
-
-    Attributes:
-        error: the unexpected error it ended with, if any.
+    """Watch and use a memory; `error` is the unexpected error it ended with, if any.
 
     Args:
-        places: where to look.
         view: the name of the view to begin with.
         terminal: the file descriptor of a terminal, with whose end the process ends.
     """

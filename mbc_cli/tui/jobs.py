@@ -243,9 +243,9 @@ class Answering:
 
     Args:
         places: the bank, the model, and where it runs.
-        on_model: called with the state of the model, an error if it is missing, and whether it has read modes.
-        on_token: called with the number of a question and a further piece of its answer.
-        on_answer: called with the number of a question and its answer, an error, or None if it was cancelled.
+        on_model: gets the state of the model, an error if it is missing, and whether it has read modes.
+        on_token: gets the number of a question and a further piece of its answer.
+        on_answer: gets the number of a question and its answer, an error, or None if it was cancelled.
     """
 
     def __init__(
@@ -330,14 +330,7 @@ class Answering:
 
 @dataclass(frozen=True)
 class FoundDocuments:
-    """What a search has found so far.
-
-    Attributes:
-        text: what was searched for.
-        rows: as many as were wanted, of `matches`.
-        keeps_origins: whether the bank knows where its documents were read.
-        is_done: whether the whole bank was searched, in `seconds`.
-    """
+    """What a search has found so far: as many rows as were wanted, of all matches."""
 
     text: str
     rows: tuple[StoredDocument, ...]
@@ -348,11 +341,7 @@ class FoundDocuments:
 
 
 def search_documents(bank: Path, text: str, most: int) -> Iterator[FoundDocuments]:
-    """Find documents whose name or date contains a text; reports ten times a second at most.
-
-    Raises:
-        BankError: the bank cannot be read.
-    """
+    """Find documents by a part of their name or date; reports ten times a second at most."""
     began = reported = time.monotonic()
     rows: list[StoredDocument] = []
     matches = 0
@@ -371,22 +360,14 @@ def search_documents(bank: Path, text: str, most: int) -> Iterator[FoundDocument
 
 
 def read_document(bank: Path, found: StoredDocument) -> tuple[StoredDocument, CodeShape] | None:
-    """A document with its codes, and their shape; None if the bank no longer has it.
-
-    Raises:
-        BankError: the bank cannot be read.
-    """
+    """A document with its codes, and their shape; None if the bank no longer has it."""
     with MemoryBank.open(bank, read_only=True) as memory:
         documents = memory.lookup([own[:2] for own in found.origins], () if found.origins else [found.digest])
         return (documents[0], memory.header.shape) if documents else None
 
 
 def remove_documents(bank: Path, documents: Iterable[StoredDocument]) -> Taken:
-    """Take documents out of a bank: where they were read, or as such in a bank that does not know.
-
-    Raises:
-        BankError: the bank cannot be changed.
-    """
+    """Take documents out of a bank: where they were read, or as such in a bank that does not know."""
     with MemoryBank.open(bank) as memory:
         if memory.header.keeps_origins:
             taken = take(memory, {own.origin[:2] for own in documents})
@@ -397,11 +378,7 @@ def remove_documents(bank: Path, documents: Iterable[StoredDocument]) -> Taken:
 
 
 def restore_documents(bank: Path, taken: Taken) -> int:
-    """Put documents back that were taken out; returns how many origins or documents.
-
-    Raises:
-        BankError: the bank cannot be changed.
-    """
+    """Put documents back that were taken out; returns how many origins or documents."""
     with MemoryBank.open(bank) as memory:
         count = restore(memory, taken)
         memory.checkpoint()
@@ -409,11 +386,7 @@ def restore_documents(bank: Path, taken: Taken) -> int:
 
 
 def find_code_users(bank: Path, level: int, position: int, code: int) -> list[tuple[StoredDocument, int, int]]:
-    """As `documents_with_code`; none where the bank has no such code.
-
-    Raises:
-        BankError: the bank cannot be read.
-    """
+    """Documents with how often they use a code, of so many places, most often first; none without such a code."""
     with MemoryBank.open(bank, read_only=True) as memory:
         shape = memory.header.shape
         if level >= shape.levels or position >= shape.positions or code >= shape.num_codes:
@@ -424,9 +397,7 @@ def find_code_users(bank: Path, level: int, position: int, code: int) -> list[tu
 class ChildProcess:
     """An `mbc` command in a session of its own: it goes on when the dashboard ends. Its log shows how far it is.
 
-    Args:
-        arguments: what would be typed after `mbc`.
-        on_end: called in a thread with the last lines on stderr, "" if it finished or was interrupted.
+    `on_end` gets, in a thread, the last lines on stderr, "" if it finished or was interrupted.
 
     Raises:
         OSError, ValueError: it cannot be started, as with words that no command line can hold.
@@ -449,7 +420,7 @@ class ChildProcess:
         return self._process.poll() is None
 
     def interrupt(self) -> None:
-        """Ask it to finish what it is at and end, as Ctrl-C does; a second time ends it at once."""
+        """As Ctrl-C: it finishes what it is at and ends; a second time, at once."""
         if self.is_running:
             self._process.send_signal(signal.SIGINT)
 

@@ -17,15 +17,7 @@ from mbc_engine.runs.training_runs import RunHistory, RunState
 
 @dataclass(frozen=True)
 class Places:
-    """The files, folders and names a dashboard was opened with.
-
-    Attributes:
-        bank: a bank's file, there or not.
-        model: the model's name, as --model takes it.
-        runs: the folder of training runs.
-        run: the run to begin with; None for the one changed last.
-        device: where the model runs, as --device takes it; None for the default.
-    """
+    """What a dashboard was opened with: a bank, there or not, the other options, and a run to begin with."""
 
     bank: Path
     model: str

@@ -1,10 +1,8 @@
-"""A server of the dashboard for one person's browser on this machine.
+"""The dashboard in a browser: textual-serve, kept to this machine and to the person who started it.
 
 Whoever reaches the dashboard can remove documents and start trainings. Beside listening on loopback alone, the server
 therefore wants a key, which stands in the address that is printed and then in a cookie: other users of the machine do
 not know it, and other pages in the browser cannot send it. Requests under another host's name are refused.
-
-The dashboard in a browser: textual-serve, kept to this machine and to the person who started it.
 """
 
 import asyncio
@@ -34,19 +32,16 @@ _POLICY: Final = (
 
 
 class DashboardServer(Server):
-    """Serves one command's dashboard, a process of it for each page.
+    """Serves a dashboard, started by what would be typed after `mbc`, in a process for each page.
 
-    Args:
-        arguments: what would be typed after `mbc`.
-        port: where to listen; 0 takes a free one.
-        opened: is given the address once it can be opened.
+    Port 0 takes a free one; `on_open` is called with the address.
     """
 
-    def __init__(self, arguments: Sequence[str], port: int, opened: Callable[[str], object]) -> None:
+    def __init__(self, arguments: Sequence[str], port: int, on_open: Callable[[str], object]) -> None:
         command = shlex.join([sys.executable, "-m", "mbc_cli", *arguments])
         super().__init__(command, HOST, port, "mbc", templates_path=_PAGE)
         self._key = secrets.token_urlsafe(16)
-        self._opened = opened
+        self._on_open = on_open
 
     def serve(self, debug: bool = False) -> None:
         """Serve until SIGINT or SIGTERM.
@@ -70,7 +65,7 @@ class DashboardServer(Server):
             await web.TCPSite(runner, HOST, self.port).start()
             self.port = runner.addresses[0][1]
             self.public_url = f"http://{self._address}"
-            self._opened(f"{self.public_url}/?key={self._key}")
+            self._on_open(f"{self.public_url}/?key={self._key}")
             await over.wait()
         except OSError as error:
             raise ConfigError(

@@ -1,6 +1,7 @@
 """The views of the dashboard, a tab each: they draw its state, and start jobs."""
 
 from collections.abc import Callable, Iterable
+from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
@@ -11,19 +12,17 @@ from mbc_cli.tui.jobs import start_thread
 from mbc_engine.errors import MBCError
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.state import DashboardState, Places
 
 
 class View(TabPane):
-    """A tab.
+    """A tab; `key` is the digit that leads to it.
 
     `draw` is called when the tab becomes visible and, at most twice a second, when the state has changed while it is.
     It must be cheap where nothing changed that the view shows.
-
-    Args:
-        key: the digit that leads to it.
-        places: where the dashboard looks.
     """
 
     NAME: ClassVar[str]
@@ -35,6 +34,7 @@ class View(TabPane):
         super().__init__(f"{key} {self.TITLE}", id=self.NAME)
         self.places = places
         self._jobs: dict[str, object] = {}
+        self._delayed: dict[str, Timer] = {}
 
     @property
     def dashboard(self) -> "Dashboard":
@@ -58,14 +58,18 @@ class View(TabPane):
                 widget.focus()
                 return
 
-    def run_job(self, name: str, job: Callable[[], Iterable[Any]], done: Callable[[Any], object]) -> None:
-        """Run a job in a thread, in place of an earlier one of that name.
+    def call_soon(self, name: str, delay: float, call: Callable[[], object]) -> None:
+        """Call after so many seconds, in place of an earlier call of that name that is still to come."""
+        if (timer := self._delayed.pop(name, None)) is not None:
+            timer.stop()
+        self._delayed[name] = self.set_timer(delay, call)
 
-        Args:
-            name: a later job of the same name replaces this one: the results of only one are wanted.
-            job: gives results, or raises an `MBCError`.
-            done: called in the app's thread with each result, or that error.
+    def run_job(self, name: str, job: Callable[[], Iterable[Any]], done: Callable[[Any], object]) -> Thread:
+        """Run a job in a thread, and call `done` in the app's with each of its results, or with its `MBCError`.
+
+        A later job of the same name replaces it.
         """
+        later = self.app.call_later
         self._jobs[name] = current = object()
 
         def finish(result: object) -> None:
@@ -77,11 +81,11 @@ class View(TabPane):
                 for result in job():
                     if self._jobs[name] is not current:
                         return
-                    self.app.call_later(finish, result)
+                    later(finish, result)
             except MBCError as error:
-                self.app.call_later(finish, error)
+                later(finish, error)
 
-        start_thread(work, self.app.call_later)
+        return start_thread(work, later)
 
 
 def message_text(message: str, *hints: str | None) -> Text:

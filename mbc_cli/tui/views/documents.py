@@ -21,7 +21,6 @@ from mbc_cli.tui.jobs import (
     remove_documents,
     restore_documents,
     search_documents,
-    start_thread,
 )
 from mbc_cli.tui.state import BankSnapshot, Places
 from mbc_cli.tui.views import View, error_text, no_bank_text
@@ -35,8 +34,6 @@ from mbc_engine.machine import SlowDown
 
 if TYPE_CHECKING:
     from threading import Thread
-
-    from textual.timer import Timer
 
 _COLUMNS: Final = (
     Column("source"),
@@ -91,8 +88,6 @@ class DocumentsView(View):
         self._searching: str | None = None
         self._is_stale = False
         self._rest = SlowDown(_MAX_SHARE, _MIN_INTERVAL)
-        self._search_timer: Timer | None = None
-        self._read_timer: Timer | None = None
         self._taken: list[Taken] = []
         self._changes: list[Thread] = []
         self._pending = 0
@@ -140,7 +135,7 @@ class DocumentsView(View):
 
     @on(Input.Changed, "#text")
     def _search_typed(self) -> None:
-        self._search_in(_TYPED)
+        self.call_soon("search", _TYPED, self._search_now)
 
     @on(Input.Submitted, "#text")
     def action_to_rows(self) -> None:
@@ -255,12 +250,8 @@ class DocumentsView(View):
     def _search_if_stale(self) -> None:
         """Search again because the bank has changed, unless that takes too much of the time."""
         if self._is_stale and self._searching is None:
-            self._search_in(max(_RESTED, self._rest.seconds_left(time.monotonic())))
-
-    def _search_in(self, delay: float) -> None:
-        if self._search_timer is not None:
-            self._search_timer.stop()
-        self._search_timer = self.set_timer(delay, self._search_now)
+            delay = max(_RESTED, self._rest.seconds_left(time.monotonic()))
+            self.call_soon("search", delay, self._search_now)
 
     def _search_now(self) -> None:
         self._searching, self._is_stale = self.query_one("#text", Input).value.strip(), False
@@ -268,9 +259,7 @@ class DocumentsView(View):
         self.run_job("search", job, self._show_found)
 
     def _read_soon(self) -> None:
-        if self._read_timer is not None:
-            self._read_timer.stop()
-        self._read_timer = self.set_timer(_RESTED, self._read_now)
+        self.call_soon("read", _RESTED, self._read_now)
 
     def _read_now(self) -> None:
         if (found := self._current) is not None:
@@ -294,7 +283,6 @@ class DocumentsView(View):
 
     def _change(self, change: Callable[[], object], done: Callable[[Any], None]) -> None:
         """Change the bank in a thread: another process that writes to it may have to be waited for."""
-        later = self.app.call_later
 
         def finish(result: object) -> None:
             self._pending -= 1
@@ -302,15 +290,8 @@ class DocumentsView(View):
             self.refresh_bindings()
             self._show_notes()
 
-        def work() -> None:
-            try:
-                later(finish, change())
-            except MBCError as error:
-                later(finish, error)
-
         self._pending += 1
-        self._changes = [thread for thread in self._changes if thread.is_alive()]
-        self._changes.append(start_thread(work, later))
+        self._changes.append(self.run_job(f"change {len(self._changes)}", lambda: [change()], finish))
         self.refresh_bindings()
         self.set_timer(_PATIENCE, self._show_notes)
 
@@ -362,14 +343,9 @@ def _key(found: StoredDocument) -> Hashable:
 
 def _cells(found: StoredDocument) -> tuple[str, ...]:
     """A text for each of `_COLUMNS`."""
-    name = near(found.origin.source) if found.origin.source else found.digest
-    return (
-        name,
-        found.origin.part,
-        found.origin.date or "",
-        f"{found.chunks:,}",
-        "" if found.size is None else size(found.size),
-    )
+    source, part, date = found.origin[:3]
+    name = near(source) if source else found.digest
+    return name, part, date or "", f"{found.chunks:,}", "" if found.size is None else size(found.size)
 
 
 def _sort_key(found: StoredDocument, column: int) -> tuple[object, ...]:

@@ -1,6 +1,7 @@
 """Trainings: how one goes, beside another if wanted; started, paused, stopped and resumed."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -13,7 +14,7 @@ from textual.widgets import OptionList, Static
 
 from mbc_cli.runs import existing_run, find_run, new_run
 from mbc_cli.text import counted, near, plain, seconds
-from mbc_cli.tui.jobs import ChildProcess, start_thread
+from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import AttachedRun, Places
 from mbc_cli.tui.views import View
 from mbc_cli.tui.widgets.figures import DrawnText, Facts, box, gauge
@@ -238,16 +239,16 @@ class TrainView(View):
             return
         run = self.state.run.folder
         self._requests[run] = latest = request
-        call_later = self.app.call_later
 
-        def work() -> None:
+        def work() -> list[str]:
             try:
                 with self._request_lock:  # of two threads the later may come first; both write what was asked last
                     make_request(run, self._requests.get(run, latest))
             except OSError as error:
-                call_later(self._refuse, run, f"It cannot be asked: {error}")
+                return [f"It cannot be asked: {error}"]
+            return []
 
-        start_thread(work, call_later)
+        self.run_job(f"request {run}", work, partial(self._refuse, run))
         self.dashboard.changed()
 
     def _refuse(self, run: Path, error: str) -> None:

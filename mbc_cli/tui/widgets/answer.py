@@ -99,12 +99,7 @@ class ChatTurn(Vertical):
 
 
 class Citation(Static, can_focus=True):
-    """A source: its file, its share of the answer, and the sentence that matters.
-
-    Args:
-        number: its rank.
-        source: may hold untrusted text.
-    """
+    """A source, which may hold untrusted text: its rank, file, share of the answer, and the sentence that matters."""
 
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -66,12 +66,7 @@ class PlotCurve:
 
 
 class Chart(Widget, can_focus=False):
-    """Curves over one axis, as large as its box.
-
-    Args:
-        title: in the border.
-        empty: shown while there is nothing to draw.
-    """
+    """Curves over one axis, as large as its box; `empty` is shown while there is nothing to draw."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis", "chart--event"}
 
@@ -97,12 +92,11 @@ class Chart(Widget, can_focus=False):
         """Replace the curves.
 
         Args:
-            curves: may be empty; points that cannot be drawn are left out.
-            note: a few words at the lower edge.
-            value: a few words beside the title, such as the last number.
-            lowest: the vertical axis includes it; None leaves it to the curves.
-            lines: places of events, [places], each a dashed line from top to bottom.
-            pointers: places of frequent events, [places], marked at the axis.
+            curves: points that cannot be drawn are left out.
+            note: words at the lower edge.
+            value: words beside the title, such as the last number.
+            lowest: the vertical axis includes it.
+            lines, pointers: places of events, [places]: dashed lines from top to bottom, and marks at the axis.
         """
         finite = [PlotCurve(*curve.drawable(), curve.colour, curve.marker) for curve in curves]
         self._curves = [curve for curve in finite if len(np.asarray(curve.x))]
@@ -257,14 +251,9 @@ def _draw_horizontal_axis(canvas: PlotCanvas, across: PlotAxis, row: int, gutter
 
 
 def trace(x: Floats, y: Floats, rows: int, columns: int) -> NDArray[np.uint8]:
-    """The braille dots that lines from point to point run through.
+    """Lines from point to point in braille: what to add to `BLANK`, [rows, columns]; 0 where no line is.
 
-    Args:
-        x, y: the points in dots, [points], from the left and from the top; what lies outside is cut off.
-        rows, columns: the size in characters.
-
-    Returns:
-        What to add to `BLANK`, [rows, columns]; 0 where no line is.
+    The points x, y: [points] are in dots, from the left and from the top; what lies outside is cut off.
     """
     dots = np.zeros((rows * DOTS_DOWN, columns * DOTS_ACROSS), bool)
     across, down = np.diff(np.rint(x)), np.diff(np.rint(y))

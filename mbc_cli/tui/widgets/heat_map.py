@@ -41,9 +41,6 @@ def steps(values: NDArray[Any]) -> NDArray[np.float64]:
     """Where each step of brightness begins: ascending, at most `MOST_STEPS`, none if no number is above zero.
 
     The scale is logarithmic, as usage differs by orders of magnitude; few small whole numbers have a step each.
-
-    Args:
-        values: finite numbers of any shape; steps are whole if these are.
     """
     positive = values[values > 0].astype(np.float64)
     if not positive.size:
@@ -66,11 +63,7 @@ def levels(values: NDArray[Any], starts: NDArray[np.float64]) -> NDArray[np.uint
 
 @dataclass(frozen=True)
 class CellGrid:
-    """Cells in rows, each cell `width` characters, after a label of `label` characters.
-
-    Attributes:
-        labels: of the rows; None labels them by their first cells.
-    """
+    """Rows of cells of `width` characters after a label of `label`; without labels, these are the first cells."""
 
     width: int
     columns: int
@@ -115,9 +108,6 @@ class HeatMap(ScrollView, can_focus=True):
 
     Cells are two characters wide where that leaves half of the screen to others, else one. A zero is a dot; marked
     cells and the cursor's have a shape and colours of their own.
-
-    Args:
-        title: what the numbers are, in the border.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"heat-map--{name}" for name in ("warm", "hot", *_PARTS)}
@@ -140,13 +130,7 @@ class HeatMap(ScrollView, can_focus=True):
         self._styles: dict[str, Style] = {}  # of the other parts
 
     def show(self, values: NDArray[Any], marks: Collection[int] = (), *, labels: Sequence[str] | None = None) -> None:
-        """Replace the numbers.
-
-        Args:
-            values: [cells], finite and not negative.
-            marks: cells to light up.
-            labels: of the rows, where there is room for whole ones; None to number them.
-        """
+        """Replace the numbers, [cells], finite and not negative; rows are labelled if there is room for whole ones."""
         starts = steps(values)
         new, marked = levels(values, starts), frozenset(marks)
         is_other_size = len(new) != len(self._levels) or labels != self._labels
@@ -281,10 +265,7 @@ class HeatMap(ScrollView, can_focus=True):
 class CodeSheet(ScrollView, can_focus=True):
     """The codes of a document's chunks, as numbers and as dots: a line each chunk and level, a column each position.
 
-    Equal codes have equal dots, as far as eight dots can tell them apart.
-
-    Attributes:
-        cursor: (line below the titles, position).
+    Equal codes have equal dots, as far as eight dots can tell them apart. The cursor is (line, position).
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"sheet--title", "sheet--dots", "sheet--cursor"}

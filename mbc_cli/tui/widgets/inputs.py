@@ -26,15 +26,9 @@ _MAX_NODES: Final = 1000
 
 
 class InlineSelect(Static, can_focus=True):
-    """Names in a row, the chosen one in brackets and reversed; left, right and clicks choose.
+    """Names in a row, the chosen one in brackets and reversed, or alone between arrows if `is_folded`.
 
-    Attributes:
-        at: index of the chosen name.
-
-    Args:
-        names: short names.
-        label: what is chosen, before the names.
-        is_folded: show the chosen name alone, between arrows.
+    Left, right and clicks choose; `at` is the index of the chosen name.
     """
 
     ALLOW_SELECT = False
@@ -112,12 +106,9 @@ class QuestionInput(Input):
 
 
 class Confirm(ModalScreen[bool]):
-    """Asks before something that matters. Escape, or a click beside it, means no.
+    """Asks before something that matters. Escape, or a click beside it, means no; so does Enter alone.
 
-    Args:
-        question: what is about to happen; may hold untrusted text.
-        yes: what doing it is called.
-        no: what not doing it is called; it has the focus, so that Enter alone does no harm.
+    The question may hold untrusted text; `yes` and `no` are the words on the buttons.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -149,13 +140,7 @@ class Confirm(ModalScreen[bool]):
 
 
 class PathPrompt(ModalScreen[Path | None]):
-    """Asks for a path until it is a good one. Escape gives None.
-
-    Args:
-        question: what is asked for.
-        example: stands in the empty field.
-        find: makes a path of what was typed, or raises ValueError with what is wrong.
-    """
+    """Asks for a path until `find` makes one of what was typed and raises no ValueError. Escape gives None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
 
@@ -276,9 +261,7 @@ class RunPicker(ModalScreen[str | None]):
 class RunForm(ModalScreen[None]):
     """Asks what to train on what. It stays open until the training is at work, to show why it is not.
 
-    Args:
-        presets: the names to suggest; a TOML file is accepted as well.
-        start: called with the fields of `FIELDS` by name; `data` and `settings` are split as a shell would.
+    `start` is called with the fields in their order; data and settings are split as a shell would.
     """
 
     FIELDS: ClassVar = {

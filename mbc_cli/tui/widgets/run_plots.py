@@ -29,15 +29,9 @@ _MIN_PLOTS: Final = 6
 
 @dataclass(frozen=True)
 class Measure:
-    """Something measured in training.
+    """Something measured in training: a field of `TrainStep`, and fields of `Validated` with their names, in percent.
 
-    Attributes:
-        name, title: the plot's id, and what stands above it.
-        field: of `TrainStep`; None for what only validations measure.
-        validated: fields of `Validated` drawn beside it, in percent, and their names.
-        scale: what the field is multiplied by.
-        lowest: the axis includes it; None leaves it to the values.
-        of_codes: whether resets of codes show in it.
+    The axis includes `lowest`; resets of codes show in measures `of_codes`.
     """
 
     name: str
@@ -96,8 +90,7 @@ MEASURES: Final = (
 class RunPlots(Grid, can_focus=True):
     """Plots of all measures in rows. Where they have no room, some are shown, and the others can be turned to.
 
-    Attributes:
-        place: which plots are shown, as `1-6 of 12`; "" if all are.
+    `place` tells which are shown, as `1-6 of 12`; "" if all are.
     """
 
     place: reactive[str] = reactive("")

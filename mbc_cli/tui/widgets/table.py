@@ -43,12 +43,9 @@ class Column:
 
 
 class RowTable(ScrollView, can_focus=True):
-    """Rows under fixed titles, with a cursor and, if `can_mark`, marks.
+    """Rows under fixed titles, with a cursor and, if `can_mark`, marks; `empty` is shown without rows.
 
-    Attributes:
-        cursor: index of the row under the cursor; `key` is that row's key, None without rows.
-        marked: keys of marked rows; rows that are no longer shown lose their mark.
-        empty: shown where there are no rows.
+    `key` is that of the row under the cursor, `marked` those of marked rows; a row that is gone loses its mark.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"table--title", "table--mark", "table--cursor"}

@@ -35,7 +35,7 @@ def screen() -> Callable[[Dashboard], str]:
 def until() -> Until:
     """Waits for a condition: `await until(lambda: app.state.bank)`; long, as a busy machine takes to start a process."""
 
-    async def wait(condition: Callable[[], object], seconds: float = 120) -> None:
+    async def wait(condition: Callable[[], object], seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it did not come about"

@@ -100,7 +100,7 @@ def test_an_error_nobody_expected_ends_the_command_as_any_other(
         raise KeyError("what")
 
     monkeypatch.setattr(OverviewView, "draw", crash)
-    monkeypatch.setattr("mbc_cli.commands.tui._require_terminal", lambda: None)
+    monkeypatch.setenv("TEXTUAL_DRIVER", "textual.drivers.headless_driver:HeadlessDriver")
     monkeypatch.setattr("textual.constants.DRIVER", "textual.drivers.headless_driver:HeadlessDriver")
     result = mbc("tui")
     assert result.exit_code == 1

@@ -66,22 +66,22 @@ async def test_another_theme_has_other_shades() -> None:
 
 async def test_keys_and_clicks_move_the_cursor() -> None:
     app = _Shown()
-    async with app.run_test(size=(40, 8)) as pilot:
+    async with app.run_test(size=(44, 10)) as pilot:
         app.map.show(np.arange(40), marks=[3, 30])
         await pilot.pause()
         assert app.lines()[1].startswith("16 ")
         await pilot.press("down", "right", "up", "left", "up", "end", "pageup", "n", "n", "n")
         moved = [16, 17, 1, 0, 39, 7, 30, 3, 30]
         assert app.told == moved
-        await pilot.click(HeatMap, offset=(3 + 2 * 5, 2))
+        await pilot.click(HeatMap, offset=(2 + 3 + 2 * 5, 3))
         await pilot.click(HeatMap, offset=(0, 0))
         assert app.map.cursor == 37
 
 
 async def test_a_large_book_is_scrolled_to_the_cursor() -> None:
     app = _Shown()
-    async with app.run_test(size=(40, 8)) as pilot:
-        app.map.styles.max_height = 6
+    async with app.run_test(size=(44, 10)) as pilot:
+        app.map.styles.max_height = 8
         app.map.show(np.arange(65_536))
         await pilot.pause()
         await pilot.press("end")

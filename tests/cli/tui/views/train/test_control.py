@@ -163,7 +163,7 @@ async def test_what_is_asked_last_is_what_stands_in_the_folder(places, until, mo
     async with app.run_test(size=SMALL):
         with work_lock(run / LOCK):
             await until(lambda: "Pause" in shown_keys(app))
-            monkeypatch.setattr("mbc_cli.tui.views.train.start_thread", lambda work, call_later: waiting.append(work))
+            monkeypatch.setattr("mbc_cli.tui.views.start_thread", lambda work, call_later: waiting.append(work))
             for action in (app.view.action_go_on, app.view.action_pause, app.view.action_go_on, app.view.action_pause):
                 action()
             for work in reversed(waiting):  # threads come in any order
