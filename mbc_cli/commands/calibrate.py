@@ -78,11 +78,7 @@ def calibrate(
 
 
 def _require_generating(name: str, folder: Path) -> None:
-    """Make sure that a model is of the paper's method.
-
-    Raises:
-        ConfigError: it reads its answers, and knows how likely they are right.
-    """
+    """Make sure that a model is of the paper's method."""
     from mbc_engine.config import RetrieverReaderConfig, parse_model_config
     from mbc_engine.errors import ConfigError
     from mbc_engine.model_folder import CONFIG
@@ -130,14 +126,8 @@ class CalibrationView(ProgressView):
             )
         print_facts(
             [
-                (
-                    "with its document",
-                    _rates(result.informed_memory, result.informed_unsure, result.informed_model),
-                ),
-                (
-                    "without",
-                    _rates(result.uninformed_memory, result.uninformed_unsure, result.uninformed_model),
-                ),
+                ("with its document", _rates(result.informed_memory, result.informed_unsure, result.informed_model)),
+                ("without", _rates(result.uninformed_memory, result.uninformed_unsure, result.uninformed_model)),
                 (
                     "told apart",
                     (

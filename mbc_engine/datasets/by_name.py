@@ -45,9 +45,6 @@ def absolute(source: str, folder: Path | None = None) -> str:
     """The same dataset by a name that means the same in every working folder.
 
     Relative paths begin in `folder`, or in the working folder.
-
-    Raises:
-        DataError: it names no dataset.
     """
     whole, _ = _split_part(source)
     suffix, here = source[len(whole) :], (folder or Path()).absolute()
@@ -61,11 +58,7 @@ def absolute(source: str, folder: Path | None = None) -> str:
 
 
 def file_of(source: str) -> Path | None:
-    """The file or folder that a dataset is read from; None for those of the hub and generated ones.
-
-    Raises:
-        DataError: it names no dataset.
-    """
+    """The file or folder that a dataset is read from; None for those of the hub and generated ones."""
     whole, _ = _split_part(source)
     match _name_of(whole):
         case None:
@@ -76,20 +69,12 @@ def file_of(source: str) -> Path | None:
 
 
 def is_of_hub(source: str) -> bool:
-    """Whether a dataset has to be had from the hub.
-
-    Raises:
-        DataError: it names no dataset.
-    """
+    """Whether a dataset has to be had from the hub."""
     return _name_of(source) == squad.NAME and file_of(source) is None
 
 
 def own_validation(sources: Sequence[str]) -> str | None:
-    """What the paper validates on where it trains on `sources`: a part of SQuAD, if they are its `squad:train` alone.
-
-    Raises:
-        DataError: they name no dataset.
-    """
+    """What the paper validates on where it trains on `sources`: a part of SQuAD, if they are its `squad:train` alone."""
     if len(sources) != 1 or _name_of(sources[0]) != squad.NAME:
         return None
     split, folder = squad.parse(_split_part(sources[0])[0])

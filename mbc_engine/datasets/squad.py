@@ -29,11 +29,7 @@ _WITH_FOLDER = "squad:SPLIT:FOLDER."
 
 
 def parse(source: str) -> tuple[str, Path | None]:
-    """The split of `squad:SPLIT[:FOLDER]`, and the folder of the original files; None is the hub.
-
-    Raises:
-        DataError: it is something else.
-    """
+    """The split of `squad:SPLIT[:FOLDER]`, and the folder of the original files; None is the hub."""
     _, split, *folder = source.split(":", 2)
     if split not in SPLITS or folder == [""]:
         raise DataError(f"{source!r} is not squad:SPLIT[:FOLDER].", hint=f"The splits are {', '.join(SPLITS)}.")
@@ -41,11 +37,7 @@ def parse(source: str) -> tuple[str, Path | None]:
 
 
 def load(source: str) -> list[QAExample]:
-    """The questions of `squad:SPLIT[:FOLDER]`.
-
-    Raises:
-        DataError: they cannot be had, or are not those of SQuAD v1.1.
-    """
+    """The questions of `squad:SPLIT[:FOLDER]`."""
     split, folder = parse(source)
     part = SPLITS[split][0]
     file, questions = ORIGINALS[part]

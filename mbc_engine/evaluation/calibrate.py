@@ -29,24 +29,14 @@ _BATCH: Final = 32
 
 
 def calibrate(
-    model: MBC,
-    examples: Sequence[QAExample],
-    *,
-    bank_documents: int = 64,
-    questions: int | None = None,
+    model: MBC, examples: Sequence[QAExample], *, bank_documents: int = 64, questions: int | None = None
 ) -> Iterator[Event]:
     """Ask every question twice, informed and uninformed, and fit `ConfidenceSettings`; last comes `Calibrated`.
 
-    The model's own read asks them, the only one that the settings hold for. The documents are dealt out to banks in
-    turn, so that neighbours, which often are about one thing, come into different ones; those that fill no bank are
-    left out. A question is asked of the bank with its document, and of the next. The settings are fitted to the
-    questions on the first documents, about half of them; the rates are of the others.
-
-    Args:
-        model: what is calibrated; it is not changed.
-        examples: questions that it was not trained on; those about blank documents are left out.
-        bank_documents: how many documents a bank holds.
-        questions: most questions to ask, evenly spaced; None asks all.
+    The model's own read asks them, the only one that the settings hold for. The documents, but blank ones, are dealt out
+    to banks of `bank_documents` in turn, so that neighbours, which often are about one thing, come into different ones;
+    those that fill no bank are left out. A question is asked of the bank with its document, and of the next. The settings
+    are fitted to the questions on the first documents, about half of them; the rates are of the others.
 
     Raises:
         DataError: there are too few documents or questions.

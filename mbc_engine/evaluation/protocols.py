@@ -50,12 +50,9 @@ class Stream:
 
 
 def stream(examples: Sequence[QAExample], documents: int | None = 1665, questions: int | None = None) -> Stream:
-    """The first documents of a dataset and the questions about them.
+    """The first documents of a dataset, the paper's 1,665 or all, and the questions about them.
 
-    Args:
-        examples: questions and their documents.
-        documents: most documents, the paper's 1,665; None takes all.
-        questions: most questions that a protocol asks, evenly spaced over those it could ask; None asks all.
+    `questions` is the most that a protocol asks, evenly spaced over those it could ask; None asks all.
 
     Raises:
         DataError: there are no questions.
@@ -176,14 +173,13 @@ def online(
     batch_size: int = _BATCH,
     seed: int = 0,
 ) -> Generator[Event, None, Outcome]:
-    """Let a method take in the stream, and ask it the questions.
+    """Let a method take in the stream, and ask it the questions; it is reset before, not after.
 
     Times are of whole batches, shared out among their documents and questions; what a method puts off until it is
     asked counts as time to answer. One document and one question come before, untimed, and are forgotten again.
 
     Args:
-        method: what is evaluated; it is reset before, not after.
-        stream: the documents and the questions.
+        method, stream: what is evaluated, and on what.
         bank_documents: how many documents a memory holds. The stream is then cut into as many as it fills, a method
             begins each anew and is asked about its documents alone; a last, smaller one is left out unless it is the
             only one. None puts all documents in one memory.
@@ -240,12 +236,9 @@ def evaluate(
         outcome = result_of(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
 
     Args:
-        method: what is evaluated, such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's
-            method.
+        method: such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's method.
         examples: questions and their documents.
-        documents: most documents; None takes all.
-        bank_documents: how many documents a memory holds; None puts all in one.
-        questions: most questions, spread evenly; None asks all.
+        documents, bank_documents, questions: most documents, documents of a memory, most questions; None is all.
         golds: which gold answers count.
         seed: of the intervals' draws.
 
@@ -271,13 +264,9 @@ def retention(
     batch_size: int = _BATCH,
     seed: int = 0,
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
-    """Ask the questions about the first documents after these, and again each time that so many more were taken in.
+    """Ask the questions about the `first` documents after these, and again after each `step` of up to `further` others.
 
-    Args:
-        method, stream, golds, batch_size, seed: as for `online`; a shorter stream gives fewer steps.
-        first: how many documents are asked about.
-        step: documents from one time to the next.
-        further: documents beyond the first, at most.
+    Other arguments are those of `online`; a shorter stream gives fewer steps.
 
     Raises:
         DataError: the stream ends before the first step.
@@ -314,11 +303,8 @@ def scaling(
     """Ask the questions about the first documents, as many as the smallest size, of memories of every size.
 
     Other documents only come in between: what changes from size to size is how many a method has to tell apart, or has
-    learnt since, and nothing else. Times to take a document in are of those that were added for a size.
-
-    Args:
-        method, stream, golds, batch_size, seed: as for `online`.
-        sizes: documents of the memories, in any order; those of more than the stream has are left out.
+    learnt since, and nothing else. Times to take a document in are of those that were added for a size. Sizes beyond the
+    stream are left out; other arguments are those of `online`.
 
     Raises:
         DataError: the stream fills no memory.

@@ -30,18 +30,10 @@ _SOURCES: Final = 5
 
 @dataclass(frozen=True)
 class Prediction:
-    """A question, what a method answered, and how that compares with the gold answers.
+    """A question, what a method answered, and how that compares with all gold `answers`.
 
-    Attributes:
-        id: what its dataset calls the question.
-        document: its document's place in the stream.
-        answers: all gold answers.
-        answer: the method's.
-        exact_match: strict EM.
-        f1: token F1, in [0, 1].
-        lenient_match: the released code's match.
-        rank: place of its own document among the method's sources, 0 is first; None beyond the first five, or where
-            the method names none.
+    `document` is its document's place in the stream; F1 is in [0, 1]; `rank` is the place of that document among the
+    method's sources, 0 is first, None beyond the first five and where the method names none.
     """
 
     id: str
@@ -260,11 +252,7 @@ class CellFolder:
         _write(self.file(method, kind), value, _KINDS[kind])
 
     def read(self, method: str, kind: str) -> Any:
-        """A result; None if there is none.
-
-        Raises:
-            DataError: the file cannot be read or is damaged.
-        """
+        """A result; None if there is none."""
         return _read(self.file(method, kind), _KINDS[kind])
 
     def keep_online(self, method: str, outcome: Outcome) -> None:
@@ -276,11 +264,7 @@ class CellFolder:
         self.write(method, "online", outcome.online)
 
     def results(self, method: str) -> MethodResults:
-        """Everything that a method did here.
-
-        Raises:
-            DataError: a file cannot be read or is damaged.
-        """
+        """Everything that a method did here."""
         online = self.read(method, "online")
         return MethodResults(
             online,
@@ -296,11 +280,7 @@ class CellFolder:
         return [name for name in named if any(self.has(name, kind) for kind in _KINDS)]
 
     def require_same_questions(self, digest: str) -> None:
-        """Note by which questions everything in the cell is made, or make sure that they are still the same.
-
-        Raises:
-            DataError: they are others, or the note is damaged.
-        """
+        """Note by which questions everything in the cell is made, or make sure that they are still the same."""
         path = self.path / "questions.json"
         before = _read(path, _DIGEST)
         if before is None:
@@ -357,11 +337,7 @@ class ExperimentFolder:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Inside, the folder is this process's alone.
-
-        Raises:
-            ConfigError: another is at work there, or files cannot be read or written.
-        """
+        """Inside, the folder is this process's alone."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with work_lock(self.path / LOCK):
@@ -385,14 +361,8 @@ class ExperimentFolder:
     ) -> None:
         """Note what is done here and by what, or make sure that what was begun is the same.
 
-        Args:
-            settings: of the experiment, of what TOML can hold.
-            environment: what runs it. It is added to those of before if more than date and command differ.
-            completed: what settings that were written down before mean with today's defaults, as `settings` has them.
-
-        Raises:
-            ConfigError: a stage of another experiment was begun here.
-            DataError: a file is damaged.
+        The environment is added to those of before if more than date and command differ. `completed` says what settings that
+        were written down before mean with today's defaults.
         """
         import tomlkit
 
@@ -421,11 +391,7 @@ class ExperimentFolder:
             _write(self._environments, [*known, environment], _ENVIRONMENTS)
 
     def settings(self) -> dict[str, Any]:
-        """The settings of the experiment.
-
-        Raises:
-            DataError: there are none, or they cannot be read.
-        """
+        """The settings of the experiment."""
         try:
             return tomllib.loads(self._settings.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -442,11 +408,7 @@ class ExperimentFolder:
         return _read(self._environments, _ENVIRONMENTS) or []
 
     def cell(self, name: str) -> CellFolder:
-        """A cell's folder.
-
-        Raises:
-            ConfigError: it cannot have this name.
-        """
+        """A cell's folder."""
         return CellFolder(self.path / _checked(name))
 
     def cells(self) -> list[str]:

@@ -18,12 +18,7 @@ from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.protocols import Stream, stream
 from mbc_engine.evaluation.results import CellFolder
 from mbc_engine.experiments.registry import METHODS, Protocol
-from mbc_engine.experiments.settings import (
-    BaseSettings,
-    DatasetSettings,
-    ExperimentSettings,
-    is_retriever_reader,
-)
+from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings, is_retriever_reader
 from mbc_engine.model_folder import CONFIG, find_model
 from mbc_engine.runs.training_runs import MODEL
 
@@ -97,12 +92,7 @@ class Cell:
 
     @property
     def is_of_retriever_reader(self) -> bool:
-        """Whether its model is a retriever-reader, so that there is no base LM.
-
-        Raises:
-            ConfigError: the model's config cannot be used.
-            ModelError: there is no such model.
-        """
+        """Whether its model is a retriever-reader, so that there is no base LM."""
         return self.base.model is not None and is_retriever_reader(self.base.model)
 
     def stages(self) -> Iterator[Stage]:
@@ -128,12 +118,7 @@ class Cell:
             yield Stage("code-usage", "", ("prepare reset", "prepare no-reset"))
 
     def config(self, changes: Sequence[str] = ()) -> Config:
-        """What MBC is trained by here, or was, with further `section.key=value` changes.
-
-        Raises:
-            ConfigError: it cannot be used.
-            ModelError: there is no such model.
-        """
+        """What MBC is trained by here, or was, with further `section.key=value` changes."""
         base = self.base
         if base.model is None:
             return load_preset(base.preset or "", [*base.changes, *changes, f"training.seed={self.settings.seed}"])
@@ -177,11 +162,7 @@ class Cell:
         return [example for source in sources for example in load_examples(source)]
 
     def digest(self) -> str:
-        """A digest of all questions, documents and answers.
-
-        Raises:
-            DataError: a dataset cannot be read, or documents that are tested with are trained on too.
-        """
+        """A digest of all questions, documents and answers."""
         tested = set(self.test.documents)
         for part, use in (
             (self._learned_from[0], "trained"),
@@ -235,11 +216,7 @@ class Cell:
         return self._held[name]
 
     def retriever_reader(self) -> "RetrieverReader":
-        """The cell's retriever-reader.
-
-        Raises:
-            ModelError: there is no such model, or it is none.
-        """
+        """The cell's retriever-reader."""
         from mbc_engine.load import load_model
         from mbc_engine.mini.model import RetrieverReader
 

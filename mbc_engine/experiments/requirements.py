@@ -52,13 +52,8 @@ _WEIGHTS: Final = (
 
 @dataclass(frozen=True)
 class Availability:
-    """A file, a dataset of the hub or a pretrained model that is needed.
-
-    Attributes:
-        name: which.
-        is_here: whether it is.
-        status: where it is, or would come from, to follow "is".
-        can_be_had: whether it is here or can be had while the experiment runs.
+    """A file, a dataset of the hub or a pretrained model that is needed; `status` says where it is or would come from, to
+    follow "is", and `can_be_had` whether it is here or can be had while the experiment runs.
     """
 
     name: str
@@ -69,15 +64,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to compute on.
-
-    Attributes:
-        device: as torch calls it.
-        description: in words.
-        memory: bytes that models can take there.
-        speed: operations a second, assumed.
-        has_hub: whether models and datasets can be had from the hub.
-    """
+    """What there is to compute on: a torch device, described in words, bytes of memory and operations a second, assumed."""
 
     device: str
     description: str
@@ -232,17 +219,8 @@ def _is_cached_model(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Estimates:
-    """Estimates for the stages of a cell.
-
-    Attributes:
-        settings: of the experiment.
-        config: what MBC is trained by.
-        optimiser: what fine-tunes the base LM.
-        usage_epochs: of the two trainings whose code usage is compared.
-        counts: what is read, see `_counts`.
-        stored, trainable: bytes of MBC, and its trainable parameters.
-        base_parameters: all of the base LM's.
-        base, documents, questions: the transformers configs of the base LM and of both encoders.
+    """Estimates for the stages of a cell, from `config`, which MBC is trained by, `optimiser`, which fine-tunes the base LM,
+    and what is read (`_counts`). `stored` are bytes of MBC; `base`, `documents` and `questions` transformers' configs.
     """
 
     settings: ExperimentSettings
@@ -259,11 +237,7 @@ class Estimates:
 
     @classmethod
     def of_cell(cls, cell: Cell, config: Config, usage_epochs: int) -> "Estimates":
-        """The cell's, trained by `config`, with sizes counted on the meta device.
-
-        Raises:
-            ModelError: those of a pretrained part are not known here.
-        """
+        """The cell's, trained by `config`, with sizes counted on the meta device."""
         from mbc_engine.paper.builder import config_of
 
         table, model = _parameters(config), config.model

@@ -64,7 +64,7 @@ def run(
     """Do what is left of an experiment and write its report.
 
     Args:
-        settings: the experiment's; those that a folder was begun with.
+        settings: those that the folder was begun with, if it was.
         folder: keeps everything, see `ExperimentFolder`.
         cache: where states of frozen encoders are kept.
         device: where models run.
@@ -72,10 +72,6 @@ def run(
         skips: whether a stage that cannot be done here is skipped; else its error is raised.
         obstacles: why stages are skipped without trying, by cell and stage; see `requirements.py`.
         stop: set it to end soon; run again, it continues.
-
-    Raises:
-        ConfigError: the folder holds an experiment with other settings, or another process is at work in it.
-        MBCError: a stage cannot be done, unless such stages are skipped.
     """
     kept = ExperimentFolder(folder)
     with kept.at_work():

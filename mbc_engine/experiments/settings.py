@@ -124,12 +124,7 @@ def suite_names() -> list[str]:
 
 
 def load_suite(name: str, folder: Path | None = None) -> ExperimentSettings:
-    """A built-in suite or a TOML file, whose relative paths begin in `folder`, or in the working folder.
-
-    Raises:
-        ConfigError: there is no such suite, or something in it cannot be used.
-        DataError: something in it names no dataset.
-    """
+    """A built-in suite or a TOML file, whose relative paths begin in `folder`, or in the working folder."""
     if name in suite_names():
         text = (_SUITES / f"{name}.toml").read_text(encoding="utf-8")
     else:
@@ -146,21 +141,12 @@ def load_suite(name: str, folder: Path | None = None) -> ExperimentSettings:
 
 
 def settings_in(folder: Path) -> ExperimentSettings:
-    """The settings of the experiment that was begun in a folder.
-
-    Raises:
-        DataError: there is none.
-        ConfigError: another version of this program began it.
-    """
+    """The settings of the experiment that was begun in a folder."""
     return validated(ExperimentFolder(folder).settings(), str(folder))
 
 
 def parse_settings(text: str, origin: str) -> ExperimentSettings:
-    """Parse TOML from `origin`.
-
-    Raises:
-        ConfigError: with the place and what is wrong there.
-    """
+    """Parse TOML from `origin`."""
     try:
         return validated(tomllib.loads(text), origin)
     except tomllib.TOMLDecodeError as error:
@@ -168,11 +154,7 @@ def parse_settings(text: str, origin: str) -> ExperimentSettings:
 
 
 def validated(table: dict[str, Any], origin: str) -> ExperimentSettings:
-    """Settings from a table of `origin`.
-
-    Raises:
-        ConfigError: with the place and what is wrong there.
-    """
+    """Settings from a table of `origin`."""
     try:
         return ExperimentSettings.model_validate(table)
     except ValidationError as error:
@@ -180,12 +162,7 @@ def validated(table: dict[str, Any], origin: str) -> ExperimentSettings:
 
 
 def is_retriever_reader(model: str) -> bool:
-    """Whether a model is a retriever-reader such as mini; else it is one of the paper's method.
-
-    Raises:
-        ConfigError: its config cannot be used.
-        ModelError: there is no such model.
-    """
+    """Whether a model is a retriever-reader such as mini; else it is one of the paper's method."""
     path = find_model(model) / CONFIG
     return isinstance(parse_model_config(path.read_text(encoding="utf-8"), str(path)), RetrieverReaderConfig)
 
@@ -193,12 +170,7 @@ def is_retriever_reader(model: str) -> bool:
 def require_usable(settings: ExperimentSettings, origin: str | None = None) -> None:
     """Make sure that what an experiment names exists and fits together, before anything is read or loaded.
 
-    Args:
-        settings: of the experiment.
-        origin: the file they come from; None if they were typed.
-
-    Raises:
-        ConfigError: it does not.
+    `origin` is the file that the settings come from; None if they were typed.
     """
     for wrong, hint in _faults(settings):
         raise ConfigError(f"{origin}: {wrong}." if origin else f"{wrong[0].upper()}{wrong[1:]}.", hint=hint)

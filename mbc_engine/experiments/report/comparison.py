@@ -44,11 +44,7 @@ class ExperimentComparison:
 
 
 def compare_experiments(first: ExperimentFolder, second: ExperimentFolder) -> ExperimentComparison:
-    """Compare the second experiment with the first, cell by cell and method by method.
-
-    Raises:
-        DataError: a folder holds no experiment, or something in it is damaged.
-    """
+    """Compare the second experiment with the first, cell by cell and method by method."""
     titles, sides = dict[str, str](), list[dict[str, dict[str, Sequence[Prediction]]]]()
     for folder in (first, second):
         sides.append({})

@@ -19,14 +19,7 @@ from mbc_engine.atomic_write import atomic_write
 from mbc_engine.evaluation.results import ExperimentFolder, Measurement, Prediction, by_question
 from mbc_engine.experiments.report.formatting import in_script, moment, seconds, size, visible
 from mbc_engine.experiments.report.report import CellReport, MethodReport, Report, read_report
-from mbc_engine.experiments.report.tables import (
-    NOTHING_TO_BEAT,
-    OUTCOMES,
-    Table,
-    backgrounds,
-    markdown,
-    tables_of,
-)
+from mbc_engine.experiments.report.tables import NOTHING_TO_BEAT, OUTCOMES, Table, backgrounds, markdown, tables_of
 from mbc_engine.machine import installing
 
 _COLOURS: Final = ("#1f5fb4", "#c2571a", "#1f8a5b", "#a83279", "#7a6a00", "#6a4fc3", "#0b8793", "#a8433d", "#4d6b2f")
@@ -48,12 +41,7 @@ _STYLE: Final = {
 
 
 def write_report(folder: ExperimentFolder) -> Path:
-    """Write what an experiment found out so far into its folder, in three forms, each whole; returns the page's path.
-
-    Raises:
-        DataError: the folder holds no experiment, or something in it is damaged.
-        OSError: a file cannot be written.
-    """
+    """Write what an experiment found out so far into its folder, in three forms; returns the page's path."""
     report, results = read_report(folder)
     predictions = {
         cell: {name: done.predictions for name, done in own.items() if done.predictions}

@@ -133,11 +133,7 @@ Results = Mapping[str, MethodResults]
 
 
 def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
-    """The report of what an experiment found out so far, and what it is made of, by cell and method.
-
-    Raises:
-        DataError: the folder holds no experiment, or something in it is damaged.
-    """
+    """The report of what an experiment found out so far, and what it is made of, by cell and method."""
     origin, built, results = origin_of(folder), list[CellReport](), dict[str, Results]()
     asked = origin["settings"].get("methods")
     asked = asked if isinstance(asked, list) else []
@@ -149,11 +145,7 @@ def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
 
 
 def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
-    """Where an experiment's figures come from.
-
-    Raises:
-        DataError: its settings or environments cannot be read.
-    """
+    """Where an experiment's figures come from."""
     settings, environments = folder.settings(), folder.environments()
     first = environments[0] if environments else {}
     if not isinstance(settings.get("seed", 0), int):
@@ -169,11 +161,7 @@ def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
 
 
 def read_results(folder: ExperimentFolder) -> Iterator[tuple[dict[str, Any], dict[str, Any], Results]]:
-    """What each method did in each cell that has results, with the settings of the cell's base and dataset.
-
-    Raises:
-        DataError: the settings, which somebody may have written by hand, have no names; or a result is damaged.
-    """
+    """What each method did in each cell that has results, with the settings of the cell's base and dataset."""
     settings, there, named = folder.settings(), set(folder.cells()), list[list[dict[str, Any]]]()
     for kind in ("bases", "datasets"):
         each = settings.get(kind, [])
@@ -201,13 +189,9 @@ def cell_report(
     asked: Sequence[str],
     code_usage: CodeUsage | None = None,
 ) -> CellReport:
-    """Test and order what the methods of a cell did.
+    """Test and order what the methods of a cell did. Those `asked` for by the experiment are tested against their controls.
 
-    Args:
-        base, dataset: their settings, of which `name` and `title` are used.
-        results: what each method did.
-        asked: the methods that the experiment asks for, which are judged.
-        code_usage: of two trainings, if they were made.
+    `base` and `dataset` are their settings, of which `name` and `title` are used.
     """
     places = base["name"], dataset["name"]
     rows = tuple(
@@ -265,14 +249,7 @@ def _tests(results: Results, names: Iterable[tuple[str, str]]) -> tuple[PairedTe
 def build_report(
     origin: dict[str, Any], cells: Sequence[CellReport], asked: Sequence[str], *, missing: Sequence[dict[str, str]] = ()
 ) -> Report:
-    """Judge what an experiment found out.
-
-    Args:
-        origin: where the figures come from.
-        cells: the results.
-        asked: the methods that the experiment asks for, which are judged.
-        missing: stages without a result.
-    """
+    """Judge what an experiment that asks for some methods found out in its cells."""
     order = get_args(Judgement)
     verdicts = [verdict for cell in cells for verdict in _verdicts(cell, asked)]
     # What spoilt banks tell before the rest, and bad news before good.
@@ -317,7 +294,7 @@ def _verdicts(cell: CellReport, asked: Sequence[str]) -> Iterator[Verdict]:
     for (_, outcome), group in groups.items():
         methods = tuple(dict.fromkeys(method for method, _, _ in group))
         controls = tuple(dict.fromkeys(control for _, control, _ in group))
-        claim, figures = (_of_banks if _spoilt_bank(controls[0]) else _of_methods)(group, outcome, where)
+        claim, figures = _claim(group, outcome, where)
         yield Verdict(cell.name, methods, controls, outcome, claim, figures)
 
 
@@ -331,33 +308,30 @@ def _judgement(test: PairedTest | None) -> Judgement:
     return "partly" if test.f1.is_gain else "no"
 
 
-def _of_banks(group: Sequence[_Pair], outcome: Judgement, where: str) -> tuple[str, str]:
-    """Claim and figures about a method with its own bank and with spoilt ones."""
-    title = title_of(group[0][0])
-    tested = [(_spoilt_bank(control), test) for _, control, test in group if test is not None]
+def _claim(group: Sequence[_Pair], outcome: Judgement, where: str) -> tuple[str, str]:
+    """Claim and figures about a method with its own bank and with spoilt ones, or of methods against the same other."""
+    method, control, _ = group[0]
+    tested = [pair for pair in group if pair[2] is not None]
+    if bank := _spoilt_bank(control):
+        subject, other = f"{title_of(method)}'s bank", _listed([_spoilt_bank(control) for _, control, _ in group])
+        claim = f"{subject} {_OF_BANKS[outcome]} on {where}" if tested else ""
+    else:
+        subject, other = _listed([title_of(method) for method, _, _ in group]), title_of(control)
+        claim = f"{subject} {_OF_METHODS[outcome][len(tested) > 1]} {other} on {where}" if tested else ""
     if not tested:
-        banks = _listed([_spoilt_bank(control) for _, control, _ in group])
-        return f"{title}'s bank was not checked on {where} against {banks}", ""
-    figures = "; ".join(
-        f"{name} {percent(of(tested[0][1]).first)} with it, "
-        + ", ".join(f"{percent(of(test).second)} with {bank} ({_figures(of(test))})" for bank, test in tested)
-        for name, of in _measures(outcome)
-    )
-    return f"{title}'s bank {_OF_BANKS[outcome]} on {where}", figures
-
-
-def _of_methods(group: Sequence[_Pair], outcome: Judgement, where: str) -> tuple[str, str]:
-    """Claim and figures about methods that are held against the same other method."""
-    other, names = title_of(group[0][1]), _listed([title_of(method) for method, _, _ in group])
-    tested = [(title_of(method), test) for method, _, test in group if test is not None]
-    if not tested:
-        return f"{names} {'was' if len(group) == 1 else 'were'} not checked on {where} against {other}", ""
-    figures = "; ".join(
-        f"{name} {percent(of(tested[0][1]).second)} for {other}, "
-        + ", ".join(f"{percent(of(test).first)} for {title} ({_figures(of(test))})" for title, test in tested)
-        for name, of in _measures(outcome)
-    )
-    return f"{names} {_OF_METHODS[outcome][len(tested) > 1]} {other} on {where}", figures
+        return f"{subject} {'was' if bank or len(group) == 1 else 'were'} not checked on {where} against {other}", ""
+    figures = []
+    for name, of in _measures(outcome):
+        found = [(method, control, of(test)) for method, control, test in tested if test is not None]
+        if bank:
+            parts = [
+                f"{percent(own.second)} with {_spoilt_bank(control)} ({_figures(own)})" for _, control, own in found
+            ]
+            figures.append(f"{name} {percent(found[0][2].first)} with it, {', '.join(parts)}")
+        else:
+            parts = [f"{percent(own.first)} for {title_of(method)} ({_figures(own)})" for method, _, own in found]
+            figures.append(f"{name} {percent(found[0][2].second)} for {other}, {', '.join(parts)}")
+    return claim, "; ".join(figures)
 
 
 def _measures(outcome: Judgement) -> list[tuple[str, Callable[[PairedTest], Difference]]]:
