@@ -115,7 +115,7 @@ def main() -> None:
         found: list[dict[str, Any]] = []
         for batch in BATCHES:
             found += measure(Path(folder), batch, arguments.clients, arguments.seconds)
-    print("| taken together | clients | requests/s | questions a batch | a question | 99% | a document | 99% |")
+    print("| batch | clients | requests/s | questions a batch | a question | 99% | a document | 99% |")
     print("|---:" * 8 + "|")
     for row in found:
         cells = [f"{1000 * row[kind][name]:,.0f} ms" for kind in ("question", "document") for name in ("median", "p99")]

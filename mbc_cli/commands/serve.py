@@ -2,6 +2,7 @@
 
 import os
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,8 @@ from mbc_engine.machine import require_extra
 if TYPE_CHECKING:
     from mbc_cli.http.queue import MemoryService
 
-_ACCESS, _LIMITS = "Who may ask", "Limits"
+_access = partial(typer.Option, rich_help_panel="Who may ask")
+_limit = partial(typer.Option, rich_help_panel="Limits")
 
 DocumentsOption = Annotated[
     Path | None,
@@ -27,42 +29,26 @@ DocumentsOption = Annotated[
 ]
 HostOption = Annotated[
     str,
-    typer.Option(
-        metavar="ADDRESS",
-        help="The address to listen on; one that other machines can reach requires a token.",
-        rich_help_panel=_ACCESS,
-    ),
+    _access(metavar="ADDRESS", help="The address to listen on; one that other machines can reach requires a token."),
 ]
-PortOption = Annotated[
-    int, typer.Option(min=0, max=65535, help="The port to listen on; 0 picks a free one.", rich_help_panel=_ACCESS)
-]
+PortOption = Annotated[int, _access(min=0, max=65535, help="The port to listen on; 0 picks a free one.")]
 TokenFileOption = Annotated[
     Path | None,
-    typer.Option(
+    _access(
         metavar="FILE",
         show_default="what MBC_TOKEN holds, if it is set",
         help="Only answer clients that send the token in this file.",
-        rich_help_panel=_ACCESS,
     ),
 ]
 CertificateOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Serve over TLS, with this certificate and its chain.", rich_help_panel=_ACCESS),
+    Path | None, _access(metavar="FILE", help="Serve over TLS, with this certificate and its chain.")
 ]
 KeyOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", show_default="in the same file", help="The certificate's key.", rich_help_panel=_ACCESS
-    ),
+    Path | None, _access(metavar="FILE", show_default="in the same file", help="The certificate's key.")
 ]
-BatchOption = Annotated[
-    int, typer.Option(min=1, help="Questions or documents processed as one batch.", rich_help_panel=_LIMITS)
-]
-QueueOption = Annotated[int, typer.Option(min=1, help="Most requests waiting for the model.", rich_help_panel=_LIMITS)]
-MaxBodyOption = Annotated[
-    int,
-    typer.Option(min=1, metavar="BYTES", show_default="1 MiB", help="Largest request body.", rich_help_panel=_LIMITS),
-]
+BatchOption = Annotated[int, _limit(min=1, help="Questions or documents processed as one batch.")]
+QueueOption = Annotated[int, _limit(min=1, help="Most requests waiting for the model.")]
+MaxBodyOption = Annotated[int, _limit(min=1, metavar="BYTES", show_default="1 MiB", help="Largest request body.")]
 
 
 def serve(
@@ -98,7 +84,7 @@ def serve(
     from mbc_cli.http.app import application
     from mbc_cli.http.documents import DocumentFolder
     from mbc_cli.http.queue import MemoryService
-    from mbc_cli.http.server import Server, guarded, listen, read_token, require_certificate
+    from mbc_cli.http.server import Server, base_url, guarded, listen, read_token, require_certificate
     from mbc_cli.interrupt import ending_with
 
     token = read_token(token_file, host)
@@ -108,10 +94,12 @@ def serve(
         with ending_with("Nothing was served yet."):
             memory = open_memory(bank, model, device, weights=weight)
             name = Path(model).resolve().name
-            service = MemoryService(memory, name, folder, batch=batch, capacity=queue, crashed=_report)
+            service = MemoryService(memory, name, folder, batch=batch, capacity=queue)
             _prepare(service, bank, weight)
         app = application(service, has_token=token is not None)
-        Server(guarded(app, token, max_body, log=detail, crashed=_report), listener, tls_cert, tls_key).run()
+        url = base_url(listener, is_tls=tls_cert is not None)
+        guard = guarded(app, token, max_body, log=detail, crashed=_report)
+        Server(guard, url, tls_cert, tls_key).run([listener])
     if not app.state.is_finished:
         errors.print("Stopped: the model was still at work. Everything that was acknowledged is saved.")
         os._exit(1)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import fastapi
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.security import HTTPBearer
+from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from mbc_cli.http.chat import ChatRequest, Completion, completion, stream_events
@@ -25,6 +26,7 @@ from mbc_cli.http.queue import BATCH_CHARACTERS, MemoryService, until_disconnect
 from mbc_cli.http.server import EXCEPTION_HANDLERS, ApiError, ErrorReply
 from mbc_engine import __version__
 from mbc_engine.bank import Banks
+from mbc_engine.errors import MBCError
 
 # What the model's thread may still be at when the server waits no longer for requests.
 _LAST_SECONDS: Final = 10
@@ -72,7 +74,14 @@ async def complete(asked: ChatRequest, request: Request, service: Service) -> Re
         answer.result()  # what went wrong before the first token is told with a status
     with_usage = bool((asked.stream_options or {}).get("include_usage"))
     events = stream_events(service.name, first, tokens, answer, with_usage=with_usage)
-    return StreamingResponse(events, media_type=_EVENTS, headers={"Cache-Control": "no-cache"})
+    report = BackgroundTask(_raise_unexpected, answer)
+    return StreamingResponse(events, media_type=_EVENTS, headers={"Cache-Control": "no-cache"}, background=report)
+
+
+async def _raise_unexpected(answer: "asyncio.Future[Any]") -> None:
+    error = None if answer.cancelled() else answer.exception()
+    if error is not None and not isinstance(error, MBCError):
+        raise error
 
 
 @router.get("/v1/models", tags=["Look"])
@@ -183,7 +192,7 @@ def application(service: MemoryService, *, has_token: bool) -> FastAPI:
         lifespan=lifespan,
         exception_handlers=EXCEPTION_HANDLERS,
     )
-    app.state.service = service
+    app.state.service, app.state.is_finished = service, False
     app.add_api_route("/health", health, tags=["Look"])
     # The token itself is checked before a request is read, see `guarded`.
     app.include_router(router, dependencies=[Depends(HTTPBearer(auto_error=False))] if has_token else [])

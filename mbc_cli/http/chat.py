@@ -76,11 +76,7 @@ class ChatRequest(BaseModel):
 
     @property
     def question(self) -> str:
-        """What is asked.
-
-        Raises:
-            ApiError: there is no question, or one that is too long.
-        """
+        """What is asked, the text of the user's last message."""
         content = next((own.content for own in reversed(self.messages) if own.role == "user"), None)
         if isinstance(content, list):
             texts = [part.get("text") if part.get("type") == "text" else None for part in content]
@@ -97,12 +93,7 @@ class ChatRequest(BaseModel):
 
     @property
     def options(self) -> AskOptions:
-        """How it is to be answered.
-
-        Raises:
-            ConfigError: a value is not valid, or two of them contradict each other.
-            ApiError: the read takes too many documents.
-        """
+        """How it is to be answered; ConfigError where values are not valid or contradict each other."""
         read = self.mbc.read
         if read is not None and (parse_read_mode(read).number or 0) > _MOST_READ:
             raise ApiError(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", "mbc.read")

@@ -15,7 +15,7 @@ from mbc_cli.http.server import ApiError
 from mbc_cli.render.answer import NOT_IN_MEMORY, answer_json
 from mbc_engine.bank import MemoryBank
 from mbc_engine.bank.database import bytes_at, identity
-from mbc_engine.errors import BankError, ConfigError, MBCError
+from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.question import AskOptions
 
 if TYPE_CHECKING:
@@ -41,18 +41,10 @@ class BatchQueue:
         process: does works of one key, in the thread; returns a result for each, or the error to raise.
         batch: the most works in one batch, whose sizes add up to 1 at most.
         capacity: how many may wait.
-        crashed: gets unexpected errors.
     """
 
-    def __init__(
-        self,
-        process: Callable[[Hashable, list[Any]], Sequence[Any]],
-        *,
-        batch: int,
-        capacity: int,
-        crashed: Callable[[BaseException], object],
-    ) -> None:
-        self._process, self._batch, self._capacity, self._crashed = process, batch, capacity, crashed
+    def __init__(self, process: Callable[[Hashable, list[Any]], Sequence[Any]], *, batch: int, capacity: int) -> None:
+        self._process, self._batch, self._capacity = process, batch, capacity
         self._waiting: list[_QueuedWork] = []
         self._changed = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
@@ -106,8 +98,6 @@ class BatchQueue:
             try:
                 results = await loop.run_in_executor(self._thread, self._process, batch[0].key, works)
             except Exception as error:  # noqa: BLE001  # carried to who asked; the next batch may still succeed
-                if not isinstance(error, MBCError):
-                    self._crashed(error)
                 results = [error] * len(batch)
             for own, result in zip(batch, results, strict=True):
                 if own.future.cancelled():
@@ -158,21 +148,14 @@ class MemoryService:
         memory: its first bank takes the documents.
         name: the model's, as clients call it.
         folder: where documents are kept; open.
-        batch, capacity, crashed: of the queue, see `BatchQueue`.
+        batch, capacity: of the queue, see `BatchQueue`.
     """
 
     def __init__(
-        self,
-        memory: "Memory",
-        name: str,
-        folder: DocumentFolder,
-        *,
-        batch: int = 16,
-        capacity: int = 64,
-        crashed: Callable[[BaseException], object],
+        self, memory: "Memory", name: str, folder: DocumentFolder, *, batch: int = 16, capacity: int = 64
     ) -> None:
         self.memory, self.name, self.folder, self.created = memory, name, folder, int(time.time())
-        self.queue = BatchQueue(self._process, batch=batch, capacity=capacity, crashed=crashed)
+        self.queue = BatchQueue(self._process, batch=batch, capacity=capacity)
         self._is_behind = True  # the bank may not have just what the folder has
         self._bank_file: tuple[int, int] | None = None
 

@@ -34,8 +34,6 @@ TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
 GRACE_SECONDS: Final = 30
 HEAD_SECONDS: Final = 30
 BODY_SECONDS: Final = 30
-_KEEP_ALIVE_SECONDS: Final = 30
-_MOST_CONNECTIONS: Final = 256
 # The rest of a body that is too long is read and thrown away: a client that is still sending would not see the answer.
 _DISCARDED: Final = 16 << 20
 
@@ -49,7 +47,6 @@ _HEADERS: Final[dict[int, Mapping[str, str] | None]] = {
 _ERROR_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
 # Options of `mbc ask` that a request has as fields, under names with underscores.
 _OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence)\b")
-_LONGEST_PARAM: Final = 200
 
 
 class ErrorReply(BaseModel):
@@ -116,7 +113,7 @@ def _invalid(error: RequestValidationError) -> ApiError:
         return ApiError(400, "The body is not JSON.", "invalid_json")
     # Without what pydantic adds for members of a union, which nobody has sent.
     parts = (str(part) for part in first["loc"][1:] if isinstance(part, int) or part.isidentifier())
-    param = ".".join(part for part in parts if part not in ("one", "several", "str"))[:_LONGEST_PARAM]
+    param = ".".join(part for part in parts if part not in ("one", "several", "str"))[:200]
     message = first["msg"].removeprefix("Value error, ")
     return ApiError(400, f"{param or 'The body'}: {message}.", "invalid_value", param or None)
 
@@ -161,19 +158,15 @@ def _require_access(scope: Scope, token: str | None) -> None:
         kind, _, given = headers.get("authorization", "").partition(" ")
         is_known = secrets.compare_digest(given.strip().encode(), token.encode())
         if not is_known or kind.lower() != "bearer":
-            raise ApiError(
-                401,
-                "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`.",
-                "invalid_api_key",
-            )
+            told = "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`."
+            raise ApiError(401, told, "invalid_api_key")
         return
     host, origin, name = headers.get("host", ""), headers.get("origin"), ""
     with suppress(ValueError):
         name = urlsplit(f"//{host}").hostname or ""
     if not is_loopback(name) or origin not in (None, f"{scope['scheme']}://{host}"):
-        raise ApiError(
-            403, "Without a token, only programs on the server's own machine may ask, at its own address.", "not_local"
-        )
+        told = "Without a token, only programs on the server's own machine may ask, at its own address."
+        raise ApiError(403, told, "not_local")
 
 
 async def _read_body(receive: Receive, most: int, seconds: float) -> bytes:
@@ -193,8 +186,7 @@ async def _read_body(receive: Receive, most: int, seconds: float) -> bytes:
         told = f"The body did not arrive within {seconds:g} seconds."
         raise ApiError(408, told, "timeout") from error
     if size > most:
-        told = f"The body is longer than {most:,} bytes (--max-body)."
-        raise ApiError(413, told, "body_too_long")
+        raise ApiError(413, f"The body is longer than {most:,} bytes (--max-body).", "body_too_long")
     return bytes(body)
 
 
@@ -210,12 +202,9 @@ def guarded(
     """An app behind access control (but for /health), limits for bodies and an access log.
 
     Args:
-        app: what answers.
         token: what requests have to bring; None asks that they come from this machine's own programs.
-        max_body: the longest body, in bytes.
         log: gets a line for each request, which holds foreign text.
         crashed: gets unexpected errors.
-        body_seconds: how long a body may take to arrive.
     """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -279,21 +268,12 @@ def listen(host: str, port: int) -> socket.socket:
         ConfigError: there is no such address here, or another program uses it.
     """
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
-        try:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind(address)
-            found.listen()
-        except BaseException:
-            found.close()
-            raise
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise ConfigError(
             f"{host} port {port} cannot be used: {error.strerror or error}.",
             hint="Choose another with --port or --host; --port 0 picks a free one.",
         ) from error
-    return found
 
 
 def base_url(listener: socket.socket, *, is_tls: bool) -> str:
@@ -320,8 +300,8 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """Serves until SIGINT or SIGTERM, then finishes what was accepted; a second SIGINT ends the process at once."""
 
-    def __init__(self, app: ASGIApp, listener: socket.socket, certificate: Path | None, key: Path | None) -> None:
-        self._listener = listener
+    def __init__(self, app: ASGIApp, url: str, certificate: Path | None, key: Path | None) -> None:
+        self._url = url
         super().__init__(
             uvicorn.Config(
                 app,
@@ -335,22 +315,18 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=_MOST_CONNECTIONS,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                limit_concurrency=256,
+                timeout_keep_alive=30,
                 timeout_graceful_shutdown=GRACE_SECONDS,
                 ssl_certfile=certificate,
                 ssl_keyfile=key,
             )
         )
 
-    def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal."""
-        super().run(sockets or [self._listener])
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve, and say where."""
         await super().startup(sockets)
-        out.print(base_url(self._listener, is_tls=self.config.ssl_certfile is not None))
+        out.print(self._url)
         notes.print("Programs can ask the memory at this address. Ctrl-C stops the server.")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, redirect_stdout, suppress
+from contextlib import asynccontextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -63,12 +63,7 @@ def allowed_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def resolve_allowed(names: Sequence[str], folders: Sequence[Path], banks: Sequence[Path] = ()) -> list[Path]:
-    """Where names lead, absolute or relative to an allowed folder.
-
-    Args:
-        names: as an assistant gives them.
-        folders: the allowed ones, whose hidden files and folders are not.
-        banks: files that are not documents even if they are there.
+    """Where names lead, absolute or relative to an allowed folder; what is hidden there and the banks are not allowed.
 
     Raises:
         ConfigError: no folder is allowed.
@@ -94,11 +89,7 @@ def resolve_allowed(names: Sequence[str], folders: Sequence[Path], banks: Sequen
 
 
 def find_allowed(paths: Sequence[Path], folders: Sequence[Path]) -> Found:
-    """The readable files among paths and below; links out of the folders are not followed, and skipped as one thing.
-
-    Raises:
-        DataError: a path does not exist any more.
-    """
+    """The readable files among paths and below; links out of the folders are not followed, and skipped as one thing."""
     found = find_files(paths)
     files = tuple(path for path in found.files if _is_inside(path, folders))
     # Nothing exists under a name that is not UTF-8 and is shown in other characters.
@@ -120,7 +111,6 @@ def _is_inside(path: Path, folders: Sequence[Path]) -> bool:
 
 
 Plain = Annotated[str, AfterValidator(plain)]
-_Share = Annotated[float, AfterValidator(partial(round, ndigits=4))]
 
 
 class Quotation(BaseModel):
@@ -129,7 +119,9 @@ class Quotation(BaseModel):
     path: Plain = Field(description="The file; a content hash if the bank keeps no file names.")
     part: Plain = Field(description="Which part of the file, such as a row; empty for all of it.")
     bank: Plain
-    share: _Share = Field(description="The search's probability for it, or its share of the attention, 0 to 1.")
+    share: Annotated[float, AfterValidator(partial(round, ndigits=4))] = Field(
+        description="The search's probability for it, or its share of the attention, 0 to 1."
+    )
     date: Plain | None = Field(description="The day it was written, ISO 8601.")
     state: State = Field(description="Whether the file is still what was memorised.")
     text_from: Literal["file", "bank"] | None = Field(
@@ -225,21 +217,12 @@ def search_reply(passages: "Sequence[Source]") -> CallToolResult:
 
 def ingest_reply(end: IngestFinished, skipped: Sequence[tuple[str, str]]) -> CallToolResult:
     """What became of an ingest, and of the sources skipped in it, as structured content and as a short text."""
+    held = {"documents": end.bank_documents, "chunks": end.bank_chunks}
     result = IngestResult(
-        documents=end.documents,
-        chunks=end.chunks,
-        unchanged=end.unchanged,
-        removed=end.removed,
+        **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed", "seconds")},
         skipped=len(skipped),
         reasons=[{"source": source, "reason": reason} for source, reason in skipped[:_MOST_REASONS]],
-        seconds=end.seconds,
-        bank={
-            "documents": end.bank_documents,
-            "chunks": end.bank_chunks,
-            "code_bytes": end.code_bytes,
-            "text_bytes": end.text_bytes,
-            "file_bytes": end.file_bytes,
-        },
+        bank=held | {name: getattr(end, name) for name in ("code_bytes", "text_bytes", "file_bytes")},
     )
     counts = f"{result.unchanged:,} unchanged, {result.removed:,} removed, {result.skipped:,} skipped"
     lines = [f"Memorised {counted(result.documents, 'document')}, {counted(result.chunks, 'chunk')}; {counts}."]
@@ -251,7 +234,6 @@ def ingest_reply(end: IngestFinished, skipped: Sequence[tuple[str, str]]) -> Cal
 
 
 def _message(error: MBCError) -> str:
-    """What went wrong, and the way out on a second line."""
     return "\n".join(plain(line) for line in (error.message, error.hint) if line)
 
 
@@ -271,9 +253,6 @@ class MemoryServer:
     Args:
         memory: what is asked and written; its banks need not be there yet.
         allowed: folders whose files may be memorised, see `allowed_folders`.
-
-    Attributes:
-        server: the protocol's side of it, which other transports may serve.
     """
 
     def __init__(self, memory: "Memory", allowed: Sequence[Path]) -> None:
@@ -284,7 +263,6 @@ class MemoryServer:
             version=__version__,
             instructions=_INSTRUCTIONS,
             lifespan=self._lifespan,
-            subscriptions=False,
             log_level="ERROR" if verbosity().debug else "CRITICAL",
         )
         for tool, title in ((self.ask, "Ask the memory"), (self.search, "Search the memory")):
@@ -350,10 +328,7 @@ class MemoryServer:
 
     async def ingest(
         self,
-        paths: Annotated[
-            list[str],
-            Field(min_length=1, description="Files and folders, absolute or relative to an allowed folder."),
-        ],
+        paths: Annotated[list[str], Field(min_length=1, description="Relative ones are in an allowed folder.")],
         context: Context,
     ) -> Annotated[CallToolResult, IngestResult]:
         """Memorise files and folders so that `ask` and `search` can find them. Files that haven't changed since the
@@ -395,17 +370,20 @@ class MemoryServer:
                 model, totals, sizes = banks.headers[0].signature.name, banks.totals(), banks.sizes()
         except MBCError as error:
             raise ResourceError(_message(error)) from error
-        held = {"documents": totals.documents, "chunks": totals.chunks}
-        weights = {"code_bytes": sizes.codes, "text_bytes": sizes.texts, "file_bytes": sizes.file}
-        files = [plain(path) for path in self._memory.paths]
-        return json.dumps({**held, **weights, "model": plain(model), "files": files}, indent=2, ensure_ascii=False)
+        held: dict[str, object] = {"documents": totals.documents, "chunks": totals.chunks}
+        held |= {"code_bytes": sizes.codes, "text_bytes": sizes.texts, "file_bytes": sizes.file}
+        held |= {"model": plain(model), "files": [plain(path) for path in self._memory.paths]}
+        return json.dumps(held, indent=2, ensure_ascii=False)
 
     async def run(self) -> None:
         """Serve until the client closes stdin, then end the process, as SIGINT and SIGTERM do: stdin cannot be left."""
         async with anyio.create_task_group() as group:
-            with anyio.CancelScope() as serving, suppress(BrokenPipeError):
+            with anyio.CancelScope() as serving:
                 group.start_soon(self._exit_on_signal, serving)
-                await self.server.run_stdio_async()
+                try:
+                    await self.server.run_stdio_async()
+                except* BrokenPipeError:
+                    pass  # the client is gone
             await self._exit()
 
     @asynccontextmanager

@@ -77,6 +77,17 @@ async def test_text_from_files_moves_no_cursor(serving: Serving, home: Path) -> 
     assert "“Ada ␛[31mmoved<U+202E> to Aalen. Sources, quoted:”" in told(found)
 
 
+async def test_a_folder_without_documents_leaves_no_bank(serving: Serving, home: Path) -> None:
+    folder = home / "pictures"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"\x89PNG")
+    async with serving(folder) as client:
+        done = await client.call_tool("ingest", {"paths": ["."]})
+    assert not done.is_error
+    assert (done.structured_content["documents"], done.structured_content["skipped"]) == (0, 1)
+    assert not (home / "memory.mbc").exists()
+
+
 async def test_without_a_folder_nothing_may_be_memorised(serving: Serving, notes: Path) -> None:
     async with serving() as client:
         refused = await client.call_tool("ingest", {"paths": [str(notes)]})

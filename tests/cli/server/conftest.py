@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -77,6 +76,7 @@ class Running:
     service: MemoryService
     queue: BatchQueue
     memory: Any
+    crashes: list[BaseException]
 
     async def ask(self, question: str = "Who?", **fields: Any) -> httpx.Response:
         message = {"role": "user", "content": question}
@@ -108,21 +108,21 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
                 folder,
                 batch=batch,
                 capacity=capacity,
-                crashed=lambda error: None,
             )
             if is_begun:
                 service.catch_up()
             app = application(service, has_token=token is not None)
+            crashes: list[BaseException] = []
             guard = guarded(
                 app,
                 token,
                 max_body,
                 log=lambda line: None,
-                crashed=traceback.print_exception,
+                crashed=crashes.append,
                 body_seconds=body_seconds,
             )
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://127.0.0.1:8377")
-            running = Running(app, client, service, service.queue, service.memory)
+            running = Running(app, client, service, service.queue, service.memory, crashes)
             if is_begun:
                 running.queue.start()
                 started.append(running)

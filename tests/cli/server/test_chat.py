@@ -183,6 +183,7 @@ async def test_errors_of_the_memory_have_a_status_and_no_traceback(
     response = await running.ask(stream=stream)
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert "secret" not in response.text
+    assert running.crashes == ([error] if code == "unexpected" else [])
     if code == "nothing_to_read":
         assert response.json()["error"]["message"] == "It is empty. Widen mbc.as_of or mbc.only."
     running.memory.answer = lambda question: "Aalen"
@@ -258,17 +259,23 @@ async def test_without_an_answer_the_content_says_so_and_sources_are_the_closest
     assert [source["path"] for source in told["sources"]] == ["/notes/ada.txt"]
 
 
-async def test_an_error_in_the_middle_of_a_stream_ends_it(serving: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    ("failure", "code"), [(BankBusy("Another writes."), "bank_busy"), (ZeroDivisionError("secret"), "unexpected")]
+)
+async def test_an_error_in_the_middle_of_a_stream_ends_it(
+    serving: Callable[..., Any], failure: Exception, code: str
+) -> None:
     def ask(questions: list[str], options: Any, *, on_token: Callable[[str], None]) -> Any:
         on_token("Ada")
         asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(10)
-        raise BankBusy("Another writes.")
+        raise failure
 
     running, loop = serving(), asyncio.get_running_loop()
     running.memory.ask = ask
     *_, chunk, error = events((await running.ask(stream=True)).text)
     assert chunk["choices"][0]["delta"]["content"] == "Ada"
-    assert error["error"]["code"] == "bank_busy"
+    assert error["error"]["code"] == code
+    assert running.crashes == ([failure] if code == "unexpected" else [])
 
 
 async def test_a_server_that_has_not_begun_is_not_healthy(serving: Callable[..., Any]) -> None:

@@ -22,7 +22,7 @@ from tests.cli.server.conftest import names
 @pytest.fixture
 def service(tiny_model: MBC, home: Path) -> Iterator[MemoryService]:
     with DocumentFolder(home / "b.documents").opened() as folder, Memory([home / "b.mbc"], tiny_model) as memory:
-        service = MemoryService(memory, "tiny", folder, crashed=print)
+        service = MemoryService(memory, "tiny", folder)
         service.catch_up()
         yield service
 
@@ -62,7 +62,7 @@ def test_a_server_that_ended_between_two_steps_is_healed_by_the_next(
             with pytest.raises(Killed):
                 service._process("documents", [change])
     assert names() == ["ada"]
-    MemoryService(service.memory, "tiny", service.folder, crashed=print).catch_up()
+    MemoryService(service.memory, "tiny", service.folder).catch_up()
     assert names() == ["bruno"]
 
 
