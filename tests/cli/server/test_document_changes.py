@@ -73,7 +73,7 @@ def test_what_the_bank_could_not_take_is_taken_with_the_next_change(
         raise BankError("The disk is full.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryBank, "add", fail)
+        patch.setattr(MemoryBank, "put", fail)
         with pytest.raises(BankError, match="full"):
             service._process("documents", [[ADA]])
     assert names() == []
@@ -140,7 +140,7 @@ def test_a_bank_replaced_behind_an_error_gets_all_documents_too(
 
     service._process("documents", [[ADA]])
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryBank, "add", fail)
+        patch.setattr(MemoryBank, "put", fail)
         with pytest.raises(BankError, match="full"):
             service._process("documents", [[BRUNO]])
     with open_bank(tiny_model, home / "new.mbc"):
