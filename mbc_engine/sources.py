@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from mbc_engine.errors import DataError
-from mbc_engine.text import Chunk, Document, Part, Skipped, read_document, reread_file, split_sentences
-from mbc_engine.text.chunks import Chunker, named_whole
+from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
+from mbc_engine.text.chunks import Chunker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

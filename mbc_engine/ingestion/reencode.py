@@ -13,8 +13,8 @@ from mbc_engine.ingestion.reading import Chunked, Item, bytes_at, read_all
 from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
 from mbc_engine.lm.coding import open_bank
 from mbc_engine.load import Model
-from mbc_engine.text import Chunk, Document, Skipped, find_text_column
-from mbc_engine.text.chunks import Chunker, named_whole
+from mbc_engine.text import Chunk, Document, Skipped, find_text_column, named_whole
+from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.decoding import split_suffixes
 from mbc_engine.text.formats import SUFFIXES
 

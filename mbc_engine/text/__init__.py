@@ -1,9 +1,10 @@
 """Files become documents, documents become sentences and chunks that fit an encoder."""
 
 from mbc_engine.text.chunks import Chunk, chunk, split_sentences
+from mbc_engine.text.decoding import named_whole
 from mbc_engine.text.document import Document, Skipped, shown
 from mbc_engine.text.reader import Part, find_text_column, read_document, read_file, read_stream, reread_file
-from mbc_engine.text.walk import IGNORE_FILE, Found, Rule, find_files, ignore_path, is_empty, require_paths
+from mbc_engine.text.walk import IGNORE_FILE, Found, find_files, ignore_path, is_empty, require_paths
 
 __all__ = [
     "IGNORE_FILE",
@@ -11,13 +12,13 @@ __all__ = [
     "Document",
     "Found",
     "Part",
-    "Rule",
     "Skipped",
     "chunk",
     "find_files",
     "find_text_column",
     "ignore_path",
     "is_empty",
+    "named_whole",
     "read_document",
     "read_file",
     "read_stream",

@@ -1,21 +1,14 @@
-"""Where English sentences begin and end, by rules over pairs of neighbouring words; linear in the text.
+"""Texts cut at the ends of English sentences, into chunks that fit an encoder's window, losing nothing; without torch.
 
-Cuts a text into chunks that fit an encoder's window, at sentence ends where it can, losing nothing.
-
-Long texts in pieces, none of which cuts a line if it can be helped: a piece is encoded and committed as a whole.
-
-Texts into chunks that fit an encoder's window, in whatever process they are read: without torch.
+Sentence ends are found by rules over pairs of neighbouring words, in time linear in the text.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tokenizers import Tokenizer
-
-from mbc_engine.text.decoding import ByteStream, cut, decode, detect
-from mbc_engine.text.document import UnreadableFile
 
 _WORD = re.compile(r"\S+")
 _OPENERS = "\"'“‘«([{*_"  # noqa: RUF001
@@ -92,9 +85,6 @@ def _is_abbreviation(word: str, follower: str, *, is_first: bool) -> bool:
     return False
 
 
-_CHUNKS_WORD = re.compile(r"\S+")
-
-
 class Chunk(NamedTuple):
     """A part of a document's text, and the character of the text that it starts at."""
 
@@ -102,11 +92,8 @@ class Chunk(NamedTuple):
     start: int
 
 
-@dataclass(frozen=True)
-class _Piece:
-    start: int
-    end: int
-    tokens: int
+# Where a part of the text starts and ends, and how many tokens it has.
+_Span = tuple[int, int, int]
 
 
 def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens: int) -> list[Chunk]:
@@ -119,136 +106,51 @@ def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens:
     Args:
         text: any text; an empty one gives no chunks.
         count_tokens: tokens of each of several texts, special tokens not counted. Texts put together with white
-            space between them must not count more than they do apart. Called once, or a few times more where a
-            sentence does not fit.
+            space between them must not count more than they do apart.
         max_tokens: the window without its special tokens, at least 1.
     """
     if max_tokens < 1:
         raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
 
-    def measure(spans: Iterable[tuple[int, int]]) -> list[_Piece]:
-        kept = list(spans)
+    def measure(parts: Iterable[tuple[int, int]]) -> list[_Span]:
+        kept = list(parts)
         counts = count_tokens([text[start:end] for start, end in kept]) if kept else []
-        return [_Piece(start, end, tokens) for (start, end), tokens in zip(kept, counts, strict=True)]
+        return [(start, end, tokens) for (start, end), tokens in zip(kept, counts, strict=True)]
 
-    def divide(pieces: list[_Piece], split: Callable[[_Piece], list[tuple[int, int]]]) -> list[_Piece]:
-        """Replace the pieces that do not fit by their parts, all counted in one call."""
-        parts = [split(piece) if piece.tokens > max_tokens else [] for piece in pieces]
-        measured = iter(measure(span for spans in parts for span in spans))
-        fitting: list[_Piece] = []
-        for piece, spans in zip(pieces, parts, strict=True):
-            fitting += [next(measured) for _ in spans] or [piece]
+    def divide(spans: list[_Span], split: Callable[[int, int], list[tuple[int, int]]]) -> list[_Span]:
+        """Replace the spans that do not fit by their parts, all counted in one call."""
+        parts = [split(start, end) if tokens > max_tokens else [] for start, end, tokens in spans]
+        measured = iter(measure(part for several in parts for part in several))
+        fitting: list[_Span] = []
+        for span, several in zip(spans, parts, strict=True):
+            fitting += [next(measured) for _ in several] or [span]
         return fitting
 
-    pieces = measure(split_sentences(text))
-    pieces = divide(
-        pieces, lambda piece: [match.span() for match in _CHUNKS_WORD.finditer(text, piece.start, piece.end)]
+    spans = divide(
+        measure(split_sentences(text)), lambda start, end: [match.span() for match in _WORD.finditer(text, start, end)]
     )
-    while any(piece.tokens > max_tokens and piece.end - piece.start > 1 for piece in pieces):
-        pieces = divide(pieces, _halves)
-    return [Chunk(text[start:end], start) for start, end in _packed(pieces, max_tokens)]
+    while any(tokens > max_tokens and end - start > 1 for start, end, tokens in spans):
+        spans = divide(spans, _halves)
+    return [Chunk(text[start:end], start) for start, end in _packed(spans, max_tokens)]
 
 
-def _halves(piece: _Piece) -> list[tuple[int, int]]:
-    middle = (piece.start + piece.end) // 2
-    return [(start, end) for start, end in ((piece.start, middle), (middle, piece.end)) if start < end]
+def _halves(start: int, end: int) -> list[tuple[int, int]]:
+    middle = (start + end) // 2
+    return [half for half in ((start, middle), (middle, end)) if half[0] < half[1]]
 
 
-def _packed(pieces: list[_Piece], max_tokens: int) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
+def _packed(spans: list[_Span], max_tokens: int) -> list[tuple[int, int]]:
+    packed: list[tuple[int, int]] = []
     room = 0
-    for piece in pieces:
+    for start, end, tokens in spans:
         # Two parts of one word stay apart: without white space between them their counts need not add up.
-        if spans and piece.tokens <= room and spans[-1][1] < piece.start:
-            spans[-1] = (spans[-1][0], piece.end)
-            room -= piece.tokens
+        if packed and tokens <= room and packed[-1][1] < start:
+            packed[-1] = (packed[-1][0], end)
+            room -= tokens
         else:
-            spans.append((piece.start, piece.end))
-            room = max_tokens - piece.tokens
-    return spans
-
-
-# Some 30 chunks of English: encoding them takes 2 to 5 s on two busy cores, and a stop loses no more than that.
-PIECE_BYTES = 1 << 15
-
-_PIECE_OF_NAMED = re.compile(r"(.*), part [1-9]\d*", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A piece of a text.
-
-    Attributes:
-        part: "" if it is the whole text, else its number from 1.
-        data: its bytes.
-        text: what they say.
-        identity: with the part, decides the text. A whole text's bytes do that alone; those of a piece do not tell
-            their encoding, which other pieces may have shown.
-    """
-
-    part: str
-    data: bytes
-    text: str
-    identity: bytes
-
-
-def pieces(stream: ByteStream) -> Iterator[Piece]:
-    """Cut a text into pieces of at most `PIECE_BYTES`. Their texts, one after the other, are the whole text.
-
-    Raises:
-        UnreadableFile: the bytes, or from some piece on the further ones, are no text.
-    """
-    number = 0
-    encoding = "ascii"
-    rest = b""
-    while data := rest + stream.read(PIECE_BYTES - len(rest)):
-        is_last = not stream.peek(1)
-        if encoding == "ascii":
-            encoding = _detect(data, stream, is_last)
-        end = len(data) if is_last else cut(data, encoding)
-        piece, rest = data[:end], data[end:]
-        number += 1
-        part = "" if is_last and number == 1 else str(number)
-        is_plain = not part or encoding in ("ascii", "utf-8")
-        identity = piece if is_plain else f"{encoding}\0".encode() + piece
-        yield Piece(part, piece, _text(piece, encoding, number), identity)
-
-
-def text_pieces(text: str) -> Iterator[str]:
-    """Cut a text that is there as a whole into pieces of at most `PIECE_BYTES` of UTF-8; put together they are it."""
-    data = text.encode()
-    start = 0
-    while len(data) - start > PIECE_BYTES:
-        piece = data[start : start + PIECE_BYTES]
-        end = cut(piece, "utf-8")
-        yield piece[:end].decode()
-        start += end
-    yield data[start:].decode()
-
-
-def piece_name(name: str, number: int) -> str:
-    """What a piece of the document `name` of a source is called; "" is the name of all of the source."""
-    return f"{name}, part {number}" if name else str(number)
-
-
-def named_whole(name: str) -> str:
-    """The document that a name of `piece_name` is a piece of, if that has a name; else the name itself."""
-    found = _PIECE_OF_NAMED.fullmatch(name)
-    return found[1] if found else name
-
-
-def _detect(data: bytes, stream: ByteStream, is_last: bool) -> str:
-    """The encoding, judged by more than the piece where that is not ASCII: a few letters tell little."""
-    if not is_last and not data.isascii():
-        data += stream.peek().partition(b"\0")[0]  # what comes later and is no text leaves this piece readable
-    return detect(data, is_last)
-
-
-def _text(data: bytes, encoding: str, number: int) -> str:
-    text = decode(data, encoding)
-    if "\0" in text:
-        raise UnreadableFile("looks binary")
-    return text.removeprefix("\ufeff") if number == 1 else text
+            packed.append((start, end))
+            room = max_tokens - tokens
+    return packed
 
 
 @dataclass(frozen=True)
@@ -268,7 +170,7 @@ class Chunker:
         return [own.text for own in self.chunks(text)]
 
     def chunks(self, text: str) -> list[Chunk]:
-        """The chunks of a text; see `documents.chunk`."""
+        """The chunks of a text; see `chunk`."""
         return chunk(text, self.token_counts, self.capacity)
 
     def token_counts(self, texts: list[str]) -> list[int]:

@@ -1,14 +1,9 @@
-"""What a document is to the engine: a text to remember, where it came from and what identifies it.
-
-Days out of the ways in which dates are written.
-
-Why something cannot be read and what it is called, in words that can always be printed and stored.
-"""
+"""What a document is: a text to remember, where it came from, when it was written, and why it cannot be read."""
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -58,6 +53,79 @@ class Skipped:
     is_whole: bool = False
 
 
+@dataclass(frozen=True)
+class Content:
+    """What a format reads of one document.
+
+    Attributes:
+        text: its text, perhaps blank.
+        data: the bytes that identify it: they, and nothing else, decide the text.
+        date: the date written in it, an ISO day, or None.
+        part: "" if it is all of the file.
+        size: bytes it was read from, of a text that is cut into pieces where it is long; None of any other.
+    """
+
+    text: str
+    data: bytes
+    date: str | None = None
+    part: str = ""
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Fields:
+    """A row of named fields, any of which may hold its text.
+
+    Attributes:
+        number: in its file, from 1.
+        fields: by name.
+        joined: all fields as one text, where none of them has a name that promises one; else "".
+        is_of_table: whether all rows of the file have these fields.
+    """
+
+    number: int
+    fields: Mapping[str, object]
+    joined: str = ""
+    is_of_table: bool = False
+
+
+def with_title(title: str, text: str) -> str:
+    """The text under its title, unless it begins with it already."""
+    title, text = title.strip(), text.strip()
+    return text if text.startswith(title) else f"{title}\n\n{text}".strip()
+
+
+# What separates two texts, the stronger the greater.
+CELL, LINE, PARAGRAPH = 1, 2, 3
+_WRITTEN = {CELL: "\t", LINE: "\n", PARAGRAPH: "\n\n"}
+
+
+def lay_out(pieces: Iterable[str | int]) -> str:
+    """Write texts one after the other, with breaks between them; of several breaks the strongest counts.
+
+    White space within a text becomes a single space.
+    """
+    written: list[str] = []
+    pending = 0
+    has_space = False
+    for piece in pieces:
+        if isinstance(piece, int):
+            pending = max(piece, pending)
+            continue
+        words = piece.split()
+        if not words:
+            has_space = has_space or bool(piece)
+            continue
+        if written and pending:
+            written.append(_WRITTEN[pending])
+        elif written and (has_space or piece[0].isspace()):
+            written.append(" ")
+        written.append(" ".join(words))
+        pending = 0
+        has_space = piece[-1].isspace()
+    return "".join(written)
+
+
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # "Thu, 26 Feb 1987 15:01:01 +0000" as in mail, "26-FEB-1987 15:01:01.79" as in old databases, "26 February 1987".
 _IN_WORDS = re.compile(r"(?:[A-Za-z]{3,9},?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]{0,6}[\s-](\d{4})\b")
@@ -66,19 +134,17 @@ _LONGEST = 100
 
 
 def day_of(written: object) -> str | None:
-    """The day of a date as people and programs write it: ISO 8601, or day, month in English, year.
+    """The ISO day of a date as people and programs write it: ISO 8601, or day, month in English, year.
 
     An ISO time with an offset is taken to UTC; of others the day is certain enough. Whatever follows the day may be
-    anything. Returns an ISO day, or None if `written` is no such text.
+    anything. None if `written` is no such text.
     """
     if not isinstance(written, str):
         return None
     value = written.strip()[:_LONGEST]
     for parse in (_iso_moment, _iso_day, _day_in_words):
-        try:
+        with suppress(ValueError, OverflowError):
             return parse(value).isoformat()
-        except (ValueError, OverflowError):
-            continue
     return None
 
 

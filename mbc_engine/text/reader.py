@@ -11,11 +11,18 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from mbc_engine.errors import DataError
-from mbc_engine.text.chunks import named_whole, piece_name, text_pieces
-from mbc_engine.text.decoding import ByteStream, open_bytes, storable
-from mbc_engine.text.document import Document, EmptyFile, Skipped, UnreadableFile, day_of_timestamp, reason, shown
-from mbc_engine.text.formats import SUFFIXES, TEXT, Format, kind_of
-from mbc_engine.text.formats.content import BadRow, Content
+from mbc_engine.text.decoding import ByteStream, named_whole, open_bytes, piece_name, storable, text_pieces
+from mbc_engine.text.document import (
+    Content,
+    Document,
+    EmptyFile,
+    Skipped,
+    UnreadableFile,
+    day_of_timestamp,
+    reason,
+    shown,
+)
+from mbc_engine.text.formats import SUFFIXES, TEXT, Format, format_of
 from mbc_engine.text.formats.rows import read_candidates, read_contents
 
 _Item = TypeVar("_Item")
@@ -90,7 +97,7 @@ def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
 
     def columns(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[list[str | None]]:
         for item in read_candidates(format.read(stream)):
-            if isinstance(item, BadRow) or item[0] not in rows:
+            if isinstance(item, Skipped) or item[0] not in rows:
                 continue
             documents = ((column, _pieces(content, format, source, date, (0, 0))) for column, content in item[1])
             yield [column for column, own in documents if any(map(was_read, own))]
@@ -115,11 +122,11 @@ def _read(
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableFile("is not a regular file")
-        kind = kind_of(path.name)
+        format, compression = format_of(path.name)
         if source != shown(source):
             raise UnreadableFile("has a name that is not UTF-8")
-        with open_bytes(path, kind.compression) as stream:
-            yield from read(stream, kind.format, source, day_of_timestamp(status.st_mtime))
+        with open_bytes(path, compression) as stream:
+            yield from read(stream, format, source, day_of_timestamp(status.st_mtime))
     except EmptyFile as error:
         yield Skipped(source, reason(error), is_whole=True)
     except (OSError, UnreadableFile) as error:
@@ -171,9 +178,9 @@ def _documents(
 ) -> Iterator[Document | Skipped]:
     is_empty, position = True, 0
     for content in read_contents(format.read(stream), text_column):
-        if isinstance(content, BadRow):
+        if isinstance(content, Skipped):
             is_empty = False
-            yield Skipped(f"{source}#{content.number}", content.reason)
+            yield Skipped(f"{source}#{content.source}", content.reason)
         elif content.text.strip():
             is_empty = False
             end = stream.position()
@@ -188,8 +195,8 @@ def _parts(stream: ByteStream, format: Format, source: str, date: str | None) ->
     is_empty = True
     for item in read_candidates(format.read(stream)):
         is_empty = False
-        if isinstance(item, BadRow):
-            yield Skipped(f"{source}#{item.number}", item.reason)
+        if isinstance(item, Skipped):
+            yield Skipped(f"{source}#{item.source}", item.reason)
         else:
             name, candidates = item
             pieces = partial(_pieces, format=format, source=source, date=date, span=(stream.position(),) * 2)

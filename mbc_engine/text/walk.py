@@ -1,6 +1,6 @@
-"""Which files a walk leaves out: patterns in the syntax of .gitignore, given or in files named `.mbcignore`.
+"""The files a person means: the named ones, and what can be read below named folders.
 
-Finds the files a person means: the named ones, and what can be read below named folders.
+What is left out say patterns in the syntax of .gitignore, given or in files named `.mbcignore`.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
 from mbc_engine.text.document import Skipped, UnreadableFile, reason, shown
-from mbc_engine.text.formats import kind_of
+from mbc_engine.text.formats import format_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -27,85 +27,65 @@ _MOST_BYTES = 1 << 20
 _UNWRITABLE = re.compile(r"[\n\r]|\s(?=\s*$)")
 
 
-@dataclass(frozen=True)
-class Ignore:
-    """The patterns of one folder, for everything below it."""
+# A folder, with its last separator, and the patterns for everything below it.
+Ignore = tuple[str, "GitIgnoreSpec"]
 
-    folder: str
-    patterns: "GitIgnoreSpec"
 
-    @classmethod
-    def parse(cls, folder: str, patterns: Iterable[str]) -> "Ignore":
-        """Patterns for a folder.
+def parse_ignore(folder: str, patterns: Iterable[str]) -> Ignore:
+    """Patterns for a folder; ValueError if one of them is none."""
+    from pathspec import GitIgnoreSpec
 
-        Raises:
-            ValueError: one of them is none.
-        """
-        from pathspec import GitIgnoreSpec
+    try:
+        return os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns)
+    except re.error as error:  # of a range such as [z-a]
+        raise ValueError(f"A pattern cannot be used: {error}") from error
 
-        try:
-            return cls(os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns))
-        except re.error as error:  # of a range such as [z-a]
-            raise ValueError(f"A pattern cannot be used: {error}") from error
 
-    @classmethod
-    def read(cls, folder: str) -> "Ignore | None":
-        """The patterns in a folder's `.mbcignore`, or None if it has none.
+def _read_ignore(folder: str) -> Ignore | None:
+    """The patterns in a folder's `.mbcignore`, or None if it has none.
 
-        Raises:
-            OSError: it cannot be read.
-            UnreadableFile: it holds something else.
-        """
-        path = Path(folder, IGNORE_FILE)
-        if not path.is_file():
-            return None
-        with path.open("rb") as file:
-            lines = re.split("\r?\n", os.fsdecode(file.read(_MOST_BYTES).removeprefix(b"\xef\xbb\xbf")))
-        try:
-            return cls.parse(folder, lines)
-        except ValueError as error:
-            raise UnreadableFile(f"cannot be used: {error}") from error
-
-    def verdict(self, path: str, is_folder: bool) -> bool | None:
-        """True if a path below the folder is to be left out, False if it is to be kept, None if nothing is said."""
-        return self.patterns.check_file(path[len(self.folder) :] + "/" * is_folder).include
+    Raises:
+        OSError: it cannot be read.
+        UnreadableFile: it holds something else.
+    """
+    path = Path(folder, IGNORE_FILE)
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        lines = re.split("\r?\n", os.fsdecode(file.read(_MOST_BYTES).removeprefix(b"\xef\xbb\xbf")))
+    try:
+        return parse_ignore(folder, lines)
+    except ValueError as error:
+        raise UnreadableFile(f"cannot be used: {error}") from error
 
 
 def is_ignored(path: str, is_folder: bool, ignores: Sequence[Ignore]) -> bool:
     """Whether a path is left out by the first of `ignores`, the strongest first, that says something about it."""
-    verdicts = (ignore.verdict(path, is_folder) for ignore in ignores)
-    return next((verdict for verdict in verdicts if verdict is not None), False)
+    for folder, patterns in ignores:
+        verdict = patterns.check_file(path[len(folder) :] + "/" * is_folder).include
+        if verdict is not None:
+            return verdict
+    return False
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A rule that leaves a file out of every walk.
-
-    Attributes:
-        path: the file that it is for.
-        ignore_file: the `.mbcignore` that holds it.
-        pattern: how it is written; None if other rules of that file leave the file out already.
-    """
-
-    path: Path
-    ignore_file: Path
-    pattern: str | None
-
-
-def ignore_path(path: Path) -> Rule:
+def ignore_path(path: Path) -> tuple[Path, str | None]:
     """See to it that walks leave a file out, by a rule in the `.mbcignore` of its folder.
 
     Args:
         path: the file, absolute. A file that is named to an ingest is read nevertheless.
 
+    Returns:
+        the `.mbcignore`, and the pattern that was added to it; None if it leaves the file out already.
+
     Raises:
         DataError: the `.mbcignore` cannot be read, used or written.
     """
-    file = Path(os.path.realpath(path.parent / IGNORE_FILE))
+    named = path.parent / IGNORE_FILE
+    file = Path(os.path.realpath(named))
     try:
-        ignore = Ignore.read(os.fspath(path.parent))
-        if ignore and ignore.verdict(os.fspath(path), is_folder=False):
-            return Rule(path, path.parent / IGNORE_FILE, None)
+        ignore = _read_ignore(os.fspath(path.parent))
+        if ignore and is_ignored(os.fspath(path), is_folder=False, ignores=[ignore]):
+            return named, None
         before = file.read_bytes() if file.exists() else b""
         pattern = "/" + _UNWRITABLE.sub("?", re.sub(r"([\\*?\[])", r"\\\1", path.name))
         after = before + b"\n" * (before[-1:] not in (b"", b"\n")) + os.fsencode(pattern) + b"\n"
@@ -115,10 +95,10 @@ def ignore_path(path: Path) -> Rule:
             written.write(after)
     except (OSError, UnreadableFile) as error:
         raise DataError(
-            f"{shown(path.parent / IGNORE_FILE)} {reason(error).replace('be read', 'be changed')}.",
+            f"{shown(named)} {reason(error).replace('be read', 'be changed')}.",
             hint=f"{shown(path)} can be left out with `mbc ingest --ignore` instead.",
         ) from error
-    return Rule(path, path.parent / IGNORE_FILE, pattern)
+    return named, pattern
 
 
 @dataclass(frozen=True)
@@ -170,11 +150,7 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threa
 
 
 def is_empty(paths: Sequence[Path], ignore: Sequence[str] = ()) -> bool:
-    """Whether `find_files` would give nothing at all, not even a file that is left out with a reason.
-
-    Raises:
-        DataError: as `find_files`.
-    """
+    """Whether `find_files` would give nothing at all, not even a file that is left out with a reason."""
     require_paths(paths)
     return next(_walk(paths, ignore), None) is None
 
@@ -198,18 +174,14 @@ def _walk(
                 continue
             if not stat.S_ISREG(mode):
                 raise UnreadableFile("is not a regular file")
-            kind_of(place.path)
+            format_of(place.path)
             yield Path(place.path)
         except (OSError, UnreadableFile) as error:
             yield Skipped(shown(place.path), reason(error))
 
 
 def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
-    """Make sure, without a walk, that named files and folders are there and that patterns are such.
-
-    Raises:
-        DataError: as `find_files`.
-    """
+    """Raises DataError, without a walk, if a named file or folder does not exist, or a pattern is none."""
     for path in paths:
         _require(path)
         _named(path, ignore)
@@ -226,7 +198,7 @@ def _require(path: Path) -> None:
 
 def _named(path: Path, ignore: Sequence[str]) -> _Place:
     try:
-        given = (Ignore.parse(os.fspath(path), ignore),) if ignore else ()
+        given = (parse_ignore(os.fspath(path), ignore),) if ignore else ()
     except ValueError as error:
         raise DataError(f"{error}.", hint="Write patterns as in .gitignore.") from error
     return _Place(os.fspath(path), os.path.realpath(path), given, ())
@@ -235,7 +207,7 @@ def _named(path: Path, ignore: Sequence[str]) -> _Place:
 def _written(folder: _Place) -> tuple[tuple[Ignore, ...], list[Skipped]]:
     """The ignore files that count in a folder, and its own if it cannot be used."""
     try:
-        own = Ignore.read(folder.path)
+        own = _read_ignore(folder.path)
     except (OSError, UnreadableFile) as error:
         return folder.written, [Skipped(shown(os.path.join(folder.path, IGNORE_FILE)), reason(error))]
     return (own, *folder.written) if own else folder.written, []

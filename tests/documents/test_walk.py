@@ -1,6 +1,7 @@
 """Walking folders: what is found, what is left out, what is skipped."""
 
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable
@@ -9,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from mbc_engine.errors import DataError
-from mbc_engine.text import Rule, find_files, ignore_path
-from mbc_engine.text.walk import Ignore
+from mbc_engine.text import find_files, ignore_path
 
 
 @pytest.fixture
@@ -177,14 +178,12 @@ def test_a_rule_leaves_out_its_file_and_no_other(name: str) -> None:
         path = Path(folder, name)
         if name in (".", ".."):
             return
-        rule = ignore_path(path)
-        assert rule.pattern is not None
-        ignore = Ignore.read(folder)
-        assert ignore is not None
-        assert ignore.verdict(f"{folder}/{name}", is_folder=False)
-        assert not ignore.verdict(f"{folder}/{name}x", is_folder=False)
-        assert not ignore.verdict(f"{folder}/below/{name}", is_folder=False)
-        assert ignore_path(path) == Rule(path, Path(folder, ".mbcignore"), None)
+        file, pattern = ignore_path(path)
+        assert pattern is not None
+        ignore = GitIgnoreSpec.from_lines([pattern])
+        assert re.split("\r?\n", os.fsdecode(file.read_bytes())) == [pattern, ""]
+        assert [ignore.check_file(own).include for own in (name, f"{name}x", f"below/{name}")] == [True, None, None]
+        assert ignore_path(path) == (Path(folder, ".mbcignore"), None)
 
 
 def test_a_rule_is_added_to_what_is_there(tmp_path: Path) -> None:
@@ -192,8 +191,8 @@ def test_a_rule_is_added_to_what_is_there(tmp_path: Path) -> None:
     other.write_bytes(b"\xef\xbb\xbf*.txt\r\n!a.txt")
     other.chmod(0o600)
     rules.symlink_to(other)
-    assert ignore_path(tmp_path / "b.txt").pattern is None
-    assert ignore_path(tmp_path / "a.txt").pattern == "/a.txt"
+    assert ignore_path(tmp_path / "b.txt")[1] is None
+    assert ignore_path(tmp_path / "a.txt")[1] == "/a.txt"
     assert rules.is_symlink()
     assert other.read_bytes() == b"\xef\xbb\xbf*.txt\r\n!a.txt\n/a.txt\n"
     assert other.stat().st_mode & 0o777 == 0o600

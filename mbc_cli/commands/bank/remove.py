@@ -16,7 +16,9 @@ from mbc_cli.render.bank import holdings
 from mbc_cli.render.terminal import notes, out, print_facts
 from mbc_cli.text import counted, near, plain
 from mbc_engine.bank import BankTotals, Proof
-from mbc_engine.text import Rule
+
+# A file, the `.mbcignore` that leaves it out, and the pattern that was added to that; None where it did so already.
+_Rule = tuple[Path, Path, str | None]
 
 if TYPE_CHECKING:
     from mbc_cli.commands.bank.show import Meant
@@ -64,7 +66,7 @@ def remove(
             memory.remove(meant.names, meant.digests)
             memory.checkpoint()
         after = memory.totals()
-    rules = [ignore_path(path) for path in files] if ignore else []
+    rules = [(path, *ignore_path(path)) for path in files] if ignore else []
     if json:
         print_json(removal_json(memory.name, before, after, proof, rules))
     else:
@@ -119,13 +121,13 @@ def show_return(files: Sequence[Path]) -> None:
     notes.print(Text(f"{one}: the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out."))
 
 
-def show_rules(rules: Sequence[Rule]) -> None:
+def show_rules(rules: Sequence[_Rule]) -> None:
     """What was written to which file, so that no ingest of a folder brings a document back."""
-    for rule in rules:
-        if rule.pattern is None:
-            out.print(Text(f"{near(rule.ignore_file)} already leaves out {plain(rule.path.name)}."))
+    for path, file, added in rules:
+        if added is None:
+            out.print(Text(f"{near(file)} already leaves out {plain(path.name)}."))
         else:
-            out.print(Text(f"Added {plain(rule.pattern)} to {near(rule.ignore_file)}."))
+            out.print(Text(f"Added {plain(added)} to {near(file)}."))
 
 
 def show_proof(proof: Proof) -> None:
@@ -141,7 +143,7 @@ def show_proof(proof: Proof) -> None:
 
 
 def removal_json(
-    name: str, before: BankTotals, after: BankTotals, proof: Proof | None, rules: Sequence[Rule]
+    name: str, before: BankTotals, after: BankTotals, proof: Proof | None, rules: Sequence[_Rule]
 ) -> dict[str, Any]:
     """The same as JSON."""
     return {
@@ -151,6 +153,6 @@ def removal_json(
             "chunks": before.chunks - after.chunks,
         },
         "bank": {"path": name, **asdict(after)},
-        "ignored": [{"path": str(rule.path), "file": str(rule.ignore_file), "added": rule.pattern} for rule in rules],
+        "ignored": [{"path": str(path), "file": str(file), "added": added} for path, file, added in rules],
         "proof": proof and {**asdict(proof), "holds": proof.holds},
     }

@@ -1,14 +1,12 @@
 """The formats that can be read: one entry each, found by the suffix of a file's name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from mbc_engine.text.decoding import split_suffixes
-from mbc_engine.text.document import UnreadableFile
-from mbc_engine.text.formats.content import Read
-from mbc_engine.text.formats.docx import read_docx
+from mbc_engine.text.decoding import ByteStream, split_suffixes
+from mbc_engine.text.document import Content, Fields, Skipped, UnreadableFile
 from mbc_engine.text.formats.markup import read_html, read_markdown, read_text
-from mbc_engine.text.formats.pdf import read_pdf
+from mbc_engine.text.formats.office import read_docx, read_pdf
 from mbc_engine.text.formats.rows import read_csv, read_jsonl
 
 
@@ -19,23 +17,16 @@ class Format:
     Attributes:
         name: enters the digests, for the same bytes are other texts in other formats. A change of it makes every
             document of the format a new one.
-        read: from bytes to contents.
+        read: from bytes to contents, lazily. A row that is no document is `Skipped`, its number the source. Raises
+            UnreadableFile if the file, or from some place on the rest of it, cannot be read.
         suffixes: of the files' names.
         may_be_compressed: whether a further suffix may name a compression.
     """
 
     name: str
-    read: Read
+    read: Callable[[ByteStream], Iterator[Content | Fields | Skipped]]
     suffixes: tuple[str, ...]
     may_be_compressed: bool = True
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What a file's name says: its format, and the suffix of its compression or ""."""
-
-    format: Format
-    compression: str
 
 
 TEXT = Format("text", read_text, (".txt", ".text", ".log", ".rst", ".org", ".tex"))
@@ -52,15 +43,11 @@ FORMATS = (
 SUFFIXES: Mapping[str, Format] = {suffix: format for format in FORMATS for suffix in format.suffixes}
 
 
-def kind_of(name: str) -> Kind:
-    """What kind of file a name promises.
-
-    Raises:
-        UnreadableFile: none that can be read.
-    """
+def format_of(name: str) -> tuple[Format, str]:
+    """The format that a file's name promises, and the suffix of its compression or ""; UnreadableFile if none."""
     suffix, compression = split_suffixes(name)
     format = SUFFIXES.get(suffix)
     if format is None or (compression and not format.may_be_compressed):
         promised = suffix + compression
         raise UnreadableFile(f"is a {promised} file, a format that is not supported" if promised else "has no suffix")
-    return Kind(format, compression)
+    return format, compression

@@ -1,21 +1,26 @@
-"""HTML: the title and the visible text, a break wherever a browser makes one.
+"""HTML (title and visible text, a break where a browser makes one), Markdown (no front matter, no comments), text.
 
-Parsed into events, not into a tree: a tree takes fifty times the memory of the file, and lxml's ends at the first
-`</html>`, which some pages have in their middle.
-
-Markdown: the text as it stands, without YAML front matter and HTML comments.
-
-Plain text, and what reads well as such.
+HTML is parsed into events, not into a tree: a tree takes fifty times the memory of the file, and lxml's ends at the
+first `</html>`, which some pages have in their middle.
 """
 
 import codecs
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from mbc_engine.text.chunks import pieces
-from mbc_engine.text.decoding import ByteStream, decode, detect
-from mbc_engine.text.document import UnreadableFile, damage_is_unreadable, day_of
-from mbc_engine.text.formats.content import Break, Content, lay_out, with_title
+from mbc_engine.text.decoding import ByteStream, decode, detect, pieces
+from mbc_engine.text.document import (
+    CELL,
+    LINE,
+    PARAGRAPH,
+    Content,
+    UnreadableFile,
+    damage_is_unreadable,
+    day_of,
+    lay_out,
+    with_title,
+)
 
 MOST_BYTES = 64 << 20
 
@@ -24,9 +29,9 @@ _PARAGRAPHS = (
     "h5 h6 header hr main ol p pre section summary table ul"
 )
 _BREAKS = {
-    **dict.fromkeys(_PARAGRAPHS.split(), Break.PARAGRAPH),
-    **dict.fromkeys(("br", "dd", "dt", "legend", "li", "tr"), Break.LINE),
-    **dict.fromkeys(("td", "th"), Break.CELL),
+    **dict.fromkeys(_PARAGRAPHS.split(), PARAGRAPH),
+    **dict.fromkeys(("br", "dd", "dt", "legend", "li", "tr"), LINE),
+    **dict.fromkeys(("td", "th"), CELL),
 }
 _LEFT_OUT = frozenset(
     ("button", "canvas", "iframe", "nav", "noscript", "object", "script", "select", "style", "svg", "template")
@@ -71,7 +76,7 @@ class _Page:
     """Collects what the parser reports; its methods are the parser's protocol."""
 
     def __init__(self) -> None:
-        self._pieces: list[str | Break] = []
+        self._pieces: list[str | int] = []
         self._title: list[str] = []
         self._dates: dict[str, str] = {}
         self._left_out = self._titles = self._preformatted = 0
@@ -98,7 +103,7 @@ class _Page:
             self._title.append(text)
         elif self._preformatted:
             for line in text.splitlines(keepends=True):
-                self._pieces += (line, Break.LINE) if line.endswith("\n") else (line,)
+                self._pieces += (line, LINE) if line.endswith("\n") else (line,)
         else:
             self._pieces.append(text)
 
@@ -153,7 +158,7 @@ def read_markdown(stream: ByteStream) -> Iterator[Content]:
             text = text[front_matter.end() :]
             if found := _DATE.search(front_matter[1]):
                 written = day_of(found[1].strip().strip("\"'"))
-        yield Content(_without_comments(text), piece.identity, written, piece.part, len(piece.data))
+        yield replace(piece, text=_without_comments(text), date=written)
 
 
 def _without_comments(text: str) -> str:
@@ -168,5 +173,4 @@ def _without_comments(text: str) -> str:
 
 def read_text(stream: ByteStream) -> Iterator[Content]:
     """The text as it stands, in pieces if it is long."""
-    for piece in pieces(stream):
-        yield Content(piece.text, piece.identity, part=piece.part, size=len(piece.data))
+    return pieces(stream)

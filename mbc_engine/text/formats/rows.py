@@ -16,8 +16,7 @@ from itertools import chain
 from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storable
-from mbc_engine.text.document import UnreadableFile, day_of
-from mbc_engine.text.formats.content import BadRow, Content, Row, with_title
+from mbc_engine.text.document import Content, Fields, Skipped, UnreadableFile, day_of, with_title
 
 TEXT_FIELDS: Final = ("text", "content", "body")
 # What a row may have been read as, after the field taken for its text; None stands for the default.
@@ -29,8 +28,8 @@ _TAKEN_NAME: Final = re.compile(r"row \d+|.*, part \d+", re.DOTALL)
 
 
 def read_contents(
-    items: Iterable[Content | Row | BadRow], text_column: str | None = None
-) -> Iterator[Content | BadRow]:
+    items: Iterable[Content | Fields | Skipped], text_column: str | None = None
+) -> Iterator[Content | Skipped]:
     """Turn rows into documents; everything else stays as it is.
 
     A row is called by its id, or "row 12" if it has none, one that an earlier row has, one that reads like "row 12"
@@ -48,7 +47,7 @@ def read_contents(
     names = ""
     is_there = text_column is None
     for item, part in _named(items):
-        if not isinstance(item, Row):
+        if not isinstance(item, Fields):
             yield item
         elif text_column is not None and not is_there and _key(item, text_column) is None:
             names = names or _listed(item.fields)
@@ -57,23 +56,27 @@ def read_contents(
             lacking.append(item.number)
         else:
             is_there = True
-            yield from (BadRow(number, "has no text") for number in lacking)
+            yield from (_skipped(number, "has no text") for number in lacking)
             lacking = []
             text = _default_text(item) if text_column is None else _column_text(item, text_column)
-            yield _content(item, part, text) if text else BadRow(item.number, "has no text")
+            yield _content(item, part, text) if text else _skipped(item.number, "has no text")
     if lacking and text_column is not None:
         raise _no_column(text_column, names)
 
 
-def read_candidates(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[str, Iterator[Candidate]] | BadRow]:
+def read_candidates(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[str, Iterator[Candidate]] | Skipped]:
     """The name of each part, and what may have been read as its document, the default first."""
     for item, part in _named(items):
-        if isinstance(item, BadRow):
+        if isinstance(item, Skipped):
             yield item
-        elif isinstance(item, Row):
+        elif isinstance(item, Fields):
             yield part, _candidates(item, part)
         elif item.text.strip():
             yield part, iter(((None, item),))
+
+
+def _skipped(number: int, reason: str) -> Skipped:
+    return Skipped(str(number), reason)
 
 
 def is_row_name(text: str) -> bool:
@@ -90,12 +93,12 @@ def _listed(fields: Iterable[str]) -> str:
     return told if len(told) <= _LONGEST_LIST else f"{told[:_LONGEST_LIST]}…"
 
 
-def _named(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[Content | Row | BadRow, str]]:
+def _named(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[Content | Fields | Skipped, str]]:
     """Each with the name of its part. Names do not depend on which field holds the text: whoever reads a document once
     more does not know that."""
     taken: set[str] = set()
     for item in items:
-        if isinstance(item, Row):
+        if isinstance(item, Fields):
             name = _identifier(item.fields.get("id"))
             if name is None or name in taken:
                 yield item, f"row {item.number}"
@@ -106,37 +109,37 @@ def _named(items: Iterable[Content | Row | BadRow]) -> Iterator[tuple[Content | 
             yield item, item.part if isinstance(item, Content) else ""
 
 
-def _candidates(row: Row, part: str) -> Iterator[Candidate]:
+def _candidates(row: Fields, part: str) -> Iterator[Candidate]:
     default = _default_column(row)
     for column in (None, *(name for name in row.fields if name != default)):
         if text := _default_text(row) if column is None else _column_text(row, column):
             yield column, _content(row, part, text)
 
 
-def _content(row: Row, part: str, text: str) -> Content:
+def _content(row: Fields, part: str, text: str) -> Content:
     date = day_of(row.fields.get("date"))
     return Content(text, f"{date}\0{text}".encode(), date, part)  # a zero is in no text, so none can imitate this
 
 
-def _default_text(row: Row) -> str:
+def _default_text(row: Fields) -> str:
     if row.joined:
         return storable(row.joined)
     column = _default_column(row)
     return "" if column is None else _column_text(row, column)
 
 
-def _default_column(row: Row) -> str | None:
+def _default_column(row: Fields) -> str | None:
     return next((name for name in TEXT_FIELDS if _column_text(row, name)), None)
 
 
-def _column_text(row: Row, name: str) -> str:
+def _column_text(row: Fields, name: str) -> str:
     """What a field holds, under the row's title; "" if that is no text."""
     key = _key(row, name)
     text = "" if key is None else _as_text(row.fields[key])
     return with_title(_as_text(row.fields.get("title")), text) if text else ""
 
 
-def _key(row: Row, name: str) -> str | None:
+def _key(row: Fields, name: str) -> str | None:
     """The field of a name, whose capitals matter only where there is one that has them."""
     return next((key for key in (name, name.strip().lower()) if key in row.fields), None)
 
@@ -152,7 +155,7 @@ def _identifier(value: object) -> str | None:
     return name if is_row_name(name) else None
 
 
-def read_csv(stream: ByteStream) -> Iterator[Row | BadRow]:
+def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
     """The rows, but for blank ones, with the names of their columns in small letters.
 
     Where no column is named for a text, a row's text is all its cells, a line `Name: value` each.
@@ -173,13 +176,13 @@ def read_csv(stream: ByteStream) -> Iterator[Row | BadRow]:
     has_text = bool({*TEXT_FIELDS} & {*names})
     for number, cells in enumerate(table, 1):
         if isinstance(cells, csv.Error):
-            yield BadRow(number, f"is broken: {cells}")
+            yield _skipped(number, f"is broken: {cells}")
         elif any(cells[len(names) :]):
-            yield BadRow(number, "has more cells than the header")
+            yield _skipped(number, "has more cells than the header")
         elif any(cell.strip() for cell in cells):
             joined = "" if has_text else _joined(columns, cells)
             fields = dict.fromkeys(names, "") | dict(zip(names, cells, strict=False))
-            yield Row(number, fields, joined, is_of_table=True)
+            yield Fields(number, fields, joined, is_of_table=True)
 
 
 def _separator(header: str) -> str:
@@ -216,18 +219,18 @@ def _short_lines(stream: ByteStream) -> Iterator[str]:
         yield line
 
 
-def read_jsonl(stream: ByteStream) -> Iterator[Row | BadRow]:
+def read_jsonl(stream: ByteStream) -> Iterator[Fields | Skipped]:
     """The rows; blank lines are none."""
     for number, line in enumerate(lines(stream, "\n"), 1):
         if line is None:
-            yield BadRow(number, f"is longer than {LINE_CHARACTERS >> 20} MB")
+            yield _skipped(number, f"is longer than {LINE_CHARACTERS >> 20} MB")
         elif line.strip():
             yield _row(number, line)
 
 
-def _row(number: int, line: str) -> Row | BadRow:
+def _row(number: int, line: str) -> Fields | Skipped:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        return BadRow(number, "is not JSON")
-    return Row(number, value) if isinstance(value, dict) else BadRow(number, "is not a JSON object")
+        return _skipped(number, "is not JSON")
+    return Fields(number, value) if isinstance(value, dict) else _skipped(number, "is not a JSON object")
