@@ -45,7 +45,7 @@ def dangers(code: str) -> Iterator[str]:
 
 
 def test_no_module_runs_what_it_reads() -> None:
-    assert len(MODULES) > 200
+    assert len(MODULES) > 100
     assert {path.name: found for path in MODULES if (found := list(dangers(path.read_text("utf-8"))))} == {}
 
 

@@ -485,9 +485,9 @@ def test_pieces_of_another_size_are_replaced(
     model, path = tiny.model(), tmp_path / "a.txt"
     path.write_text("".join(f"Line {number} was told.\n" for number in range(20)))
     with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "fresh.mbc") as fresh:
-        monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", earlier)
+        monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", earlier)
         list(ingest(model, bank, [path]))
-        monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 64)
+        monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
         assert last_of(ingest(model, bank, [path])).is_complete
         list(ingest(model, fresh, [path]))
         assert lines(bank) == lines(fresh)

@@ -132,7 +132,7 @@ def test_documents_removed_meanwhile_do_not_come_back(other: MBC, path: Path, fo
 def test_a_file_that_comes_in_parts_by_now_is_not_missing(
     other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 64)
+    monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
     (folder / "0.txt").write_text("It has grown, line by line.\n" * 5)
     assert finished(reencode(other, path)).is_complete
     with MemoryBank.open(path) as bank:
@@ -224,11 +224,11 @@ def test_a_file_of_which_other_pieces_are_in_the_bank_is_taken_whole(
     model, long = tiny.model(), folder / "long.txt"
     long.write_text("".join(f"Line {number} was told.\n" for number in range(20)))
     (folder / "rows.jsonl").write_text('{"id": "17", "text": "One."}\n{"id": "18", "text": "Two."}')
-    monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 256)
+    monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 256)
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         bank.remove([(str(folder / "rows.jsonl"), "18")])
-    monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 64)
+    monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
     assert finished(reencode(other, tmp_path / "b.mbc")).is_complete
     with MemoryBank.open(tmp_path / "b.mbc") as bank:
         assert bank.parts_of(str(long)) == {str(number) for number in range(1, 8)}

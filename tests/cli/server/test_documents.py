@@ -56,7 +56,7 @@ async def test_several_are_added_together_and_listed_in_pages(serving: Callable[
 async def test_a_long_document_is_one_for_its_client(
     serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mbc_engine.text.chunks.PIECE_BYTES", 32)
+    monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 32)
     running = serving()
     told = (await running.add({"text": "Ada moved to Aalen in spring.\n" * 3, "name": "ada"})).json()
     assert (told["name"], told["chunks"], told["state"]) == ("ada", 3, "memorised")
