@@ -85,11 +85,13 @@ def weights_of(base: BaseLM, weights: TokenWeights, texts: list[str]) -> list[Te
     return [weights(piece) for text in texts for piece in base.texts.pieces(text, 32)]
 
 
+@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
 def test_all_weights_are_one_at_the_start(base: BaseLM) -> None:
     texts = base.texts.written(["Adabo moved to Aalen.", "The river rose, the bridge held."], window=32)
     torch.testing.assert_close(weight_model_for(base)(texts), torch.ones(len(texts.targets)))
 
 
+@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
 def test_body_is_a_copy_of_the_base_lms_first_layers(base: BaseLM) -> None:
     model = weight_model_for(base)
     ids = torch.tensor([[5, 6, 7]])

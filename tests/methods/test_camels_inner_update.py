@@ -110,6 +110,7 @@ def test_gradient_is_that_of_backward_of_backward(base: BaseLM, locality: float)
     torch.testing.assert_close(outcome.gradient, expected, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
 def test_gradient_is_that_of_small_differences(base: BaseLM) -> None:
     batch, own = batch_for(base), parameters_of(base.model)
     weights = torch.ones(len(batch.documents.targets))

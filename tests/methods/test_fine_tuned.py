@@ -46,6 +46,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
 def test_a_step_on_each_document_in_order_by_hand(base: BaseLM, tiny: Any) -> None:
     other = load_base(base.model.name_or_path).model.requires_grad_(True)
     plain = torch.optim.Adam(other.parameters(), lr=1e-3)
@@ -205,8 +206,9 @@ def weights_named(name: str) -> TokenWeights:
     return salient_spans() if name == "salient-spans" else tf_idf([example.text for example in KNOWN])
 
 
-@pytest.mark.parametrize("name", ["uniform", "salient-spans", "tf-idf"])
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize(
+    ("name", "optimiser"), [("uniform", "adam"), ("salient-spans", "adafactor"), ("tf-idf", "adam")]
+)
 def test_an_answer_is_likelier_after_its_document_than_after_anothers(
     taught: Path, name: str, optimiser: Optimiser
 ) -> None:

@@ -78,5 +78,5 @@ def test_without_documents_there_is_no_answer(method: RetrieveAndRead) -> None:
 def test_all_text_counts_for_what_is_kept(method: RetrieveAndRead) -> None:
     empty = method.footprint()
     assert empty.paper_row is None
-    method.adapt([f"Ada moved to number {number} in the spring of {number * number}." for number in range(2000)])
-    assert method.footprint().on_disk > empty.on_disk + 2000
+    method.adapt([f"Ada moved to number {number} in the spring of {number * number}." for number in range(300)])
+    assert method.footprint().on_disk > empty.on_disk + 300

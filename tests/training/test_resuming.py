@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
+from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import (
@@ -68,6 +69,23 @@ def same_outcome(one: Path, other: Path) -> None:
     assert logs[0] == logs[1]
 
 
+@pytest.fixture
+def whole(examples: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Config], Path]:
+    """The run of an uninterrupted training, which tests with the same settings share."""
+
+    def whole(config: Config) -> Path:
+        settings = config.to_toml()
+        if settings not in _WHOLE:
+            folder = tmp_path_factory.mktemp("whole")
+            list(trainer.train(config, examples(20), examples(3), folder / "run", cache=folder / "cache"))
+            _WHOLE[settings] = folder / "run"
+        return _WHOLE[settings]
+
+    return whole
+
+
+_WHOLE: dict[str, Path] = {}
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -75,6 +93,7 @@ from types import SimpleNamespace
 import torch
 torch.set_num_threads(1)
 from mbc_engine.config import parse_config
+from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.events import TrainStep
 from mbc_engine.training import trainer
@@ -119,10 +138,9 @@ def test_a_killed_run_resumes_to_the_same_bits(
 
 @pytest.mark.parametrize(("step", "encoder"), [(1, "t5"), (5, "bert"), (7, "bert"), (10, "bert")])
 def test_a_stopped_run_resumes_to_the_same_bits(
-    tiny: Any, tmp_path: Path, start: Runner, step: int, encoder: str
+    tiny: Any, tmp_path: Path, start: Runner, whole: Callable[[Config], Path], step: int, encoder: str
 ) -> None:
-    config = tiny.config("llama", encoder, *EVERYTHING, *(FROZEN if step == 7 else []))
-    start(config, "whole")
+    config = tiny.config("llama" if encoder == "t5" else "gpt2", encoder, *EVERYTHING, *(FROZEN if step == 7 else []))
     stop = threading.Event()
 
     def at(event: Event) -> bool:
@@ -135,15 +153,19 @@ def test_a_stopped_run_resumes_to_the_same_bits(
         assert first[-1] == TrainStateChanged("stopped", step, 10)
         assert isinstance(first[-2], CheckpointSaved)
     start(config, "stopped", resume=True)
-    same_outcome(tmp_path / "whole", tmp_path / "stopped")
+    same_outcome(whole(config), tmp_path / "stopped")
 
 
 @pytest.mark.parametrize("step", [5, 7], ids=["an epoch's last", "in the middle"])
 def test_a_paused_run_goes_on_to_the_same_bits(
-    tiny: Any, tmp_path: Path, start: Runner, step: int, monkeypatch: pytest.MonkeyPatch
+    tiny: Any,
+    tmp_path: Path,
+    start: Runner,
+    whole: Callable[[Config], Path],
+    step: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = tiny.config("gpt2", "bert", *EVERYTHING)
-    start(config, "whole")
     run, naps = tmp_path / "paused", []
 
     def nap(seconds: float) -> None:
@@ -164,12 +186,11 @@ def test_a_paused_run_goes_on_to_the_same_bits(
     assert names[place - 1 : place + 2] == ["CheckpointSaved", "TrainStateChanged", "TrainStateChanged"]
     assert events[place : place + 2] == [TrainStateChanged("paused", step, 10), TrainStateChanged("training", step, 10)]
     assert len(naps) == 3
-    same_outcome(tmp_path / "whole", run)
+    same_outcome(whole(config), run)
 
 
-def test_a_pause_may_end_in_a_stop(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_a_pause_may_end_in_a_stop(tiny: Any, tmp_path: Path, start: Runner, whole: Callable[[Config], Path]) -> None:
     config, run = tiny.config("gpt2", "bert", *EVERYTHING), tmp_path / "run"
-    start(config, "whole")
 
     def at(event: Event) -> bool:
         if isinstance(event, TrainStep) and event.step == 2:
@@ -183,7 +204,7 @@ def test_a_pause_may_end_in_a_stop(tiny: Any, tmp_path: Path, start: Runner) -> 
     assert events[-2:] == [TrainStateChanged("paused", 2, 10), TrainStateChanged("stopped", 2, 10)]
     assert (request_in(run), is_at_work(run)) == (None, False)
     start(config, "run", resume=True)
-    same_outcome(tmp_path / "whole", run)
+    same_outcome(whole(config), run)
 
 
 @pytest.mark.parametrize("step", [2, 5], ids=["in the middle", "an epoch's last"])
@@ -214,13 +235,14 @@ def test_what_was_asked_of_an_earlier_process_is_over(tiny: Any, tmp_path: Path,
     assert isinstance(start(tiny.config(), "run")[-1], TrainFinished)
 
 
-def test_an_abandoned_run_without_snapshot_starts_over(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_an_abandoned_run_without_snapshot_starts_over(
+    tiny: Any, tmp_path: Path, start: Runner, whole: Callable[[Config], Path]
+) -> None:
     config = tiny.config()
-    start(config, "whole")
     start(config, "left", until=lambda event: isinstance(event, TrainStep) and event.step == 2)
     again = start(config, "left", resume=True)
     assert of(TrainStarted, again)[0].step == 0
-    same_outcome(tmp_path / "whole", tmp_path / "left")
+    same_outcome(whole(config), tmp_path / "left")
     assert [event.step for event in of(TrainStep, list(read_events(tmp_path / "left" / "events.jsonl")))] == [
         *range(1, 11)
     ]
