@@ -27,8 +27,7 @@ from wording import in_time, table
 from mbc_engine import MBC, ingest, load_model, open_bank
 from mbc_engine.bank import MemoryBank, export
 from mbc_engine.events import DocumentsIngested, Event
-from mbc_engine.ingestion.ray.cluster import Actors, connected
-from mbc_engine.ingestion.ray.driver import ingest_on_ray
+from mbc_engine.ingestion.ray import Actors, connected
 
 STORIES: Final = DATA / "news/reuters21578.jsonl.xz"
 CHUNKS: Final = 480
@@ -83,7 +82,7 @@ def measure(name: str, chunks: int, folder: Path) -> dict[str, Result]:
         for number in (1, 2):
             way = f"{number} actor{'s' if number > 1 else ''}"
             with open_bank(model, folder / f"{number}.mbc") as bank:
-                done(way, bank, ingest_on_ray(model, bank, [news], actors=Actors(number=number, chunks=32)))
+                done(way, bank, ingest(model, bank, [news], actors=Actors(number=number, chunks=32)))
             results[way] |= {
                 "start": start,
                 "efficiency": results[way]["rate"] / results["one process"]["rate"] / number,

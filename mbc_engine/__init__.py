@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from mbc_engine.evaluation.protocols import evaluate
     from mbc_engine.events import Event, result_of
     from mbc_engine.ingestion.reencode import reencode
-    from mbc_engine.ingestion.run import ingest, ingest_stream
-    from mbc_engine.ingestion.watch import watch
+    from mbc_engine.ingestion.run import ingest, ingest_stream, watch
     from mbc_engine.lm.coding import open_bank
     from mbc_engine.load import load_model
     from mbc_engine.methods.memory_methods import EmptyBank, MemoryMethod
@@ -60,7 +59,7 @@ _HOMES = {
     "reencode": "mbc_engine.ingestion.reencode",
     "result_of": "mbc_engine.events",
     "train": "mbc_engine.training.trainer",
-    "watch": "mbc_engine.ingestion.watch",
+    "watch": "mbc_engine.ingestion.run",
 }
 
 __all__ = [

@@ -201,7 +201,7 @@ class Memory:
             DataError: a path does not exist, or cannot be watched.
             BankError, ModelMismatch: as `add`.
         """
-        from mbc_engine.ingestion.watch import watch
+        from mbc_engine.ingestion.run import watch
 
         with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
             yield from self._recorded(watch(self.model, bank, paths, **options), bank)

@@ -2,20 +2,20 @@
 
 import time
 from dataclasses import asdict
-from functools import singledispatchmethod
 from typing import Any, Final
 
 from rich.text import Text
 
 from mbc_cli.render.bank import holdings, size_facts
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import out, print_facts, print_json_lines
+from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines
 from mbc_cli.text import counted, near, plain, seconds, size
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.errors import DataError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.text.formats import SUFFIXES
 
+READABLE: Final = f"Files that can be read: {' '.join(sorted(SUFFIXES))}, most of them also as .gz and .xz."
 _REASONS: Final = 5
 
 
@@ -23,53 +23,49 @@ class IngestView(ProgressView):
     """Follows an ingest by its events.
 
     Args:
-        keeps_reasons: every skipped file is wanted in the end, not only the first few.
+        bank: its name.
+        as_json: the result is printed as JSON, with every skipped file.
+        doing, done: what happens to the files, in present and past.
+        saved: what a stop leaves behind.
     """
 
-    doing, done = "Memorising", "Memorised"
-
-    def __init__(self, *, keeps_reasons: bool = False) -> None:
+    def __init__(
+        self,
+        bank: str,
+        *,
+        as_json: bool,
+        doing: str = "Memorising",
+        done: str = "Memorised",
+        saved: str = "Everything counted above is saved",
+    ) -> None:
         super().__init__(in_bytes=True)
-        self._keeps_reasons = keeps_reasons
+        self._bank, self._as_json = bank, as_json
+        self._doing, self._done, self._saved = doing, done, saved
         self._size = 0
         self._skipped: list[FileSkipped] = []
         self._skips = 0
-        self._finished: IngestFinished | None = None
+        self._end: IngestFinished | None = None
 
-    @singledispatchmethod
     def show(self, event: Event) -> None:
         """Draw an event."""
-
-    @show.register
-    def _(self, event: IngestStarted) -> None:
-        self._size, self._skipped, self._skips = event.size, [], 0
-        self.started(event)
-        self.bar(self.doing, self._size or None)
-
-    @show.register
-    def _(self, event: FileSkipped) -> None:
-        self._skips += 1
-        if self._keeps_reasons or len(self._skipped) < _REASONS:
-            self._skipped.append(event)
-
-    @show.register
-    def _(self, event: DocumentsIngested) -> None:
-        note = ""
-        if event.chunks:
-            note = rate(event.chunks, "chunk", event.seconds)
-        elif done := event.documents + event.unchanged:
-            note = rate(done, "document", event.seconds)
-        self.bar(self.doing, self._size or None, completed=event.size, note=note)
-
-    @show.register
-    def _(self, event: IngestFinished) -> None:
-        self._finished = event
-
-    def started(self, event: IngestStarted) -> None:
-        """Say what there is to do where no bar says it."""
-        if not self.is_live:
-            sizes = f", {size(event.size)}" if event.size else ""  # nobody knows that of a stream
-            self.line(f"{self.doing} {counted(event.files, 'file')}{sizes}.")
+        match event:
+            case IngestStarted():
+                self._size, self._skipped, self._skips = event.size, [], 0
+                self._start(event)
+                self.bar(self._doing, self._size or None)
+            case FileSkipped():
+                self._skips += 1
+                if self._as_json or len(self._skipped) < _REASONS:
+                    self._skipped.append(event)
+            case DocumentsIngested():
+                note = ""
+                if event.chunks:
+                    note = rate(event.chunks, "chunk", event.seconds)
+                elif done := event.documents + event.unchanged:
+                    note = rate(done, "document", event.seconds)
+                self.bar(self._doing, self._size or None, completed=event.size, note=note)
+            case IngestFinished():
+                self._end = event
 
     def stopping(self) -> None:
         """Answer a first Ctrl-C."""
@@ -77,25 +73,25 @@ class IngestView(ProgressView):
 
     def stopped(self) -> None:
         """Say what a stop leaves behind."""
-        self.tell("Stopped. Everything counted above is saved; run the same command again to continue.")
+        self.tell(f"Stopped. {self._saved}; run the same command again to continue.")
 
     @property
     def is_complete(self) -> bool:
         """Whether everything was gone through; it was stopped before otherwise."""
-        return self._end.is_complete
+        return self._finished.is_complete
 
-    def show_summary(self, bank: str) -> None:
-        """Counts, reasons of skipped files, and the bank's sizes if it holds anything."""
-        end = self._end
-        speed = f" ({rate(end.chunks, 'chunk', end.seconds)}, {_encoding(end)} in the encoder)" if end.chunks else ""
-        out.print(
-            f"{self.done} {counted(end.documents, 'document')}, {counted(end.chunks, 'chunk')} in "
-            f"{seconds(end.seconds)}{speed}."
-        )
-        out.print(f"{end.unchanged:,} unchanged, {end.removed:,} removed, {end.skipped:,} skipped.")
-        self.show_skipped()
-        if end.bank_documents:
-            print_facts([("bank", bank), ("holds", holdings(_totals(end))), *size_facts(_sizes(end), end.bank_chunks)])
+    def show_result(self) -> None:
+        """Counts, skipped files with the reasons, and the bank's sizes if it holds anything."""
+        if self._as_json:
+            print_json(self._summary_json(self._finished))
+        else:
+            self._show_summary(self._finished)
+
+    def require_something(self) -> None:
+        """Raises DataError if not a single document could be read."""
+        end = self._finished
+        if not (end.documents or end.unchanged or end.removed):
+            raise DataError("No readable files were found.", hint=READABLE)
 
     def show_skipped(self) -> None:
         """The first skipped files, and why they were."""
@@ -104,89 +100,69 @@ class IngestView(ProgressView):
         if self._skips > _REASONS:
             out.print(Text(f"  and {self._skips - _REASONS:,} more", "yellow"))
 
-    def summary_json(self, bank: str) -> dict[str, Any]:
-        """The same as JSON, with every skipped file; times in seconds, sizes in bytes."""
-        end = self._end
+    def _start(self, event: IngestStarted) -> None:
+        if not self.is_live:  # no bar says it
+            sizes = f", {size(event.size)}" if event.size else ""  # nobody knows that of a stream
+            self.line(f"{self._doing} {counted(event.files, 'file')}{sizes}.")
+
+    def _show_summary(self, end: IngestFinished) -> None:
+        share = f"{end.encoding / max(end.seconds, 1e-3):.0%}"
+        speed = f" ({rate(end.chunks, 'chunk', end.seconds)}, {share} of the time in the encoder)" if end.chunks else ""
+        out.print(
+            f"{self._done} {counted(end.documents, 'document')}, {counted(end.chunks, 'chunk')} in "
+            f"{seconds(end.seconds)}{speed}."
+        )
+        out.print(f"{end.unchanged:,} unchanged, {end.removed:,} removed, {end.skipped:,} skipped.")
+        self.show_skipped()
+        if end.bank_documents:
+            facts = size_facts(_sizes(end), end.bank_chunks)
+            print_facts([("bank", self._bank), ("holds", holdings(_totals(end))), *facts])
+
+    def _summary_json(self, end: IngestFinished) -> dict[str, Any]:
+        counts = ("documents", "chunks", "unchanged", "removed")
         return {
-            "documents": end.documents,
-            "chunks": end.chunks,
-            "unchanged": end.unchanged,
-            "removed": end.removed,
+            **{name: getattr(end, name) for name in counts},
             "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
             "seconds": end.seconds,
             "encoding": end.encoding,
-            "bank": {
-                "path": bank,
-                **asdict(_totals(end)),
-                "sizes": asdict(_sizes(end)),
-            },
+            "bank": {"path": self._bank, **asdict(_totals(end)), "sizes": asdict(_sizes(end))},
         }
 
-    def require_something(self) -> None:
-        """Raises DataError if not a single document could be read."""
-        end = self._end
-        if not (end.documents or end.unchanged or end.removed):
-            raise DataError(
-                "No readable files were found.",
-                hint=f"Files that can be read: {' '.join(sorted(SUFFIXES))}, most of them also as .gz and .xz.",
-            )
-
     @property
-    def _end(self) -> IngestFinished:
-        assert self._finished is not None, "the ingest's last event has not come"
-        return self._finished
-
-
-class ReencodeView(IngestView):
-    """Follows a bank on its way to another model."""
-
-    doing, done = "Memorising anew", "Memorised anew"
-
-    def stopped(self) -> None:
-        """Say what a stop leaves behind."""
-        self.tell("Stopped. The bank is unchanged; run the same command again to continue.")
+    def _finished(self) -> IngestFinished:
+        assert self._end is not None, "the ingest's last event has not come"
+        return self._end
 
 
 class WatchView(IngestView):
-    """Follows one ingest after another: a summary of the first, then a line for each that changed something.
+    """Follows one ingest after another: a summary of the first, then a line for each that changed something."""
 
-    Args:
-        bank: the bank's name.
-        as_json: each is told as a line of JSON.
-    """
-
-    def __init__(self, bank: str, *, as_json: bool) -> None:
-        super().__init__(keeps_reasons=as_json)
-        self._bank, self._as_json, self._is_first = bank, as_json, True
+    _is_first = True
 
     def show(self, event: Event) -> None:
-        """Draw an event."""
         super().show(event)
         if isinstance(event, IngestFinished):
-            self.remove_bar(self.doing)
-            self._tell(event)
+            self.remove_bar(self._doing)
+            if self._is_first or event.documents or event.removed:
+                self._show_ingest(event)
             self._is_first = False
 
-    def started(self, event: IngestStarted) -> None:
-        """Only the first is worth it."""
-        if self._is_first:
-            super().started(event)
-
     def stopping(self) -> None:
-        """Answer a first Ctrl-C."""
         self.tell("Stopping.")
 
-    def _tell(self, event: IngestFinished) -> None:
-        if not (self._is_first or event.documents or event.removed):
-            return
+    def _start(self, event: IngestStarted) -> None:
+        if self._is_first:
+            super()._start(event)
+
+    def _show_ingest(self, end: IngestFinished) -> None:
         if self._as_json:
-            print_json_lines([self.summary_json(self._bank)])
+            print_json_lines([self._summary_json(end)])
         elif self._is_first:
-            self.show_summary(self._bank)
+            self._show_summary(end)
         else:
             out.print(
-                f"{time.strftime('%H:%M:%S')}  {counted(event.documents, 'document')} memorised "
-                f"({counted(event.chunks, 'chunk')}), {event.removed:,} removed, {event.skipped:,} skipped"
+                f"{time.strftime('%H:%M:%S')}  {counted(end.documents, 'document')} memorised "
+                f"({counted(end.chunks, 'chunk')}), {end.removed:,} removed, {end.skipped:,} skipped"
             )
             self.show_skipped()
         if self._is_first:
@@ -197,10 +173,6 @@ def rate(count: int, noun: str, duration: float) -> str:
     """`84 chunks/s`; below ten with a digit more."""
     value = count / max(duration, 1e-3)
     return f"{value:,.0f} {noun}s/s" if value >= 10 else f"{value:.1f} {noun}s/s"
-
-
-def _encoding(end: IngestFinished) -> str:
-    return f"{end.encoding / max(end.seconds, 1e-3):.0%} of the time"
 
 
 def _totals(end: IngestFinished) -> BankTotals:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from operator import index
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
@@ -156,7 +155,6 @@ class MemoryBank:
 
     @property
     def keeps_text(self) -> bool:
-        """Whether the exact text of every chunk is kept beside its codes."""
         return self.header.keeps_text
 
     def is_file(self, path: Path) -> bool:
@@ -263,12 +261,16 @@ class MemoryBank:
 
     def knows(self, document: Document) -> bool:
         """Whether storing the document would change nothing but its date."""
-        (digest,) = self.header.shortened([document.digest])
+        if not self.header.keeps_origins:
+            return self.has_content(document.digest)
         with self.snapshot():
-            if not self.header.keeps_origins:
-                return bool(self._blocks.find_digests([digest]))
             found = self._blocks.find_origins([(document.source, document.part)])
-            return any(self._blocks.digest_at(at) == digest for at in found.values())
+            return self.header.shortened([document.digest]) == [self._blocks.digest_at(at) for at in found.values()]
+
+    def has_content(self, digest: str) -> bool:
+        """Whether the bank holds a document with this digest, wherever it was read."""
+        with self.snapshot():
+            return bool(self._blocks.find_digests(self.header.shortened([digest])))
 
     def parts_of(self, source: str) -> set[str]:
         """The parts of a source that the bank holds; "" is the whole of it."""
@@ -462,9 +464,7 @@ class MemoryBank:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _prepared(self, document: StoredDocument) -> StoredDocument:

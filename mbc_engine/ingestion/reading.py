@@ -1,20 +1,16 @@
-"""What becomes of a file on its way into a bank: chunks ready to be encoded, or why there are none.
-
-Files read one after the other as the model asks for them, or ahead of it by other processes.
-"""
+"""Files read and cut into chunks for a bank, one after the other as the model asks or ahead of it by other processes."""
 
 import multiprocessing
 import os
+import queue
 import signal
 import threading
-from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import Empty
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -25,45 +21,37 @@ from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk, Document, Skipped, read_file, shown
 from mbc_engine.text.chunks import Chunker
 
+# Documents read ahead: enough for the model's next batches while it is busy with one.
+_AHEAD: Final = 256
+# How long whoever iterates is kept waiting for an item.
+_PATIENCE: Final = 0.1
 
-class Known(Protocol):
-    """What is memorised already: a bank, or what was looked up in it beforehand."""
 
-    def knows(self, document: Document) -> bool:
-        """See `MemoryBank.knows`."""
+class KnownDocuments(Protocol):
+    """What has been memorised: a `MemoryBank`, or what was looked up in one for a process without it."""
 
-    def parts_of(self, source: str) -> set[str]:
-        """See `MemoryBank.parts_of`."""
+    def knows(self, document: Document) -> bool: ...
+    def parts_of(self, source: str) -> set[str]: ...
+    def has_content(self, digest: str) -> bool: ...
 
 
 @dataclass(frozen=True)
-class Chunked:
-    """A document the bank does not have, or not so, its text cut into chunks.
+class ChunkedDocument:
+    """A document on its way into a bank.
 
-    `size` bytes of its file on the disk were read for it.
+    Attributes:
+        document: without its text.
+        size: bytes of its file on the disk that were read for it.
+        chunks: none if the bank has just this document.
+        is_known: the bank has the content, perhaps under another name: it need not be encoded.
+        codes: [chunks, tokens, levels], once it is encoded.
     """
 
     document: Document
-    chunks: list[Chunk]
     size: int
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """What was `Chunked` and has its codes, [chunks, tokens, levels]."""
-
-    document: Document
-    chunks: list[Chunk]
-    codes: NDArray[np.integer[Any]]
-    size: int
-
-
-@dataclass(frozen=True)
-class Unchanged:
-    """A document the bank has just so; `size` bytes of its file were read for it."""
-
-    source: str
-    size: int
+    chunks: tuple[Chunk, ...] = ()
+    is_known: bool = False
+    codes: NDArray[np.integer[Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,26 +60,29 @@ class FileRead:
 
     Attributes:
         size: bytes of it that were not counted for its documents.
-        lost: parts of it, with their source, that the bank has and the file has no more.
+        lost: parts of it, with their source, that the bank has and the file no longer.
     """
 
     size: int
-    lost: frozenset[tuple[str, str]]
+    lost: frozenset[tuple[str, str]] = frozenset()
 
 
-Item = Chunked | Unchanged | Skipped | FileRead
+Item = ChunkedDocument | FileRead | Skipped
 
 
-def chunked(document: Document, known: Known, chunker: Chunker, size: int = 0) -> Chunked | Unchanged | Skipped:
-    """What a document, for which `size` bytes were read, is to what is known."""
+def chunked(document: Document, known: KnownDocuments, chunker: Chunker, size: int = 0) -> ChunkedDocument | Skipped:
+    """A document for which `size` bytes were read, cut into chunks unless it is unchanged."""
+    bare = replace(document, text="")
     if known.knows(document):
-        return Unchanged(document.source, size)
-    chunks = chunker.chunks(document.text)
-    return Chunked(replace(document, text=""), chunks, size) if chunks else Skipped(document.source, "is empty")
+        return ChunkedDocument(bare, size, is_known=True)
+    chunks = tuple(chunker.chunks(document.text))
+    if not chunks:
+        return Skipped(document.source, "is empty")
+    return ChunkedDocument(bare, size, chunks, is_known=known.has_content(document.digest))
 
 
-def read_chunks(path: Path, known: Known, chunker: Chunker, text_column: str | None = None) -> Iterator[Item]:
-    """What becomes of one file, read as by `read_file`; `FileRead` comes last."""
+def read_chunks(path: Path, known: KnownDocuments, chunker: Chunker, text_column: str | None = None) -> Iterator[Item]:
+    """The documents of one file, read as by `read_file`; `FileRead` comes last."""
     source, parts, is_whole, position = shown(os.path.realpath(path)), set[str](), True, 0
     for document in read_file(path, text_column):
         if isinstance(document, Skipped):
@@ -113,16 +104,10 @@ def bytes_at(path: Path) -> int:
         return 0
 
 
-# Chunks read ahead: enough for the model's next batches while it is busy with one.
-_AHEAD: Final = 1024
-# How long whoever iterates is kept waiting for an item.
-_PATIENCE: Final = 0.1
-
-
 def read_all(
     paths: Sequence[Path], bank: MemoryBank, chunker: Chunker, *, workers: int = 0, text_column: str | None = None
 ) -> Generator[Item | None, None, None]:
-    """What becomes of many files, and None as often as nothing has come for a moment.
+    """The documents of many files, and None as often as nothing has come for a moment.
 
     Other processes read the files if there are to be `workers` and the bank is a file.
     """
@@ -155,22 +140,21 @@ class Workers:
         self, paths: Sequence[Path], bank: Path, chunker: Chunker, number: int, text_column: str | None = None
     ) -> None:
         self._waiting = iter(paths)
-        self._taking = threading.Lock()
+        self._lock = threading.Lock()
         self._task = bank, chunker, text_column
-        self._items = _Ahead()
+        self._items: queue.Queue[Item | BaseException | None] = queue.Queue(_AHEAD)
         self._is_closed = threading.Event()
         self._processes: list[multiprocessing.process.BaseProcess] = []
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(number)]
 
-    def __enter__(self) -> Iterator[Item | None]:
+    def __enter__(self) -> Generator[Item | None, None, None]:
         for thread in self._threads:
             thread.start()
         return self._taken()
 
     def __exit__(self, *exception: object) -> None:
         self._is_closed.set()
-        self._items.close()
-        with self._taking:  # one that starts later ends itself
+        with self._lock:  # one that starts later ends itself
             for process in self._processes:
                 process.kill()
         for thread in self._threads:
@@ -178,12 +162,12 @@ class Workers:
         for process in self._processes:
             process.join()
 
-    def _taken(self) -> Iterator[Item | None]:
+    def _taken(self) -> Generator[Item | None, None, None]:
         running = len(self._threads)
         while running:
             try:
-                item = self._items.take(_PATIENCE)
-            except Empty:
+                item = self._items.get(timeout=_PATIENCE)
+            except queue.Empty:
                 yield None
                 continue
             if item is None:
@@ -200,20 +184,26 @@ class Workers:
                 try:
                     connection.send(path)
                     while (item := _received(connection)) is not None:
-                        self._items.put(item)
+                        self._put(item)
                 except (EOFError, ConnectionError):
                     if not self._is_closed.is_set():
-                        self._items.put(Skipped(shown(path), "ended the process that read it"))
-                        self._items.put(FileRead(bytes_at(path), frozenset()))
+                        self._put(Skipped(shown(path), "ended the process that read it"))
+                        self._put(FileRead(bytes_at(path)))
                         connection = self._start()
             connection.close()
         except BaseException as error:  # noqa: BLE001 - a thread's end: who takes from it raises it
-            self._items.put(error)
+            self._put(error)
         finally:
-            self._items.put(None)
+            self._put(None)
+
+    def _put(self, item: Item | BaseException | None) -> None:
+        while not self._is_closed.is_set():
+            with suppress(queue.Full):
+                self._items.put(item, timeout=_PATIENCE)
+                return
 
     def _next(self) -> Path | None:
-        with self._taking:
+        with self._lock:
             return next(self._waiting, None)
 
     def _start(self) -> Connection:
@@ -224,7 +214,7 @@ class Workers:
         with _interrupts_held():
             process.start()
         theirs.close()
-        with self._taking:
+        with self._lock:
             self._processes.append(process)
             if self._is_closed.is_set():
                 process.kill()
@@ -237,43 +227,6 @@ class Workers:
                 hint='Use none (--workers 0); a script has to begin its work below `if __name__ == "__main__":`.',
             ) from error
         return ours
-
-
-class _Ahead:
-    """What was read ahead of its use. Who puts waits while there is enough."""
-
-    def __init__(self) -> None:
-        self._items: deque[Item | BaseException | None] = deque()
-        self._weight = 0
-        self._is_closed = False
-        self._changed = threading.Condition()
-
-    def put(self, item: Item | BaseException | None) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._weight < _AHEAD or self._is_closed)
-            self._items.append(item)
-            self._weight += _weight(item)
-            self._changed.notify_all()
-
-    def take(self, patience: float) -> Item | BaseException | None:
-        """The next thing; raises `Empty` if there is none for so many seconds."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._items, patience):
-                raise Empty
-            item = self._items.popleft()
-            self._weight -= _weight(item)
-            self._changed.notify_all()
-            return item
-
-    def close(self) -> None:
-        """Let nobody wait any more."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-
-
-def _weight(item: Item | BaseException | None) -> int:
-    return len(item.chunks) if isinstance(item, Chunked) else 1
 
 
 def _received(connection: Connection) -> Item | None:
@@ -300,7 +253,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _work(connection: Connection) -> None:
-    """A process's life: files in, what becomes of them out, until the other end goes."""
+    """A process's life: files in, their documents out, until the other end goes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError):
         try:

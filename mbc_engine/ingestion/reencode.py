@@ -1,7 +1,8 @@
-"""A bank brought to another model: its documents read again from where they came or as it keeps them, and encoded."""
+"""A bank brought to another model: its documents are read again from their files or the text it keeps, and encoded."""
 
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from mbc_engine.bank import MemoryBank, decode_chunk, delete, replace_content
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
-from mbc_engine.ingestion.reading import Chunked, Item, bytes_at, read_all
+from mbc_engine.ingestion.reading import ChunkedDocument, Item, bytes_at, read_all
 from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
 from mbc_engine.lm.coding import open_bank
 from mbc_engine.load import Model
@@ -29,42 +30,39 @@ def reencode(
     """Make the bank at `path` one of `model`; events as of `ingest`.
 
     The new bank grows in a file beside the old one, which is replaced when all is done. Stopped or killed, the same
-    call goes on with what is there. A file that has changed is memorised as it is now; what no file has any more is
+    call continues with what is there. A file that has changed is memorised as it is now; what no file has any more is
     memorised from the text that the bank keeps, if it does.
 
     Args:
         model: the new model.
         path: the bank.
-        drop_missing: let documents go that cannot be read any more; otherwise they keep the old bank in place.
+        drop_missing: drop documents that can no longer be read; otherwise they keep the old bank in place.
         workers: as in `ingest`.
         stop: as in `ingest`.
 
     Raises:
-        BankError: the bank keeps no origins, or some of its documents cannot be read any more.
+        BankError: the bank keeps no origins, or some of its documents can no longer be read.
     """
-    wanted, keeps_text = _contents(path)
-    sources = sorted({source for source, _ in wanted})
-    files = [Path(source) for source in sources if Path(source).is_file()]
+    digests, keeps_text = _contents(path)
+    wanted = {(source, part) for source, parts in digests.items() for part in parts}
+    files = [Path(source) for source in sorted(digests) if Path(source).is_file()]
     yield IngestStarted(len(files), sum(map(bytes_at, files)))
     beside = path.with_name(path.name + ".reencoding")
     with _open_beside(model, beside, keeps_text=keeps_text) as new:
         run, chunker = Run(model, new, BATCH_CHUNKS, stop), model.chunker
-        for source in sources:
-            if not (keeps_text or Path(source).is_file()):
-                yield run.skipped(Skipped(source, "is gone"))
+        for source in () if keeps_text else sorted({*digests} - {*map(str, files)}):
+            yield run.skipped(Skipped(source, "is gone"))
         damaged: set[str] = set()
-        items = _read_as_before(files, _text_columns(path, files), new, chunker, workers)
-        yield from run.memorise(_only(items, wanted, damaged))
+        yield from run.memorise(_only(_read_as_before(files, digests, new, chunker, workers), wanted, damaged))
         if run.is_complete and keeps_text:
-            yield from run.memorise(_from_texts(path, _missing(wanted, _names(new), damaged), chunker))
-        finished = run.finished()
-        if not finished.is_complete:
-            yield finished
+            yield from run.memorise(_from_texts(path, _missing(wanted, new, damaged), chunker))
+        if not run.is_complete:
+            yield run.finished()
             return
         # What was removed from the old bank since an earlier, unfinished call.
-        documents = {_whole(name) for name in wanted}
+        documents = set(map(_whole, wanted))
         new.remove({name for name in _names(new) if _whole(name) not in documents})
-        if (missing := len(_missing(wanted, _names(new), damaged))) and not drop_missing:
+        if (missing := len(_missing(wanted, new, damaged))) and not drop_missing:
             raise BankError(
                 f"{missing} of {len(wanted)} documents cannot be read any more; {path} stays as it was.",
                 hint="Bring their files back and run this again, or let them go with --drop-missing.",
@@ -72,7 +70,7 @@ def reencode(
         finished = run.finished()
 
     def require_unchanged() -> None:
-        if _contents(path)[0] != wanted:
+        if _contents(path)[0] != digests:
             raise BankError(f"{path} was changed meanwhile.", hint="Run this again; what is done stays done.")
 
     replace_content(path, beside, check=require_unchanged)
@@ -80,14 +78,18 @@ def reencode(
     yield finished
 
 
-def _contents(path: Path) -> tuple[set[Name], bool]:
-    """Source and part of all that a bank holds, and whether it keeps the texts."""
+def _contents(path: Path) -> tuple[dict[str, dict[str, str]], bool]:
+    """The digests of all that a bank holds, by source and part, and whether it keeps the texts."""
     with MemoryBank.open(path, read_only=True) as bank:
         if not bank.header.keeps_origins:
             raise BankError(
                 f"{path} does not know where its documents came from.", hint="Ingest them again, into another bank."
             )
-        return _names(bank), bank.keeps_text
+        digests: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for document in bank.documents():
+            for origin in document.origins:
+                digests[origin.source][origin.part] = document.digest
+        return digests, bank.keeps_text
 
 
 def _names(bank: MemoryBank) -> set[Name]:
@@ -96,12 +98,11 @@ def _names(bank: MemoryBank) -> set[Name]:
 
 def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
     """The new bank as far as it is, which keeps texts if the old one did; begun anew if of yet another model."""
-    keeps = True if keeps_text else None
     try:
-        return open_bank(model, path, keeps_text=keeps)
+        return open_bank(model, path, keeps_text=keeps_text or None)
     except ModelMismatch:
         delete(path)
-        return open_bank(model, path, keeps_text=keeps)
+        return open_bank(model, path, keeps_text=keeps_text or None)
 
 
 def _whole(name: Name) -> Name:
@@ -115,31 +116,23 @@ def _has_rows(source: str) -> bool:
     return format is not None and format.name == "row"
 
 
-def _text_columns(path: Path, files: Sequence[Path]) -> dict[Path, str | None]:
-    """With which `text_column` each file with rows was read for the bank at `path`, which does not keep that."""
-    digests: dict[str, dict[str, str]] = {str(file): {} for file in files if _has_rows(str(file))}
-    if not digests:
-        return {}
-    with MemoryBank.open(path, read_only=True) as old:
-        for document in old.documents():
-            for source, part in (origin[:2] for origin in document.origins):
-                if source in digests:
-                    digests[source][part] = document.digest
-    return {Path(source): find_text_column(Path(source), own) for source, own in digests.items()}
-
-
 def _read_as_before(
-    files: Sequence[Path], columns: Mapping[Path, str | None], new: MemoryBank, chunker: Chunker, workers: int
+    files: Sequence[Path], digests: Mapping[str, Mapping[str, str]], new: MemoryBank, chunker: Chunker, workers: int
 ) -> Generator[Item | None, None, None]:
-    for column in dict.fromkeys(map(columns.get, files)):
-        own = [file for file in files if columns.get(file) == column]
+    """The documents of files, each with rows by the `text_column` that it was read with, which no bank keeps."""
+    by_column: defaultdict[str | None, list[Path]] = defaultdict(list)
+    for file in files:
+        source = str(file)
+        by_column[find_text_column(file, digests[source]) if _has_rows(source) else None].append(file)
+    for column, own in by_column.items():
         yield from read_all(own, new, chunker, workers=workers, text_column=column)
 
 
-def _missing(wanted: set[Name], had: set[Name], damaged: set[str]) -> list[Name]:
-    """What is not there, not even in other pieces; of a file that is damaged, each piece counts."""
-    documents = {_whole(name) for name in had if name[0] not in damaged}
-    return sorted(name for name in wanted if name not in had and _whole(name) not in documents)
+def _missing(wanted: set[Name], bank: MemoryBank, damaged: Collection[str]) -> list[Name]:
+    """What is not in a bank, not even in other pieces; of a file that is damaged, each piece counts."""
+    names = _names(bank)
+    documents = {_whole(name) for name in names if name[0] not in damaged}
+    return sorted(name for name in wanted - names if _whole(name) not in documents)
 
 
 def _only(
@@ -150,12 +143,16 @@ def _only(
     Args:
         damaged: gets the sources that cannot be read, or not to their end.
     """
-    documents = {_whole(name) for name in wanted}
+    documents = set(map(_whole, wanted))
     with closing(items):
         for item in items:
             if isinstance(item, Skipped):
                 damaged.add(item.source)
-            if not isinstance(item, Chunked) or _whole((item.document.source, item.document.part)) in documents:
+            if (
+                not isinstance(item, ChunkedDocument)
+                or not item.chunks
+                or _whole((item.document.source, item.document.part)) in documents
+            ):
                 yield item
 
 
@@ -164,15 +161,15 @@ def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generato
     with MemoryBank.open(path, read_only=True) as old:
         for start in range(0, len(names), _LOOKED_UP):
             wanted = set(names[start : start + _LOOKED_UP])
-            for document in old.lookup(wanted, with_texts=True):
-                texts = [decode_chunk(text) for text in document.texts or () if isinstance(text, bytes)]
-                chunks = [part for chunk in texts for part in _fitting(chunk, chunker)]
-                for origin in document.origins:
+            for stored in old.lookup(wanted, with_texts=True):
+                texts = [decode_chunk(text) for text in stored.texts or () if isinstance(text, bytes)]
+                chunks = tuple(part for chunk in texts for part in _fitting(chunk, chunker))
+                for origin in stored.origins:
                     if origin[:2] in wanted:
-                        read = Document(
-                            origin.source, origin.part, "", document.digest, document.size or 0, origin.date
+                        source, part, date = origin
+                        yield ChunkedDocument(
+                            Document(source, part, "", stored.digest, stored.size or 0, date), 0, chunks
                         )
-                        yield Chunked(read, chunks, 0)
 
 
 def _fitting(chunk: Chunk, chunker: Chunker) -> list[Chunk]:

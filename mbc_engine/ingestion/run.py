@@ -5,56 +5,69 @@ import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank import MemoryBank, StoredDocument
+from mbc_engine.errors import BankBusy, DataError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.ingestion.reading import Chunked, Encoded, FileRead, Item, Unchanged, bytes_at, chunked, read_all
+from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, bytes_at, chunked, read_all
 from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
-from mbc_engine.text import Found, Skipped, find_files, read_stream
+from mbc_engine.text import IGNORE_FILE, Found, Skipped, find_files, read_stream, require_paths
+
+if TYPE_CHECKING:
+    from watchfiles import Change
+
+    from mbc_engine.ingestion.ray import Actors
 
 # Chunks between two commits: what a kill may lose, and what is sorted by length to encode on a GPU.
 BATCH_CHUNKS = 128
 # On a CPU, so many chunks take longer than anybody wants to lose.
 _COMMIT_SECONDS = 3.0
 _REPORT_SECONDS = 0.5
-
-_Step = tuple[Sequence[int], NDArray[np.integer[Any]]]
+# Contents encoded lately, which those who read ahead did not find in the bank yet.
+_RECENT = 1 << 16
+# How long a stop may go unnoticed while nothing changes.
+_STOP_MILLISECONDS = 300
 
 
 def ingest(
     model: Model,
     bank: MemoryBank,
-    paths: Sequence[Path],
+    paths: Sequence[Path] | Found,
     *,
     ignore: Sequence[str] = (),
     prune: bool = False,
+    gone: Callable[[], Collection[tuple[str, str]]] | None = None,
     workers: int = 0,
     text_column: str | None = None,
     batch_chunks: int = BATCH_CHUNKS,
+    actors: "Actors | None" = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Memorise files and folders. What the bank has unchanged is passed over, what has changed replaces its codes.
+    """Memorise files and folders. Unchanged files are skipped, changed ones replace their codes.
 
     Args:
         model: the bank's own model.
         bank: where the codes go; each commit is one transaction.
-        paths: files and folders.
+        paths: files and folders, or what a walk has found of them.
         ignore: patterns as in .gitignore, relative to each named folder.
-        prune: forget in the end what the bank has from below the named folders and the walk did not meet.
+        prune: in the end, forget what the bank has from below the named folders and the walk did not meet.
+        gone: called in the end, gives further origins to forget, by source and part.
         workers: processes that read and chunk files while the model is at work; 0 does it in between. As with all of
             `multiprocessing`, a script that asks for them needs `if __name__ == "__main__":`.
         text_column: the column or field that holds the text of a row in CSV and JSON Lines; see `read_file`. Rows that
             were read with another one are replaced.
         batch_chunks: a commit follows when so many chunks are encoded, or a few seconds after the last one; documents
             are not divided between commits.
+        actors: processes on Ray that read and encode instead, see `mbc_engine.ingestion.ray`; the bank is the same.
         stop: set it to end within a step of the model. Documents that are whole by then are committed, and another
             ingest goes on from there.
 
@@ -63,29 +76,27 @@ def ingest(
         BankError: the bank cannot be written.
         ModelMismatch: another model wrote the bank.
     """
-    found = find_files(paths, ignore, stop=stop)
-    gone = partial(vanished, bank, paths, found) if prune else None
-    yield from ingest_found(
-        model, bank, found, gone=gone, workers=workers, text_column=text_column, batch_chunks=batch_chunks, stop=stop
-    )
-
-
-def ingest_found(
-    model: Model,
-    bank: MemoryBank,
-    found: Found,
-    *,
-    gone: Callable[[], Collection[tuple[str, str]]] | None = None,
-    workers: int = 0,
-    text_column: str | None = None,
-    batch_chunks: int = BATCH_CHUNKS,
-    stop: threading.Event | None = None,
-) -> Iterator[Event]:
-    """`ingest` after the walk. What `gone` gives when all is read, origins by source and part, is forgotten."""
     bank.require(signature(model))
+    found = paths if isinstance(paths, Found) else find_files(paths, ignore, stop=stop)
+    if prune and not isinstance(paths, Found):
+        gone = partial(vanished, bank, paths, found)
     run = Run(model, bank, batch_chunks, stop)
-    items = read_all(found.files, bank, model.chunker, workers=workers, text_column=text_column)
-    yield from run.over(found, items, gone)
+    items: Generator[Item | None, None, None]
+    if actors is None:
+        items = read_all(found.files, bank, model.chunker, workers=workers, text_column=text_column)
+    else:
+        from mbc_engine.ingestion.ray.driver import encode_files
+
+        items = encode_files(model, bank, found.files, text_column, actors, run.encoded_elsewhere)
+    sizes = map(bytes_at, takewhile(lambda _: not run.is_stopped, found.files))
+    yield IngestStarted(len(found.files), sum(sizes))
+    for skipped in found.skipped:
+        if not bank.is_file(Path(skipped.source)):
+            yield run.skipped(skipped)
+    yield from run.memorise(items)
+    if gone and run.is_complete:
+        run.remove(gone())
+    yield run.finished()
 
 
 def ingest_stream(
@@ -105,8 +116,7 @@ def ingest_stream(
     """
     bank.require(signature(model))
     yield IngestStarted(1, 0)
-    run = Run(model, bank, BATCH_CHUNKS, stop)
-    chunker = model.chunker
+    run, chunker = Run(model, bank, BATCH_CHUNKS, stop), model.chunker
     yield from run.memorise(
         item if isinstance(item, Skipped) else chunked(item, bank, chunker) for item in read_stream(stream)
     )
@@ -114,7 +124,7 @@ def ingest_stream(
 
 
 class Run:
-    """One pass of items into a bank, and what is counted on the way.
+    """One pass of documents into a bank, and what is counted on the way.
 
     Attributes:
         is_complete: whether it has come to its end and was not stopped.
@@ -124,30 +134,19 @@ class Run:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
         self.is_complete = False
         self._began = self._committed = self._reported = time.monotonic()
-        self._encoding = 0.0
-        self._documents = self._chunks = self._unchanged = self._removed = self._skipped = 0
-        self._chunks_encoded = self._size = 0
+        self._encoding = self._size = 0.0
+        self._documents = self._chunks = self._unchanged = self._removed = self._skipped = self._chunks_encoded = 0
         self._source = ""
-        self._waiting: list[Chunked | Encoded] = []
+        self._waiting: list[ChunkedDocument] = []
         self._under_way = 0  # documents that are being encoded
-        self._encoded: list[Encoded] = []  # whole documents that are not committed yet
+        self._ready: list[ChunkedDocument] = []  # to be committed
+        self._recent: set[str] = set()
         self._lost: set[tuple[str, str]] = set()
 
-    def over(
-        self,
-        found: Found,
-        items: Generator[Item | Encoded | None, None, None],
-        gone: Callable[[], Collection[tuple[str, str]]] | None,
-    ) -> Iterator[Event]:
-        """All events of an ingest of what a walk has found; see `ingest_found`."""
-        yield IngestStarted(len(found.files), self._size_of(found.files))
-        for skipped in found.skipped:
-            if not self._bank.is_file(Path(skipped.source)):
-                yield self.skipped(skipped)
-        yield from self.memorise(items)
-        if gone and self.is_complete:
-            self.remove(gone())
-        yield self.finished()
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it is to end."""
+        return self._stop is not None and self._stop.is_set()
 
     def skipped(self, item: Skipped) -> FileSkipped:
         """Count what was not read."""
@@ -155,27 +154,30 @@ class Run:
         self._source = item.source
         return FileSkipped(item.source, item.reason)
 
-    def memorise(self, items: Generator[Item | Encoded | None, None, None]) -> Iterator[Event]:
+    def memorise(self, items: Generator[Item | None, None, None]) -> Iterator[Event]:
         """Encode what is not encoded yet, and commit whole documents, every few seconds at least.
 
         A stop is noticed between two items, and between two steps of the model. What is whole by then is committed.
         """
         self.is_complete = False
         with closing(items):
-            if self._is_stopped:
+            if self.is_stopped:
                 return
             for item in items:
                 if isinstance(item, Skipped):
                     yield self.skipped(item)
                 elif item is not None:
                     self._take(item)
-                if self._is_time_to_encode(is_idle=item is None):
+                if item is None or self._is_commit_overdue or _chunks_of(self._waiting) >= self._batch_chunks:
                     yield from self._encode()
                 yield from self._keep_up()
-                if self._is_stopped:
+                if self.is_stopped:
                     break
             else:
                 yield from self._encode()
+                if not self._under_way:
+                    self._commit()
+                    yield from self._encode()  # contents that went before their new names were stored
                 self.is_complete = not self._under_way
             self._commit()
             if self.is_complete:
@@ -213,93 +215,90 @@ class Run:
         self._encoding += seconds
 
     @property
-    def _is_stopped(self) -> bool:
-        return self._stop is not None and self._stop.is_set()
-
-    @property
     def _is_commit_overdue(self) -> bool:
         return time.monotonic() - self._committed >= _COMMIT_SECONDS
 
-    def _size_of(self, files: Sequence[Path]) -> int:
-        """Bytes of the files on the disk, as far as a stop lets them be looked at."""
-        return sum(map(bytes_at, takewhile(lambda _: not self._is_stopped, files)))
-
-    def _take(self, item: Chunked | Encoded | Unchanged | FileRead) -> None:
-        match item:
-            case Unchanged():
+    def _take(self, item: ChunkedDocument | FileRead) -> None:
+        if isinstance(item, FileRead):
+            self._lost |= item.lost
+        elif item.codes is None and not item.is_known and item.document.digest not in self._recent:
+            self._waiting.append(item)
+            return
+        else:
+            self._source = item.document.source
+            if item.chunks:
+                self._ready.append(item)
+                self._chunks_encoded += 0 if item.codes is None else len(item.codes)
+            else:
                 self._unchanged += 1
-                self._size += item.size
-                self._source = item.source
-            case FileRead():
-                self._lost |= item.lost
-                self._size += item.size
-            case _:
-                self._waiting.append(item)
-
-    def _is_time_to_encode(self, *, is_idle: bool) -> bool:
-        """Whether there is enough for a batch, or nothing more comes for now, or the last commit is long ago."""
-        if not self._waiting:
-            return False
-        return is_idle or self._is_commit_overdue or _chunks_of(self._waiting) >= self._batch_chunks
+        self._size += item.size
 
     def _encode(self) -> Iterator[Event]:
-        """Encode all that waits, but for contents the bank has under other names."""
+        """Encode all that waits."""
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, []
-        new = [waiting[place] for place in self._bank.put([StoredDocument.of(item.document) for item in waiting])]
-        self._documents += len(waiting) - len(new)
-        self._size += sum(item.size for item in waiting) - sum(item.size for item in new)
-        batch = _Batch([item for item in new if isinstance(item, Chunked)])
-        self._under_way = len(batch.items)
-        for item in new:
-            if isinstance(item, Encoded):
-                self._encoded.append(item)
-                self._chunks_encoded += len(item.codes)
-                self._size += item.size
-                self._source = item.document.source
-        with closing(self._model.memorise_stepwise(batch.texts)) as steps:
-            for places, codes in self._timed(steps):
-                whole = batch.take(places, codes)
-                self._chunks_encoded += len(places)
-                self._size += batch.size_at(places)
-                self._source = batch.source_at(places)
-                self._encoded += whole
-                self._under_way -= len(whole)
-                if self._is_stopped and self._under_way:
+        batch, self._waiting = self._waiting, []
+        owners = [number for number, item in enumerate(batch) for _ in item.chunks]  # of each text
+        texts = [chunk.text for item in batch for chunk in item.chunks]
+        missing = [len(item.chunks) for item in batch]
+        starts = [0, *accumulate(missing)]
+        codes: dict[int, NDArray[np.integer[Any]]] = {}
+        self._under_way = len(batch)
+        with closing(self._model.memorise_stepwise(texts)) as steps:
+            while (step := self._timed(steps)) is not None:
+                codes |= zip(*step, strict=True)
+                own = [owners[place] for place in step[0]]
+                for owner in own:
+                    missing[owner] -= 1
+                    self._size += batch[owner].size / len(batch[owner].chunks)
+                for owner in sorted({*own}):
+                    if not missing[owner]:
+                        places = range(starts[owner], starts[owner + 1])
+                        self._ready.append(replace(batch[owner], codes=np.stack([codes.pop(at) for at in places])))
+                        self._recent.add(batch[owner].document.digest)
+                        self._under_way -= 1
+                self._chunks_encoded += len(own)
+                self._source = batch[own[-1]].document.source
+                if self.is_stopped and self._under_way:
                     return
                 yield from self._keep_up()
 
-    def _timed(self, steps: Iterator[_Step]) -> Iterator[_Step]:
-        """The model's steps, its time counted."""
-        while True:
-            began = time.monotonic()
-            step = next(steps, None)
+    def _timed(
+        self, steps: Iterator[tuple[Sequence[int], NDArray[np.integer[Any]]]]
+    ) -> tuple[Sequence[int], NDArray[np.integer[Any]]] | None:
+        began = time.monotonic()
+        try:
+            return next(steps, None)
+        finally:
             self._encoding += time.monotonic() - began
-            if step is None:
-                return
-            yield step
 
     def _keep_up(self) -> Iterator[Event]:
         """Commit and report, as far as that is due."""
-        is_due = self._is_commit_overdue or _chunks_of(self._encoded) >= self._batch_chunks
+        is_due = self._is_commit_overdue or _chunks_of(self._ready) >= self._batch_chunks
         if (is_due and self._commit()) or time.monotonic() - self._reported >= _REPORT_SECONDS:
             yield self._progress()
 
     def _commit(self) -> bool:
-        """Store the documents that are whole; whether there was anything to store."""
-        # What a file has lost goes last: a content that only changes its name is never without one.
-        lost = set() if self._waiting or self._under_way else self._lost
-        if not self._encoded and not lost:
+        """Store the documents that are whole, in one transaction; whether there was anything to store."""
+        if not self._ready and (self._has_more or not self._lost):
             return False
+        ready, self._ready = self._ready, []
         with self._bank.changing():
-            self._bank.put([StoredDocument.of(item.document, item.codes, item.chunks) for item in self._encoded])
-            self.remove(lost)
-        self._documents += len(self._encoded)
-        self._chunks += _chunks_of(self._encoded)
-        self._encoded, self._lost = [], self._lost - lost
+            absent = self._bank.put([StoredDocument.of(item.document, item.codes, item.chunks) for item in ready])
+            self._waiting += [replace(ready[place], size=0) for place in absent]
+            if not self._has_more:  # what a file has lost goes last: a content that only moves is never without a name
+                self.remove(self._lost)
+                self._lost = set()
+        self._documents += len(ready) - len(absent)
+        self._chunks += sum(len(item.chunks) for item in ready if item.codes is not None)
+        if len(self._recent) > _RECENT:
+            self._recent.clear()
         self._committed = time.monotonic()
         return True
+
+    @property
+    def _has_more(self) -> bool:
+        return bool(self._waiting or self._under_way)
 
     def _progress(self) -> DocumentsIngested:
         self._reported = time.monotonic()
@@ -307,7 +306,7 @@ class Run:
             self._documents,
             self._chunks_encoded,
             self._unchanged,
-            self._size,
+            round(self._size),
             self._seconds(),
             self._source if self._bank.header.keeps_origins else "",
         )
@@ -316,55 +315,13 @@ class Run:
         return round(time.monotonic() - self._began, 3)
 
 
-class _Batch:
-    """Documents whose chunks are encoded together, and get their codes in any order.
-
-    Attributes:
-        texts: those of all chunks.
-    """
-
-    def __init__(self, items: Sequence[Chunked]) -> None:
-        self.items = items
-        self.texts = [chunk.text for item in items for chunk in item.chunks]
-        lengths = [len(item.chunks) for item in items]
-        self._owners = [owner for owner, length in enumerate(lengths) for _ in range(length)]
-        self._starts = [0, *accumulate(lengths)]
-        self._missing = lengths
-        self._codes: dict[int, NDArray[np.integer[Any]]] = {}
-
-    def take(self, places: Sequence[int], codes: NDArray[np.integer[Any]]) -> list[Encoded]:
-        """Take codes of some texts, [n, tokens, levels]; the documents that are whole by them."""
-        self._codes |= zip(places, codes, strict=True)
-        owners = [self._owners[place] for place in places]
-        for owner in owners:
-            self._missing[owner] -= 1
-        return [self._encoded(owner) for owner in sorted({*owners}) if not self._missing[owner]]
-
-    def size_at(self, places: Sequence[int]) -> int:
-        """What of the documents' sizes falls to some texts; that of all texts is all of it."""
-        return sum(self._share(self._owners[place], place - self._starts[self._owners[place]]) for place in places)
-
-    def source_at(self, places: Sequence[int]) -> str:
-        """The source of the last of some texts."""
-        return self.items[self._owners[places[-1]]].document.source
-
-    def _share(self, owner: int, ordinal: int) -> int:
-        size, count = self.items[owner].size, len(self.items[owner].chunks)
-        return size * (ordinal + 1) // count - size * ordinal // count
-
-    def _encoded(self, owner: int) -> Encoded:
-        item = self.items[owner]
-        codes = np.stack([self._codes.pop(place) for place in range(self._starts[owner], self._starts[owner + 1])])
-        return Encoded(item.document, item.chunks, codes, item.size)
-
-
-def _chunks_of(items: Iterable[Chunked | Encoded]) -> int:
+def _chunks_of(items: Iterable[ChunkedDocument]) -> int:
     return sum(len(item.chunks) for item in items)
 
 
 def vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple[str, str]]:
     """What the bank has from below the named folders, but for the files found and what could not be looked at."""
-    roots = tuple(inside(os.path.realpath(path)) for path in paths if path.is_dir())
+    roots = tuple(_inside(os.path.realpath(path)) for path in paths if path.is_dir())
     met = {os.path.realpath(path) for path in found.files}
     unknown = {os.path.realpath(skipped.source) for skipped in found.skipped}
 
@@ -376,6 +333,95 @@ def vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple
     return {origin[:2] for origin in bank.origins() if is_gone(origin.source)}
 
 
-def inside(folder: str) -> str:
+def _inside(folder: str) -> str:
     """How the paths of everything in a folder begin."""
     return folder.rstrip(os.sep) + os.sep
+
+
+def watch(
+    model: Model,
+    bank: MemoryBank,
+    paths: Sequence[Path],
+    *,
+    ignore: Sequence[str] = (),
+    prune: bool = False,
+    workers: int = 0,
+    text_column: str | None = None,
+    stop: threading.Event,
+) -> Iterator[Event]:
+    """Ingest files and folders, and again what changes in them, until `stop` is set.
+
+    Each ingest gives its own events, `IngestFinished` last; only the first is done by `workers`, and options are those
+    of `ingest`. A path that goes is waited for. While another process writes to the bank, changes wait.
+
+    Raises:
+        DataError: a path does not exist when it begins, or cannot be watched.
+        BankError, ModelMismatch: as `ingest`.
+    """
+    require_paths(paths, ignore)
+    changes = _changes(paths, stop)
+    try:
+        next(changes, None)  # the watch begins before the first walk, so that nothing falls between the two
+        yield from ingest(
+            model, bank, paths, ignore=ignore, prune=prune, workers=workers, text_column=text_column, stop=stop
+        )
+        waiting: set[tuple[Change, str]] = set()
+        for changed in changes:
+            waiting |= changed
+            if not waiting:
+                continue
+            there = [path for path in paths if path.exists()]
+            found = find_files(there, ignore, stop=stop)
+            touched = _touched(found, {_place(path) for _, path in waiting})
+            gone = partial(vanished, bank, there, found) if prune and _may_have_lost(waiting) else None
+            try:
+                if touched.files or touched.skipped or gone:
+                    yield from ingest(model, bank, touched, gone=gone, text_column=text_column, stop=stop)
+            except BankBusy:
+                continue
+            waiting = set()
+    except OSError as error:
+        raise DataError(f"The folders cannot be watched: {error}.", hint="Ingest them now and then instead.") from error
+
+
+def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple["Change", str]]]:
+    """What changes at the paths, as it changes; nothing now and then."""
+    from watchfiles import watch as changes
+
+    # A named file is watched by its folder: saving often puts another file in its place.
+    folders = {path if path.is_dir() else path.absolute().parent for path in paths}
+    return changes(
+        *sorted(folders),
+        watch_filter=None,
+        stop_event=stop,
+        rust_timeout=_STOP_MILLISECONDS,
+        yield_on_timeout=True,
+        raise_interrupt=False,
+        ignore_permission_denied=True,
+    )
+
+
+def _may_have_lost(changed: Iterable[tuple["Change", str]]) -> bool:
+    """Whether something may be gone: deleted, or ignored by now."""
+    from watchfiles import Change
+
+    return any(change == Change.deleted or Path(path).name == IGNORE_FILE for change, path in changed)
+
+
+def _place(path: str) -> str:
+    """What a changed path stands for: itself or, if it says what is to be ignored, its folder."""
+    return os.path.realpath(Path(path).parent if Path(path).name == IGNORE_FILE else path)
+
+
+def _touched(found: Found, places: Collection[str]) -> Found:
+    """What was found at these places, or in folders that are."""
+    folders = tuple(map(_inside, places))
+
+    def is_touched(path: Path | str) -> bool:
+        real = os.path.realpath(path)
+        return real in places or real.startswith(folders)
+
+    return Found(
+        tuple(path for path in found.files if is_touched(path)),
+        tuple(skipped for skipped in found.skipped if is_touched(skipped.source)),
+    )

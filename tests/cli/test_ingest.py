@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 import mbc_engine.ingestion.run as engine
-import mbc_engine.ingestion.watch as watching
 from mbc_cli.paths import activity_log
 from mbc_cli.render import progress
 from mbc_engine.bank import MemoryBank
@@ -250,7 +249,7 @@ def followed(monkeypatch, notes):
         yield from engine.ingest(model, bank, paths, stop=stop, **options)
         stop.set()
 
-    monkeypatch.setattr(watching, "watch", watch)
+    monkeypatch.setattr(engine, "watch", watch)
 
 
 def test_watching_tells_each_change_on_a_line(ingest, notes, followed):
@@ -275,12 +274,12 @@ def test_watching_cut_short_in_an_ingest_is_an_interruption(ingest, notes, monke
         stop.set()
         yield from engine.ingest(*arguments, stop=stop, **options)
 
-    monkeypatch.setattr(watching, "watch", watch)
+    monkeypatch.setattr(engine, "watch", watch)
     assert ingest(notes, "--bank", "b.mbc", "--watch").exit_code == 130
 
 
 def test_a_pipe_hears_now_and_then_how_far_it_is(ingest, notes, monkeypatch):
-    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(progress, "_SECONDS_A_LINE", 0.0)
     lines = ingest(notes, "--bank", "b.mbc").stderr.splitlines()
     assert lines[0] == "Memorising 2 files, 88 B."
     assert any(line.startswith("Memorising: 88 B of 88 B, 0.00 s left · ") for line in lines)

@@ -434,9 +434,9 @@ def test_every_step_is_reported_and_bytes_grow_with_it(
         assert [event.chunks for event in told] == [1, 2, 3, 4, 5, 6, 7, 7]
         assert [event.documents for event in told] == [0] * 7 + [3]
         sizes = [(long_and_short / f"{name}.txt").stat().st_size for name in "abc"]
-        fifths = [sizes[1] * number // 5 for number in range(1, 6)]
+        fifths = [sizes[1] * number / 5 for number in range(1, 6)]
         assert [event.size for event in told] == [
-            sizes[0], *(sizes[0] + fifth for fifth in fifths), started.size, started.size
+            sizes[0], *(round(sizes[0] + fifth) for fifth in fifths), started.size, started.size
         ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mbc_engine import open_bank
-from mbc_engine.ingestion.reading import Chunked, FileRead, Workers, read_all
+from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, read_all
 from mbc_engine.text import Skipped
 
 
@@ -24,11 +24,11 @@ def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, 
         (process,) = multiprocessing.active_children()
         process.kill()
         rest = list(items)
-    assert isinstance(first, Chunked)
+    assert isinstance(first, ChunkedDocument)
     assert [item for item in rest if isinstance(item, Skipped)] == [
         Skipped(str(large), "ended the process that read it")
     ]
-    names = [Path(item.document.source).name for item in rest if isinstance(item, Chunked)]
+    names = [Path(item.document.source).name for item in rest if isinstance(item, ChunkedDocument)]
     assert names[-4:] == ["0.txt", "1.txt", "2.txt", "3.txt"]
     assert sum(isinstance(item, FileRead) for item in rest) == 5
     assert not any(item.lost for item in rest if isinstance(item, FileRead))

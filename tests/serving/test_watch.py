@@ -9,7 +9,7 @@ import pytest
 
 from mbc_engine import open_bank
 from mbc_engine.events import IngestFinished
-from mbc_engine.ingestion.watch import watch
+from mbc_engine.ingestion.run import watch
 
 
 @pytest.mark.timeout(600)

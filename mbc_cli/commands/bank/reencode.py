@@ -31,18 +31,21 @@ def reencode(
     """
     from mbc_cli.engine import load_model, number_of_workers
     from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
-    from mbc_cli.render.ingest import ReencodeView
-    from mbc_cli.render.terminal import print_json
+    from mbc_cli.render.ingest import IngestView
     from mbc_engine.bank.database import opened
     from mbc_engine.errors import BankError
 
-    with opened(bank, read_only=True):  # a mistyped path is told at once, not after the model was loaded
+    with opened(bank, read_only=True):  # a mistyped path is reported at once, not after the model was loaded
         pass
     loaded = load_model(model, device)
     from mbc_engine.ingestion.reencode import reencode as memorise
 
-    told = "The bank is intact, either as before or renewed; run the same command again to continue."
-    with ending_with(told), ReencodeView(keeps_reasons=json) as view, stop_on_interrupt(view.stopping) as stop:
+    words = {"doing": "Memorising anew", "done": "Memorised anew", "saved": "The bank is unchanged"}
+    with (
+        ending_with("The bank is intact, either as before or renewed; run the same command again to continue."),
+        IngestView(str(bank), as_json=json, **words) as view,
+        stop_on_interrupt(view.stopping) as stop,
+    ):
         try:
             for event in memorise(
                 loaded, bank, drop_missing=drop_missing, workers=number_of_workers(workers), stop=stop
@@ -54,7 +57,4 @@ def reencode(
     if not view.is_complete:
         view.stopped()
         raise typer.Exit(INTERRUPTED)
-    if json:
-        print_json(view.summary_json(str(bank)))
-    else:
-        view.show_summary(str(bank))
+    view.show_result()

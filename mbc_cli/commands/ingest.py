@@ -1,0 +1,260 @@
+"""`mbc ingest`: files into a bank."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption
+from mbc_cli.program import is_typed
+from mbc_engine.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from mbc_engine.ingestion.ray import Actors
+
+ON_RAY: Final = "With --engine ray"
+_STDIN: Final = Path("-")
+
+
+class Engine(StrEnum):
+    """Where the work is done: in this process and its own, or by actors on Ray."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+def ingest(
+    ctx: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders; - alone is stdin.")],
+    *,
+    bank: BankOption,
+    model: ModelOption,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="PATTERN", help="Skip files that match, as in .gitignore; can be repeated."),
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove documents whose files are no longer in the folders.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep running and memorise changes, until Ctrl-C.")] = False,
+    text_column: Annotated[
+        str | None,
+        typer.Option(
+            "--text-column",
+            metavar="NAME",
+            show_default="text, content or body; in a CSV without one, all columns",
+            help="The column or field that holds the text of a row, in CSV and JSON Lines.",
+        ),
+    ] = None,
+    no_sources: Annotated[
+        bool, typer.Option("--no-sources", help="Create a bank without file names and dates.")
+    ] = False,
+    text: Annotated[
+        bool | None,
+        typer.Option(
+            "--text/--no-text",
+            show_default="as the model needs",
+            help="Whether a new bank keeps the exact text of its documents, compressed. mini reads its answers in it "
+            "and keeps it by default; models of the paper's method do not need it.",
+        ),
+    ] = None,
+    workers: WorkersOption = None,
+    device: DeviceOption = None,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="Work in this process, or on Ray on one or more machines.")
+    ] = Engine.LOCAL,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            metavar="ADDR",
+            show_default="start a temporary local cluster",
+            help="The Ray cluster: HOST:PORT, or auto.",
+            rich_help_panel=ON_RAY,
+        ),
+    ] = None,
+    actors: Annotated[
+        int | None,
+        typer.Option(
+            "--actors",
+            metavar="N",
+            min=1,
+            show_default="as many as fit",
+            help="Encoder processes.",
+            rich_help_panel=ON_RAY,
+        ),
+    ] = None,
+    actor_batch: Annotated[
+        int,
+        typer.Option(
+            "--actor-batch", metavar="N", min=1, help="Chunks per batch of an encoder process.", rich_help_panel=ON_RAY
+        ),
+    ] = 64,
+    actor_cpus: Annotated[
+        float,
+        typer.Option(
+            "--actor-cpus",
+            metavar="X",
+            min=0.0,
+            help="CPUs of each, which are also its torch threads.",
+            rich_help_panel=ON_RAY,
+        ),
+    ] = 1.0,
+    actor_gpus: Annotated[
+        float,
+        typer.Option(
+            "--actor-gpus", metavar="X", min=0.0, help="GPUs of each; fractions are allowed.", rich_help_panel=ON_RAY
+        ),
+    ] = 0.0,
+    json: JsonOption = False,
+) -> None:
+    """Memorise files and folders. Files that haven't changed since the last run are skipped.
+
+    Hidden files and those listed in a folder's .mbcignore are left out. The first
+    Ctrl-C saves what is encoded and stops; run the same command again to continue.
+    Each row of a CSV or JSON Lines file becomes a document; another --text-column
+    than last time replaces them. With --watch and --json each change is one line of
+    JSON.
+
+    \b
+    Examples:
+      mbc ingest ~/notes
+      mbc ingest report.pdf minutes/ --bank work.mbc --ignore 'drafts/'
+      mbc ingest ~/notes --watch --prune
+      mbc ingest reviews.csv --text-column review
+      mbc ingest /shared/news --engine ray --address head:6379 --actor-gpus 1
+      curl -s https://example.org/page.txt | mbc ingest -
+    """
+    from mbc_cli.engine import number_of_workers, open_memory
+    from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
+    from mbc_cli.render.ingest import IngestView, WatchView
+
+    patterns, is_stream = ignore or [], _STDIN in paths
+    _require_sense(paths, prune=prune, watch=watch, text_column=text_column, no_sources=no_sources)
+    team = None
+    if engine is Engine.RAY:
+        from mbc_engine.ingestion.ray import Actors
+
+        team = Actors(actors, actor_batch, actor_cpus, actor_gpus, device)
+        _require_ray(team, address, other="stdin" if is_stream else "--watch" if watch else None)
+    else:
+        _require_no_ray(ctx)
+    if not is_stream:
+        _require_files(paths, patterns, may_be_none=prune or watch)
+    _require_fitting_bank(bank, prune=prune, no_sources=no_sources, text=text)
+    keeps: dict[str, Any] = {"keeps_origins": not no_sources, "keeps_text": text}
+    with open_memory([bank], model, "cpu" if team else device) as memory:
+        with ending_with("Nothing was memorised yet."):
+            memory.model  # noqa: B018  # now, not amid the rest
+        with (
+            _connected(address) if team else nullcontext(),
+            ending_with("What was committed before is saved; run the same command again to continue."),
+            (WatchView if watch else IngestView)(str(bank), as_json=json) as view,
+            stop_on_interrupt(view.stopping) as stop,
+        ):
+            if is_stream:
+                if sys.stdin.isatty():
+                    view.line("Type the text; Ctrl-D ends it.")
+                events = memory.add_stream(sys.stdin.buffer, stop=stop, **keeps)
+            else:
+                how = {"ignore": patterns, "prune": prune, "text_column": text_column, "stop": stop, **keeps}
+                if not team:
+                    how["workers"] = number_of_workers(workers)
+                events = memory.watch(paths, **how) if watch else memory.add(paths, actors=team, **how)
+            for event in events:
+                view.show(event)
+    if not watch:
+        view.show_result()
+    if not view.is_complete:
+        view.stopped()
+        raise typer.Exit(INTERRUPTED)
+    if not watch:
+        view.require_something()
+
+
+def _require_sense(
+    paths: Sequence[Path], *, prune: bool, watch: bool, text_column: str | None, no_sources: bool
+) -> None:
+    """Raises ConfigError where options contradict each other."""
+    if _STDIN in paths:
+        if len(paths) > 1:
+            raise ConfigError("- stands for stdin and cannot be mixed with paths.", hint="A file of that name is ./-")
+        if prune or watch:
+            raise ConfigError("--prune and --watch need folders, not stdin.", hint="Leave them out.")
+        if text_column is not None:
+            raise ConfigError("--text-column needs files with rows, not stdin.", hint="Leave it out.")
+    if prune and no_sources:
+        raise ConfigError("--prune needs sources, which --no-sources does not keep.", hint="Leave one of them out.")
+
+
+def _require_no_ray(ctx: typer.Context) -> None:
+    """Raises ConfigError where an option of Ray was typed."""
+    for param in ctx.command.params:
+        if getattr(param, "rich_help_panel", None) == ON_RAY and param.name and is_typed(ctx, param.name):
+            raise ConfigError(f"{param.opts[0]} needs --engine ray.", hint="Add it, or leave this out.")
+
+
+def _require_ray(actors: "Actors", address: str | None, *, other: str | None) -> None:
+    """Raises ConfigError where options contradict each other or Ray is not installed, MBCError without a cluster."""
+    from mbc_engine.ingestion.ray import require_ray, require_reachable
+
+    if other:
+        raise ConfigError(f"--engine ray does not go with {other}.", hint="Use --engine local for it.")
+    if not actors.cpus and not actors.gpus:
+        raise ConfigError("An actor needs a CPU or a GPU, or a part of one.", hint="Set --actor-cpus.")
+    require_ray()
+    if address is not None:
+        require_reachable(address)
+
+
+def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none: bool) -> None:
+    """Raises DataError where a path is not there or cannot be read, or there are no files.
+
+    An empty folder may be watched, and it may be what is left of one whose documents are to be removed.
+    """
+    from mbc_cli.render.ingest import READABLE
+    from mbc_engine.text import is_empty, require_paths
+
+    require_paths(paths, ignore)
+    for path in paths:
+        if not os.access(path, os.R_OK):
+            raise DataError(f"{path} cannot be read: permission denied.", hint="Check the path and its permissions.")
+    if not may_be_none and is_empty(paths, ignore):
+        raise DataError(f"No files to ingest in {', '.join(map(str, paths))}.", hint=READABLE)
+
+
+def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bool | None) -> None:
+    """Raises BankError where a bank is there but cannot be opened, ConfigError where it was made otherwise."""
+    from mbc_engine.bank import MemoryBank
+    from mbc_engine.bank.database import bytes_at
+
+    if not bytes_at(path):
+        return
+    with MemoryBank.open(path, read_only=True) as memory:
+        keeps_origins, keeps_text = memory.header.keeps_origins, memory.header.keeps_text
+    made = "That was decided when it was made: name another file with --bank, or leave out"
+    if no_sources and keeps_origins:
+        raise ConfigError(f"{path} keeps sources.", hint=f"{made} --no-sources.")
+    if prune and not keeps_origins:
+        raise ConfigError(f"{path} keeps no sources to prune by.", hint=f"{made} --prune.")
+    if text is not None and text != keeps_text:
+        does, option = ("keeps", "--no-text") if keeps_text else ("does not keep", "--text")
+        raise ConfigError(f"{path} {does} the text of its documents.", hint=f"{made} {option}.")
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[None]:
+    """Ray is there inside."""
+    from mbc_cli.engine import loading
+    from mbc_cli.render.terminal import verbosity
+    from mbc_engine.ingestion.ray import connected
+
+    with ExitStack() as connection:
+        with loading("Ray"):
+            connection.enter_context(connected(address, verbose=verbosity().verbose))
+        yield
