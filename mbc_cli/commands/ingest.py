@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption
 from mbc_cli.program import is_typed
 from mbc_engine.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from mbc_engine.ingestion.ray import Actors
+    from mbc_engine.memory import Memory
 
 ON_RAY: Final = "With --engine ray"
+_PANEL: Final[dict[str, Any]] = {"rich_help_panel": ON_RAY}
 _STDIN: Final = Path("-")
 
 
@@ -28,89 +31,85 @@ class Engine(StrEnum):
     RAY = "ray"
 
 
+PathsArgument = Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders; - alone is stdin.")]
+IgnoreOption = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="PATTERN", help="Skip files that match, as in .gitignore; can be repeated."),
+]
+PruneOption = Annotated[
+    bool, typer.Option("--prune", help="Remove documents whose files are no longer in the folders.")
+]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Keep running and memorise changes, until Ctrl-C.")]
+NoSourcesOption = Annotated[bool, typer.Option("--no-sources", help="Create a bank without file names and dates.")]
+TextOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--text/--no-text",
+        show_default="as the model needs",
+        help="Whether a new bank keeps the exact text of its documents, compressed. mini reads its answers in it and "
+        "keeps it by default; models of the paper's method do not need it.",
+    ),
+]
+TextColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--text-column",
+        metavar="NAME",
+        show_default="text, content or body; in a CSV without one, all columns",
+        help="The column or field that holds the text of a row, in CSV and JSON Lines.",
+    ),
+]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="Work in this process, or on Ray on one or more machines.")
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="ADDR",
+        show_default="start a temporary local cluster",
+        help="The Ray cluster: HOST:PORT, or auto.",
+        **_PANEL,
+    ),
+]
+ActorsOption = Annotated[
+    int | None,
+    typer.Option("--actors", metavar="N", min=1, show_default="as many as fit", help="Encoder processes.", **_PANEL),
+]
+ActorBatchOption = Annotated[
+    int, typer.Option("--actor-batch", metavar="N", min=1, help="Chunks per batch of an encoder process.", **_PANEL)
+]
+ActorCpusOption = Annotated[
+    float,
+    typer.Option(
+        "--actor-cpus", metavar="X", min=0.0, help="CPUs of each, which are also its torch threads.", **_PANEL
+    ),
+]
+ActorGpusOption = Annotated[
+    float, typer.Option("--actor-gpus", metavar="X", min=0.0, help="GPUs of each; fractions are allowed.", **_PANEL)
+]
+
+
 def ingest(
     ctx: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders; - alone is stdin.")],
+    paths: PathsArgument,
     *,
     bank: BankOption,
     model: ModelOption,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option("--ignore", metavar="PATTERN", help="Skip files that match, as in .gitignore; can be repeated."),
-    ] = None,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Remove documents whose files are no longer in the folders.")
-    ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep running and memorise changes, until Ctrl-C.")] = False,
-    text_column: Annotated[
-        str | None,
-        typer.Option(
-            "--text-column",
-            metavar="NAME",
-            show_default="text, content or body; in a CSV without one, all columns",
-            help="The column or field that holds the text of a row, in CSV and JSON Lines.",
-        ),
-    ] = None,
-    no_sources: Annotated[
-        bool, typer.Option("--no-sources", help="Create a bank without file names and dates.")
-    ] = False,
-    text: Annotated[
-        bool | None,
-        typer.Option(
-            "--text/--no-text",
-            show_default="as the model needs",
-            help="Whether a new bank keeps the exact text of its documents, compressed. mini reads its answers in it "
-            "and keeps it by default; models of the paper's method do not need it.",
-        ),
-    ] = None,
+    ignore: IgnoreOption = None,
+    prune: PruneOption = False,
+    watch: WatchOption = False,
+    text_column: TextColumnOption = None,
+    no_sources: NoSourcesOption = False,
+    text: TextOption = None,
     workers: WorkersOption = None,
     device: DeviceOption = None,
-    engine: Annotated[
-        Engine, typer.Option("--engine", help="Work in this process, or on Ray on one or more machines.")
-    ] = Engine.LOCAL,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--address",
-            metavar="ADDR",
-            show_default="start a temporary local cluster",
-            help="The Ray cluster: HOST:PORT, or auto.",
-            rich_help_panel=ON_RAY,
-        ),
-    ] = None,
-    actors: Annotated[
-        int | None,
-        typer.Option(
-            "--actors",
-            metavar="N",
-            min=1,
-            show_default="as many as fit",
-            help="Encoder processes.",
-            rich_help_panel=ON_RAY,
-        ),
-    ] = None,
-    actor_batch: Annotated[
-        int,
-        typer.Option(
-            "--actor-batch", metavar="N", min=1, help="Chunks per batch of an encoder process.", rich_help_panel=ON_RAY
-        ),
-    ] = 64,
-    actor_cpus: Annotated[
-        float,
-        typer.Option(
-            "--actor-cpus",
-            metavar="X",
-            min=0.0,
-            help="CPUs of each, which are also its torch threads.",
-            rich_help_panel=ON_RAY,
-        ),
-    ] = 1.0,
-    actor_gpus: Annotated[
-        float,
-        typer.Option(
-            "--actor-gpus", metavar="X", min=0.0, help="GPUs of each; fractions are allowed.", rich_help_panel=ON_RAY
-        ),
-    ] = 0.0,
+    engine: EngineOption = Engine.LOCAL,
+    address: AddressOption = None,
+    actors: ActorsOption = None,
+    actor_batch: ActorBatchOption = 64,
+    actor_cpus: ActorCpusOption = 1.0,
+    actor_gpus: ActorGpusOption = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
@@ -131,43 +130,44 @@ def ingest(
       curl -s https://example.org/page.txt | mbc ingest -
     """
     from mbc_cli.engine import number_of_workers, open_memory
-    from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
-    from mbc_cli.render.ingest import IngestView, WatchView
 
-    patterns, is_stream = ignore or [], _STDIN in paths
+    is_stream, how = _STDIN in paths, dict[str, Any](keeps_origins=not no_sources, keeps_text=text)
     _require_sense(paths, prune=prune, watch=watch, text_column=text_column, no_sources=no_sources)
-    team = None
-    if engine is Engine.RAY:
-        from mbc_engine.ingestion.ray import Actors
-
-        team = Actors(actors, actor_batch, actor_cpus, actor_gpus, device)
-        _require_ray(team, address, other="stdin" if is_stream else "--watch" if watch else None)
+    if on_ray := engine is Engine.RAY:
+        other = "stdin" if is_stream else "--watch" if watch else None
+        how["actors"] = _actors(actors, actor_batch, actor_cpus, actor_gpus, device, address, other=other)
     else:
         _require_no_ray(ctx)
     if not is_stream:
-        _require_files(paths, patterns, may_be_none=prune or watch)
+        _require_files(paths, ignore or [], may_be_none=prune or watch)
+        how |= {"ignore": ignore or [], "prune": prune, "text_column": text_column}
+        if not on_ray:
+            how["workers"] = number_of_workers(workers)
     _require_fitting_bank(bank, prune=prune, no_sources=no_sources, text=text)
-    keeps: dict[str, Any] = {"keeps_origins": not no_sources, "keeps_text": text}
-    with open_memory([bank], model, "cpu" if team else device) as memory:
+    with open_memory([bank], model, "cpu" if on_ray else device) as memory:
         with ending_with("Nothing was memorised yet."):
-            memory.model  # noqa: B018  # now, not amid the rest
-        with (
-            _connected(address) if team else nullcontext(),
-            ending_with("What was committed before is saved; run the same command again to continue."),
-            (WatchView if watch else IngestView)(str(bank), as_json=json) as view,
-            stop_on_interrupt(view.stopping) as stop,
-        ):
-            if is_stream:
-                if sys.stdin.isatty():
-                    view.line("Type the text; Ctrl-D ends it.")
-                events = memory.add_stream(sys.stdin.buffer, stop=stop, **keeps)
-            else:
-                how = {"ignore": patterns, "prune": prune, "text_column": text_column, "stop": stop, **keeps}
-                if not team:
-                    how["workers"] = number_of_workers(workers)
-                events = memory.watch(paths, **how) if watch else memory.add(paths, actors=team, **how)
-            for event in events:
-                view.show(event)
+            memory.model  # noqa: B018  # now, so that Ctrl-C ends it
+        with _connected(address) if on_ray else nullcontext():
+            _memorise(memory, paths, how, watch=watch, as_json=json)
+
+
+def _memorise(memory: "Memory", paths: Sequence[Path], how: dict[str, Any], *, watch: bool, as_json: bool) -> None:
+    """Memorise, and show how it goes; the first Ctrl-C stops it, which ends in `typer.Exit`."""
+    from mbc_cli.render.ingest import IngestView, WatchView
+
+    with (
+        ending_with("What was committed before is saved; run the same command again to continue."),
+        (WatchView if watch else IngestView)(str(memory.paths[0]), as_json=as_json) as view,
+        stop_on_interrupt(view.stopping) as stop,
+    ):
+        if _STDIN in paths:
+            if sys.stdin.isatty():
+                view.line("Type the text; Ctrl-D ends it.")
+            events = memory.add_stream(sys.stdin.buffer, stop=stop, **how)
+        else:
+            events = (memory.watch if watch else memory.add)(paths, stop=stop, **how)
+        for event in events:
+            view.show(event)
     if not watch:
         view.show_result()
     if not view.is_complete:
@@ -199,17 +199,27 @@ def _require_no_ray(ctx: typer.Context) -> None:
             raise ConfigError(f"{param.opts[0]} needs --engine ray.", hint="Add it, or leave this out.")
 
 
-def _require_ray(actors: "Actors", address: str | None, *, other: str | None) -> None:
+def _actors(
+    number: int | None,
+    chunks: int,
+    cpus: float,
+    gpus: float,
+    device: str | None,
+    address: str | None,
+    *,
+    other: str | None,
+) -> "Actors":
     """Raises ConfigError where options contradict each other or Ray is not installed, MBCError without a cluster."""
-    from mbc_engine.ingestion.ray import require_ray, require_reachable
+    from mbc_engine.ingestion.ray import Actors, require_ray, require_reachable
 
     if other:
         raise ConfigError(f"--engine ray does not go with {other}.", hint="Use --engine local for it.")
-    if not actors.cpus and not actors.gpus:
+    if not cpus and not gpus:
         raise ConfigError("An actor needs a CPU or a GPU, or a part of one.", hint="Set --actor-cpus.")
     require_ray()
     if address is not None:
         require_reachable(address)
+    return Actors(number, chunks, cpus, gpus, device)
 
 
 def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none: bool) -> None:

@@ -56,12 +56,7 @@ def encode_files(
     # Of few files fewer at a time, so that every actor has something to do.
     at_a_time = max(1, min(_FILES, len(paths) // (4 * number)))
     parts = _parts(bank, {shown(path.resolve()) for path in paths})
-    contents = None if bank.header.keeps_origins else _contents(bank)
-    resources = {"num_cpus": actors.cpus, "num_gpus": actors.gpus}
-    kind = ray.remote(Encoder).options(**resources, max_restarts=-1, max_task_retries=RETRIES)
-    shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
-    given = _findable(model), signature(model), actors.place, actors.threads, actors.chunks, text_column
-    team: list[Any] = [kind.remote(*given, shared) for _ in range(number)]
+    team = _start(model, bank, text_column, actors, number)
     under_way: deque[tuple[list[Path], Any]] = deque()
     starts = iter(range(0, len(paths), at_a_time))
     task = 0
@@ -89,6 +84,17 @@ def encode_files(
     finally:
         for actor in team:
             ray.kill(actor)
+
+
+def _start(model: Model, bank: MemoryBank, text_column: str | None, actors: Actors, number: int) -> list[Any]:
+    import ray
+
+    contents = None if bank.header.keeps_origins else _contents(bank)
+    shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
+    resources = {"num_cpus": actors.cpus, "num_gpus": actors.gpus}
+    kind = ray.remote(Encoder).options(**resources, max_restarts=-1, max_task_retries=RETRIES)
+    given = _findable(model), signature(model), actors.place, actors.threads, actors.chunks, text_column
+    return [kind.remote(*given, shared) for _ in range(number)]
 
 
 def _parts(bank: MemoryBank, sources: Collection[str]) -> dict[str, dict[str, str]]:
