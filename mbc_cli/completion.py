@@ -11,7 +11,7 @@ from typing import get_args
 import typer
 
 from mbc_cli.paths import default_bank, runs_folder
-from mbc_cli.text import plain, size
+from mbc_cli.text import plain
 from mbc_engine.config import READ_MODES, preset_names
 from mbc_engine.errors import MBCError
 
@@ -23,7 +23,7 @@ def banks(incomplete: str) -> Found:
     folder, _, _ = incomplete.rpartition("/")
     here = folder + "/" if folder or incomplete.startswith("/") else ""
     beside = list(_entries(here or "."))
-    found = [(f"{here}{entry.name}", _weight(entry)) for entry in beside if entry.name.endswith(".mbc")]
+    found = [(f"{here}{entry.name}", "") for entry in beside if entry.name.endswith(".mbc")]
     if not here:
         own = default_bank().parent
         found += [(entry.path, "in your data folder") for entry in _entries(str(own)) if entry.name.endswith(".mbc")]
@@ -144,10 +144,3 @@ def _entries(folder: str) -> Iterator["os.DirEntry[str]"]:
             yield from sorted(shown, key=lambda entry: entry.name)
     except OSError:
         return
-
-
-def _weight(entry: "os.DirEntry[str]") -> str:
-    try:
-        return size(entry.stat().st_size)
-    except OSError:
-        return ""

@@ -30,11 +30,7 @@ def config_path() -> Path:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The content of the file; empty if there is none.
-
-    Raises:
-        ConfigError: it cannot be read, or is not TOML.
-    """
+    """The content of the file; empty if there is none. Raises ConfigError if it cannot be read, or is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -62,8 +58,7 @@ def entries(content: Mapping[str, Any]) -> dict[str, Any]:
 def set_value(path: Path, key: str, value: Any) -> None:
     """Set a key; None removes it. All else in the file, with its comments, stays as it is.
 
-    Raises:
-        ConfigError: the file cannot be read or written, has a value where the table would be, or has no such key.
+    Raises ConfigError if the file cannot be read or written, has a value where the table would be, or has no such key.
     """
     import tomlkit
 
@@ -85,11 +80,7 @@ def set_value(path: Path, key: str, value: Any) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write the file, readable by its owner alone.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
+    """Write the file, readable by its owner alone. Raises ConfigError if it cannot be written."""
     target = Path(os.path.realpath(path))
     try:
         make_private_folder(target.parent)
@@ -149,11 +140,7 @@ def keys(root: TyperGroup) -> dict[str, Options]:
 
 
 def find_key(root: TyperGroup, key: str) -> Options:
-    """The options that a key sets.
-
-    Raises:
-        ConfigError: there is no such option, or it means several things at the top.
-    """
+    """The options that a key sets. Raises ConfigError if there are none, or if at the top they mean several things."""
     known = keys(root)
     if key in known:
         return known[key]
@@ -165,8 +152,7 @@ def find_key(root: TyperGroup, key: str) -> Options:
 def defaults(root: TyperGroup, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """The content of the file as a Click default map: parameters by name, within their commands and groups.
 
-    Raises:
-        ConfigError: a key is no option, or its value is nothing that an option takes.
+    Raises ConfigError if a key is no option, or its value is nothing that an option takes.
     """
     found: dict[str, Any] = {}
     # What is for one command comes last, and so overrides what is for all.
@@ -185,12 +171,7 @@ def defaults(root: TyperGroup, content: Mapping[str, Any], path: Path) -> dict[s
 
 
 def checked(key: str, options: Options, typed: list[str]) -> Any:
-    """A value for the file, from what was typed, checked by the option itself.
-
-    Raises:
-        ConfigError: the key takes one value.
-        typer.BadParameter: the option does not take it.
-    """
+    """A value for the file, from what was typed, checked by the option itself, which may raise typer.BadParameter."""
     words, option = options[0]
     if not option.multiple and len(typed) != 1:
         raise ConfigError(f"{key} takes one value, not {len(typed)}.", hint="Quote values with spaces.")

@@ -74,22 +74,13 @@ def _no_collection() -> Iterator[None]:
 
 
 def require_model(name: str, device: str | None = None) -> None:
-    """Make sure, before the heavy libraries are loaded, that there is such a model and such a kind of device.
-
-    Raises:
-        ModelError: there is no model of this name.
-        ConfigError: torch knows no such kind of device.
-    """
+    """Raise ModelError or ConfigError, before the heavy libraries are loaded, if there is no such model or device."""
     find_model(name)
     require_device(device)
 
 
 def require_device(device: str | None) -> None:
-    """Make sure, without torch, that a device is of a kind that torch knows; whether it is there shows later.
-
-    Raises:
-        ConfigError: it is not.
-    """
+    """Raise ConfigError, without torch, if a device is of no kind that torch knows; whether it is there shows later."""
     if device is not None and not _DEVICE.fullmatch(device):
         raise ConfigError(
             f"{device!r} is not a device.",
@@ -98,12 +89,7 @@ def require_device(device: str | None) -> None:
 
 
 def load_model(name: str, device: str | None = None) -> "Model":
-    """Open a model, on the default device if none is named.
-
-    Raises:
-        ModelError: it is not there or cannot be used.
-        ConfigError: the device is not there.
-    """
+    """Open a model, on the default device if none is named. Raises ModelError or ConfigError if it cannot be used."""
     require_model(name, device)
     began = time.perf_counter()
     with loading(f"model {name}"):
@@ -181,11 +167,7 @@ def hub_is_reachable() -> bool | None:
 
 
 def read_data(sources: Sequence[str]) -> list[QAExample]:
-    """The questions of datasets, one dataset after the other.
-
-    Raises:
-        DataError: one of them cannot be read.
-    """
+    """The questions of datasets, one dataset after the other. Raises DataError if one of them cannot be read."""
     if not verbosity().verbose:  # keeps the libraries of the hub quiet, unless they are imported already
         for library in ("DATASETS", "HF_HUB"):
             os.environ.setdefault(f"{library}_VERBOSITY", "error")

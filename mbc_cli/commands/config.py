@@ -8,40 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
+from mbc_cli import config
 from mbc_cli.completion import config_keys, config_values
-from mbc_cli.config import (
-    checked,
-    config_path,
-    defaults,
-    entries,
-    find_key,
-    not_set,
-    read_config,
-    root_of,
-    set_value,
-    write,
-)
 from mbc_cli.options import JsonOption
 from mbc_cli.render.terminal import notes, out, print_json, print_rows
 from mbc_cli.text import near, plain
 from mbc_engine.errors import ConfigError
 
-KeyArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="KEY",
-        help="An option, such as model, or a command and its option, such as ask.sources.",
-        autocompletion=config_keys,
-    ),
-]
-ValueArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="VALUE",
-        help="The option's value; several if the option can be repeated.",
-        autocompletion=config_values,
-    ),
-]
+_TEMPLATE = '# For every command with this option:\n# bank = "~/work.mbc"\n\n# For one command:\n# ask.sources = 5\n'
+_KEY = "An option, such as model, or a command and its option, such as ask.sources."
+_VALUE = "The option's value; several if the option can be repeated."
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help=_KEY, autocompletion=config_keys)]
+ValueArgument = Annotated[list[str], typer.Argument(metavar="VALUE", help=_VALUE, autocompletion=config_values)]
 
 
 def list_settings(*, json: JsonOption = False) -> None:
@@ -52,8 +30,8 @@ def list_settings(*, json: JsonOption = False) -> None:
       mbc config list
       mbc config list --json
     """
-    path = config_path()
-    found = entries(read_config(path))
+    path = config.config_path()
+    found = config.entries(config.read_config(path))
     if json:
         print_json({"path": str(path), "exists": path.exists(), "settings": found})
     elif found:
@@ -71,9 +49,9 @@ def get(key: KeyArgument, *, json: JsonOption = False) -> None:
       mbc config get model
       mbc config get ask.sources --json
     """
-    found = entries(read_config(config_path()))
+    found = config.entries(config.read_config(config.config_path()))
     if key not in found:
-        raise not_set(config_path(), key)
+        raise config.not_set(config.config_path(), key)
     value = found[key]
     if json:
         print_json(value)
@@ -95,8 +73,8 @@ def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: J
       mbc config set ingest.ignore 'drafts/' '*.tmp'
       mbc config set bank-list.json true
     """
-    value = checked(key, find_key(root_of(ctx), key), values)
-    set_value(config_path(), key, value)
+    value = config.checked(key, config.find_key(config.root_of(ctx), key), values)
+    config.set_value(config.config_path(), key, value)
     _show_change(key, value, as_json=json)
 
 
@@ -107,7 +85,7 @@ def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
     Examples:
       mbc config unset ask.sources
     """
-    set_value(config_path(), key, None)
+    config.set_value(config.config_path(), key, None)
     _show_change(key, None, as_json=json)
 
 
@@ -118,17 +96,14 @@ def edit(ctx: typer.Context, *, json: JsonOption = False) -> None:
     Examples:
       mbc config edit
     """
-    path, editor = config_path(), os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    path, editor = config.config_path(), os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     if not path.exists():
-        write(
-            path,
-            '# For every command with this option:\n# bank = "~/work.mbc"\n\n# For one command:\n# ask.sources = 5\n',
-        )
+        config.write(path, _TEMPLATE)
     try:
         subprocess.run([*shlex.split(editor), str(path)], check=True)  # noqa: S603  # the user's own editor
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         raise ConfigError(f"The editor {editor} failed.", hint=f"Set EDITOR, or open {path}.") from error
-    defaults(root_of(ctx), read_config(path), path)
+    config.defaults(config.root_of(ctx), config.read_config(path), path)
     (list_settings if json else show_path)(json=json)
 
 
@@ -139,7 +114,7 @@ def show_path(*, json: JsonOption = False) -> None:
     Examples:
       mbc config path
     """
-    path = config_path()
+    path = config.config_path()
     if json:
         print_json({"path": str(path), "exists": path.exists()})
     else:
@@ -149,9 +124,9 @@ def show_path(*, json: JsonOption = False) -> None:
 def _show_change(key: str, value: Any, *, as_json: bool) -> None:
     change = "is no longer set" if value is None else f"is {_as_text(value)}"
     if as_json:
-        print_json({"path": str(config_path()), "key": key, "value": value})
+        print_json({"path": str(config.config_path()), "key": key, "value": value})
     else:
-        notes.print(plain(f"{key} {change} in {config_path()}."))
+        notes.print(plain(f"{key} {change} in {config.config_path()}."))
 
 
 def _as_text(value: Any) -> str:

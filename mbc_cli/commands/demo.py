@@ -139,11 +139,10 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         return
     try:
         keep.mkdir(parents=True, exist_ok=True)
-        is_used = any(keep.iterdir())
+        if any(keep.iterdir()):
+            raise ConfigError(f"{keep} is not empty.", hint="Name a new folder.")
     except OSError as error:
         raise ConfigError(f"{keep} cannot be used: {error.strerror}", hint="Name a new folder.") from error
-    if is_used:
-        raise ConfigError(f"{keep} is not empty.", hint="Name a new folder.")
     yield keep
 
 

@@ -41,11 +41,8 @@ def pull(
 ) -> Transfer:
     """Bring a model into a folder of models: downloaded beside its place, checked there, then moved into it.
 
-    Only the files of a model are downloaded. An interrupted download is continued by the next pull.
-
-    Args:
-        name: to save it under; by default `repository`, which is OWNER/NAME.
-        replaces: whether it may take the place of a model of that name.
+    Only the files of a model are downloaded. An interrupted download is continued by the next pull. It is saved under
+    `name`, by default `repository`, and may take the place of a model of that name if `replaces`.
 
     Raises:
         ConfigError: a name cannot be used, or is taken.
@@ -91,12 +88,8 @@ def push(
 ) -> Transfer:
     """Share the model in a folder in one commit, with a model card.
 
-    A card written by hand is kept, the one beside the model rather than the one on the hub.
-
-    Args:
-        repository: OWNER/NAME, created if there is none, as a private one if `is_private`.
-        licence, history, command: for the card, see `model_card`.
-        replaces: whether to replace a model that is there already; its commits stay.
+    The repository is created if there is none, private if `is_private`; a model that is there is replaced if `replaces`.
+    A card written by hand is kept, the one beside the model rather than the one on the hub; else `model_card` writes it.
 
     Raises:
         ConfigError: the name cannot be used or is taken, or the licence belongs into a card that is kept.

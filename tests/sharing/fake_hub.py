@@ -49,7 +49,7 @@ class FakeHub:
             raise self.error
         if not (self.folder / repository).is_dir():
             raise http_error(RepositoryNotFoundError, 404)
-        if revision not in (None, "main", "v2", SHA):
+        if revision not in (None, "main", "v1", "v2", SHA):
             raise http_error(RevisionNotFoundError, 404)
         siblings = [SimpleNamespace(rfilename=name) for name in self._files(repository)]
         return SimpleNamespace(sha=SHA, private=repository in self.private, siblings=siblings)
