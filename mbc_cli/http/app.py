@@ -58,8 +58,8 @@ async def complete(asked: ChatRequest, request: Request, service: Service) -> Re
     question, options = asked.question, asked.options
     if not asked.stream:
         answer = service.queue.submit(options, (question, None))
-        told = await until_disconnected(request, answer, answer)
-        return JSONResponse(completion(service.name, told).model_dump())
+        fields = await until_disconnected(request, answer, answer)
+        return JSONResponse(completion(service.name, fields).model_dump())
     tokens: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -71,7 +71,7 @@ async def complete(asked: ChatRequest, request: Request, service: Service) -> Re
     answer.add_done_callback(lambda _: tokens.put_nowait(None))
     first = await until_disconnected(request, asyncio.ensure_future(tokens.get()), answer)
     if answer.done():
-        answer.result()  # what went wrong before the first token is told with a status
+        answer.result()  # an error before the first token has a status
     with_usage = bool((asked.stream_options or {}).get("include_usage"))
     events = stream_events(service.name, first, tokens, answer, with_usage=with_usage)
     report = BackgroundTask(_raise_unexpected, answer)
@@ -99,7 +99,7 @@ async def show_model(id: str, service: Service) -> dict[str, str | int]:
 
 @router.get("/v1/bank", tags=["Look"])
 def show_bank(service: Service) -> dict[str, Any]:
-    """What the banks hold together, and its size in bytes."""
+    """What the banks hold, and their sizes in bytes."""
     with Banks.open(service.memory.paths) as banks, banks.snapshot():
         signature, totals, sizes = banks.headers[0].signature, asdict(banks.totals()), asdict(banks.sizes())
     model = {"model": signature.name, "fingerprint": signature.fingerprint}
@@ -166,8 +166,8 @@ def _model(service: MemoryService) -> dict[str, str | int]:
 
 def _require_model(name: str, service: MemoryService) -> None:
     if name != service.name:
-        told = f"There is no model {name[:LONGEST_NAME]!r} here; {service.name} is served."
-        raise ApiError(404, told, "model_not_found", "model")
+        message = f"There is no model {name[:LONGEST_NAME]!r} here; {service.name} is served."
+        raise ApiError(404, message, "model_not_found", "model")
 
 
 def _no_document() -> ApiError:

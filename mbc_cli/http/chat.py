@@ -24,7 +24,7 @@ _MOST_READ: Final = 1000
 
 
 class Message(BaseModel):
-    """What somebody said; of a list of parts only texts can be used."""
+    """A message of a conversation; of its parts only texts can be used."""
 
     model_config = ConfigDict(strict=True)
 
@@ -59,7 +59,7 @@ class ChatRequest(BaseModel):
     model: str
     messages: list[Message] = Field(min_length=1, max_length=_MOST_MESSAGES)
     stream: bool | None = None
-    stream_options: dict[str, Any] | None = Field(None, description="`include_usage` tells the usage in the end.")
+    stream_options: dict[str, Any] | None = Field(None, description="With `include_usage`, a last chunk has the usage.")
     max_tokens: int | None = Field(None, ge=1, description=f"Longest generated answer, {_MOST_TOKENS} at most.")
     max_completion_tokens: int | None = Field(None, ge=1, description="The same; takes precedence over max_tokens.")
     n: int | None = None
@@ -77,7 +77,7 @@ class ChatRequest(BaseModel):
     @property
     def question(self) -> str:
         """What is asked, the text of the user's last message."""
-        content = next((own.content for own in reversed(self.messages) if own.role == "user"), None)
+        content = next((message.content for message in reversed(self.messages) if message.role == "user"), None)
         if isinstance(content, list):
             texts = [part.get("text") if part.get("type") == "text" else None for part in content]
             if not all(isinstance(text, str) for text in texts):
@@ -87,8 +87,8 @@ class ChatRequest(BaseModel):
         if not question:
             raise ApiError(400, "There is no message of the user that asks something.", "no_question", "messages")
         if len(question) > fields.LONGEST_QUESTION:
-            told = f"The question has {len(question):,} characters, more than {fields.LONGEST_QUESTION:,}."
-            raise ApiError(400, told, "question_too_long", "messages")
+            message = f"The question has {len(question):,} characters, more than {fields.LONGEST_QUESTION:,}."
+            raise ApiError(400, message, "question_too_long", "messages")
         return question
 
     @property
@@ -144,7 +144,7 @@ async def stream_events(
         token: the first, if there is one.
         tokens: the others, None at the end.
         answer: what they come to, as `completion` takes it.
-        with_usage: whether to tell in the end what it took.
+        with_usage: whether a last chunk has the usage.
     """
     head = Completion(model=model, object="chat.completion.chunk").model_dump(
         include={"id", "object", "created", "model"}
@@ -158,7 +158,7 @@ async def stream_events(
         yield event({"role": "assistant", "content": ""})
         sent = held = ""
         while token is not None:
-            # White space at the end of what is said is not part of the answer.
+            # White space at the end is not part of the answer.
             text = held + (token if sent else token.lstrip())
             held = text[len(text.rstrip()) :]
             if text := text.rstrip():
@@ -166,15 +166,15 @@ async def stream_events(
                 yield event({"content": text})
             token = await tokens.get()
         try:
-            told = await answer
+            found = await answer
         except Exception as error:  # noqa: BLE001  # the outermost of a stream: its status is sent already
             yield _event(api_error(error).body)
             return
         if not sent:
-            yield event({"content": told["content"]})
-        yield event({}, "stop", sources=told["sources"], mbc=told["mbc"])
+            yield event({"content": found["content"]})
+        yield event({}, "stop", sources=found["sources"], mbc=found["mbc"])
         if with_usage:
-            yield _event({**head, "choices": [], "usage": told["usage"]})
+            yield _event({**head, "choices": [], "usage": found["usage"]})
         yield "data: [DONE]\n\n"
     finally:
         answer.cancel()  # if the client has left

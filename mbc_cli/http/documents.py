@@ -96,7 +96,7 @@ class NewDocument(BaseModel):
         return DocumentReply(id=self.id, name=self.name, date=self.date, chunks=chunks, state=state, text=self.text)
 
 
-# Told apart by their shape, so that an error is that of the one that was meant.
+# Distinguished by shape, so that an error is about the one that was meant.
 NewDocuments = Annotated[
     Annotated[NewDocument, Tag("one")]
     | Annotated[list[NewDocument], Field(min_length=1, max_length=100), Tag("several")],
@@ -215,7 +215,7 @@ def client_document(bank: MemoryBank, folder: DocumentFolder, id: str) -> Docume
         return None
     source = str(folder.file(id))
     pieces = bank.lookup([(source, part) for part in bank.parts_of(source)])
-    chunks = sum(own.chunks * sum(origin.source == source for origin in own.origins) for own in pieces)
+    chunks = sum(piece.chunks * sum(origin.source == source for origin in piece.origins) for piece in pieces)
     return document.reply(chunks or None)
 
 
@@ -237,12 +237,12 @@ def list_documents(path: Path, folder: DocumentFolder, limit: int, after: str) -
     with MemoryBank.open(path, read_only=True) as bank:
         is_ingested = after.startswith(INGESTED)
         ids = [] if is_ingested else [id for id in folder.ids() if id > after][: limit + 1]
-        found = [own for id in ids if (own := client_document(bank, folder, id)) is not None]
+        found = [reply for id in ids if (reply := client_document(bank, folder, id)) is not None]
         if len(ids) <= limit:
             last = after.removeprefix(INGESTED) if is_ingested else ""
-            others = (own for own in bank.documents() if own.digest > last and not _is_from(folder, own))
-            first = nsmallest(limit + 1 - len(found), others, key=lambda own: own.digest)
-            found += [_ingested(own, folder) for own in first]
+            others = (other for other in bank.documents() if other.digest > last and not _is_from(folder, other))
+            first = nsmallest(limit + 1 - len(found), others, key=lambda other: other.digest)
+            found += [_ingested(other, folder) for other in first]
     return ListReply(data=found[:limit], has_more=len(found) > limit)
 
 

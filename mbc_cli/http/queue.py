@@ -35,7 +35,7 @@ class _QueuedWork:
 
 
 class BatchQueue:
-    """A bounded queue of work for one thread, the oldest first, together with others of its key.
+    """A bounded queue of work for one thread, done in batches of one key, the oldest first.
 
     Args:
         process: does works of one key, in the thread; returns a result for each, or the error to raise.
@@ -64,7 +64,7 @@ class BatchQueue:
         """
         if not self.is_open:
             raise ApiError(503, _ENDING, "unavailable")
-        self._waiting = [own for own in self._waiting if not own.future.cancelled()]
+        self._waiting = [job for job in self._waiting if not job.future.cancelled()]
         if len(self._waiting) >= self._capacity:
             raise ApiError(429, "Too many requests are waiting for the model; try again.", "queue_full")
         added = _QueuedWork(key, work, size, asyncio.get_running_loop().create_future())
@@ -94,29 +94,29 @@ class BatchQueue:
                 self._changed.clear()
                 await self._changed.wait()
                 continue
-            works = [own.work for own in batch]
+            works = [job.work for job in batch]
             try:
                 results = await loop.run_in_executor(self._thread, self._process, batch[0].key, works)
             except Exception as error:  # noqa: BLE001  # carried to who asked; the next batch may still succeed
                 results = [error] * len(batch)
-            for own, result in zip(batch, results, strict=True):
-                if own.future.cancelled():
+            for job, result in zip(batch, results, strict=True):
+                if job.future.cancelled():
                     continue
                 if isinstance(result, Exception):
-                    own.future.set_exception(result)
+                    job.future.set_exception(result)
                 else:
-                    own.future.set_result(result)
+                    job.future.set_result(result)
 
     def _next_batch(self) -> list[_QueuedWork]:
-        """The oldest work and what fits to it; later work does not overtake that of its own key."""
-        self._waiting = [own for own in self._waiting if not own.future.cancelled()]
+        """The oldest job and those that fit with it; a later one does not overtake another of its key."""
+        self._waiting = [job for job in self._waiting if not job.future.cancelled()]
         batch: list[_QueuedWork] = []
-        for own in self._waiting:
-            if not batch or own.key == batch[0].key:
-                if batch and (len(batch) == self._batch or sum(other.size for other in (*batch, own)) > 1):
+        for job in self._waiting:
+            if not batch or job.key == batch[0].key:
+                if batch and (len(batch) == self._batch or sum(other.size for other in (*batch, job)) > 1):
                     break
-                batch.append(own)
-        self._waiting = [own for own in self._waiting if own not in batch]
+                batch.append(job)
+        self._waiting = [job for job in self._waiting if job not in batch]
         return batch
 
 
@@ -181,18 +181,18 @@ class MemoryService:
         questions = [question for question, _ in asked]
         on_token = asked[0][1] if len(asked) == 1 and self.memory.can_stream(options) else None
         answers = self.memory.ask(questions, options, on_token=on_token)
-        contents = [NOT_IN_MEMORY if own.text is None else own.text or "(no answer)" for own in answers]
+        contents = [NOT_IN_MEMORY if answer.text is None else answer.text or "(no answer)" for answer in answers]
         token_counts = self.memory.model.chunker.token_counts
         fields = []
         for answer, content, *counts in zip(
             answers, contents, token_counts(questions), token_counts(contents), strict=True
         ):
-            told = answer_json(answer, self.memory.paths, self.memory.loading)
+            details = answer_json(answer, self.memory.paths, self.memory.loading)
             names = ("prompt_tokens", "completion_tokens", "total_tokens")
             usage = dict(zip(names, (*counts, sum(counts)), strict=True))
-            sources = told.pop("sources")
-            told["together"] = len(asked)
-            fields.append({"content": content, "usage": usage, "sources": sources, "mbc": told})
+            sources = details.pop("sources")
+            details["together"] = len(asked)
+            fields.append({"content": content, "usage": usage, "sources": sources, "mbc": details})
         return fields
 
     def _change(self, changes: list[list[NewDocument] | str]) -> list[Any]:
@@ -210,7 +210,7 @@ class MemoryService:
                     )
         is_behind, self._is_behind = self._is_behind or self._bank_file != identity(self.bank), True
         results = [self._change_folder(change) for change in changes]
-        ids = {id for change in changes for id in ([change] if isinstance(change, str) else [own.id for own in change])}
+        ids = {id for change in changes for id in ([change] if isinstance(change, str) else [new.id for new in change])}
         skipped = self._update_bank(() if is_behind else sorted(ids))
         with MemoryBank.open(self.bank, read_only=True) as bank:
             for number, change in enumerate(changes):
@@ -235,7 +235,7 @@ class MemoryService:
             if document.id in skipped:
                 return BankError(f"The document {skipped[document.id]}.", hint="The next change tries it again.")
         # What a later change has removed already was there for a moment.
-        return [client_document(bank, self.folder, own.id) or own.reply() for own in documents]
+        return [client_document(bank, self.folder, new.id) or new.reply() for new in documents]
 
     def _update_bank(self, ids: Sequence[str] = ()) -> dict[str, str]:
         """Bring documents with these ids, or all of them, into the bank as the folder has them.

@@ -158,15 +158,15 @@ def _require_access(scope: Scope, token: str | None) -> None:
         kind, _, given = headers.get("authorization", "").partition(" ")
         is_known = secrets.compare_digest(given.strip().encode(), token.encode())
         if not is_known or kind.lower() != "bearer":
-            told = "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`."
-            raise ApiError(401, told, "invalid_api_key")
+            message = "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`."
+            raise ApiError(401, message, "invalid_api_key")
         return
     host, origin, name = headers.get("host", ""), headers.get("origin"), ""
     with suppress(ValueError):
         name = urlsplit(f"//{host}").hostname or ""
     if not is_loopback(name) or origin not in (None, f"{scope['scheme']}://{host}"):
-        told = "Without a token, only programs on the server's own machine may ask, at its own address."
-        raise ApiError(403, told, "not_local")
+        message = "Without a token, only programs on the server's own machine may ask, at its own address."
+        raise ApiError(403, message, "not_local")
 
 
 async def _read_body(receive: Receive, most: int, seconds: float) -> bytes:
@@ -175,16 +175,16 @@ async def _read_body(receive: Receive, most: int, seconds: float) -> bytes:
     try:
         async with asyncio.timeout(seconds):
             while not is_over and size <= most + _DISCARDED:
-                message = await receive()
-                if message["type"] == "http.disconnect":
+                event = await receive()
+                if event["type"] == "http.disconnect":
                     raise ApiError(499, "The client has left.")  # as proxies say; nobody reads it
-                part = message.get("body", b"")
-                size, is_over = size + len(part), not message.get("more_body", False)
+                part = event.get("body", b"")
+                size, is_over = size + len(part), not event.get("more_body", False)
                 if size <= most:
                     body += part
     except TimeoutError as error:
-        told = f"The body did not arrive within {seconds:g} seconds."
-        raise ApiError(408, told, "timeout") from error
+        message = f"The body did not arrive within {seconds:g} seconds."
+        raise ApiError(408, message, "timeout") from error
     if size > most:
         raise ApiError(413, f"The body is longer than {most:,} bytes (--max-body).", "body_too_long")
     return bytes(body)
@@ -213,7 +213,7 @@ def guarded(
             return
         began, status = time.perf_counter(), 0
 
-        async def noting(message: Message) -> None:
+        async def send_noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -228,9 +228,9 @@ def guarded(
             async def replay() -> Message:
                 return waiting.pop() if waiting else await receive()
 
-            await app(scope, replay, noting)
+            await app(scope, replay, send_noted)
         except ApiError as error:
-            await error.response()(scope, receive, noting)
+            await error.response()(scope, receive, send_noted)
         except Exception as error:  # the outermost of a request
             crashed(error)
             if not status:

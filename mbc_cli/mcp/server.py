@@ -94,7 +94,7 @@ def find_allowed(paths: Sequence[Path], folders: Sequence[Path]) -> Found:
     files = tuple(path for path in found.files if _is_inside(path, folders))
     # Nothing exists under a name that is not UTF-8 and is shown in other characters.
     skipped = tuple(
-        own for own in found.skipped if _is_inside(Path(own.source), folders) or not os.path.lexists(own.source)
+        item for item in found.skipped if _is_inside(Path(item.source), folders) or not os.path.lexists(item.source)
     )
     if len(files) + len(skipped) < len(found.files) + len(found.skipped):
         named = ", ".join(map(shown, paths))
@@ -184,12 +184,12 @@ def _quotation(source: "Source", **quoted: str | None) -> Quotation:
 def _quoted_lines(heading: str, quotations: Sequence[Quotation]) -> Iterator[str]:
     if quotations:
         yield from ("", f"{heading}:")
-    for number, own in enumerate(quotations, 1):
-        copy = {"file": None, "bank": "this is the bank's copy", None: "the bank keeps no copy"}[own.text_from]
-        state = "; ".join(filter(None, (FILE_STATES.get(own.state), copy)))
-        facts = (origin_name(own.path, own.part), f"{own.share:.0%}", own.date, state)
+    for number, quotation in enumerate(quotations, 1):
+        copy = {"file": None, "bank": "this is the bank's copy", None: "the bank keeps no copy"}[quotation.text_from]
+        state = "; ".join(filter(None, (FILE_STATES.get(quotation.state), copy)))
+        facts = (origin_name(quotation.path, quotation.part), f"{quotation.share:.0%}", quotation.date, state)
         yield f"{number}. {'  '.join(fact for fact in facts if fact)}"
-        if quoted := own.sentence or own.text:
+        if quoted := quotation.sentence or quotation.text:
             yield f"   “{quoted}”"
 
 
@@ -226,7 +226,7 @@ def ingest_reply(end: IngestFinished, skipped: Sequence[tuple[str, str]]) -> Cal
     )
     counts = f"{result.unchanged:,} unchanged, {result.removed:,} removed, {result.skipped:,} skipped"
     lines = [f"Memorised {counted(result.documents, 'document')}, {counted(result.chunks, 'chunk')}; {counts}."]
-    lines += [f"  skipped: {own['source']} {own['reason']}" for own in result.reasons]
+    lines += [f"  skipped: {item['source']} {item['reason']}" for item in result.reasons]
     if result.skipped > _MOST_REASONS:
         lines.append(f"  and {result.skipped - _MOST_REASONS:,} more")
     lines.append(f"The memory holds {counted(end.bank_documents, 'document')} in {size(end.file_bytes)}.")
@@ -348,7 +348,7 @@ class MemoryServer:
             stop.set()
 
     def _ingest(self, found: Found, report: Callable[[int, int, str], None], stop: threading.Event) -> CallToolResult:
-        skipped = [(own.source, own.reason) for own in found.skipped]
+        skipped = [(item.source, item.reason) for item in found.skipped]
         total = done = 0
         for event in self._memory.add(found.files, stop=stop):
             if isinstance(event, IngestStarted):
