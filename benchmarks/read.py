@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from mbc_engine import load_preset
 from mbc_engine.bank import CodeShape, MemoryBank, delete
-from mbc_engine.paper.aggregator import Aggregator, Block, CrossAttention, KeyValue
+from mbc_engine.paper.aggregator import Aggregator, AttentionBlock, CrossAttention, KeyValue
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, Router
 from mbc_engine.paper.reads import Reader, Reading, read
@@ -119,7 +119,7 @@ def dense(parts: Parts, bank: MemoryBank, *, in_slices: bool = False) -> Callabl
         rows = functional.embedding(codes, parts.book.books[0, 0]).flatten(0, 1).unsqueeze(0)
         queries = parts.question
         for block in parts.aggregator.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, AttentionBlock)
             attention = block.attention
             projected = project_in_slices(attention, rows) if in_slices else attention.project(rows)
             queries, _ = block(queries, projected, None)

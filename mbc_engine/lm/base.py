@@ -28,10 +28,8 @@ from mbc_engine.lm.pretrained import (
     AttentionShape,
     attention_shape,
     base_dtype,
-    context_of,
     key_value_modules,
     load_errors,
-    logit_scale,
     open_pretrained,
 )
 from mbc_engine.lm.texts import (
@@ -113,15 +111,7 @@ class _FixedLayer(DynamicLayer):
 
 
 class BaseLM(nn.Module):
-    """A causal LM that reads prefixes, frozen until it is tuned.
-
-    Args:
-        model: any supported `AutoModelForCausalLM`.
-        tokenizer: its tokenizer.
-
-    Attributes:
-        texts: makes tokens of what it is given.
-    """
+    """A causal LM that reads prefixes, frozen until it is tuned; `texts` makes tokens of what it is given."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__()
@@ -138,8 +128,13 @@ class BaseLM(nn.Module):
 
     @property
     def context(self) -> int:
-        """How many columns, prefix and padding included, every layer sees."""
-        return context_of(self.model.config)
+        """How many columns, prefix and padding included, every layer sees.
+
+        A layer with a sliding window would lose sight of the prefix beyond it, in a padded row first.
+        """
+        config = self.model.config
+        longest: int = config.max_position_embeddings
+        return min(longest, getattr(config, "sliding_window", None) or longest)
 
     def no_prefix(self, batch: int) -> KVPrefix:
         """A prefix of no columns before `batch` texts, for a base LM that is used by itself."""
@@ -173,12 +168,8 @@ class BaseLM(nn.Module):
     def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
         """Mean over a piece's tokens of weight times negative log-likelihood, a scalar in nats.
 
-        As in `BaseTexts.written`, the first token is predicted from what texts begin with, or EOS. What weighs nothing is
-        not computed, so that weights of 0 get no gradient.
-
-        Args:
-            piece: one of `BaseTexts.pieces`.
-            weights: of its tokens, [S].
+        The piece is one of `BaseTexts.pieces`, its tokens weigh [S]. What weighs nothing is not computed, so that
+        weights of 0 get no gradient.
         """
         texts = self.texts.written_piece(piece)
         weights = weights.to(texts.ids.device)
@@ -220,19 +211,17 @@ class BaseLM(nn.Module):
     ) -> list[str]:
         """Answers to questions under prefixes: greedy, or by beam search.
 
-        An answer is the first line with text. Each ends with its line, at EOS or after
-        `max_new_tokens`, whatever the others of the batch do.
+        An answer is the first line with text. Each ends with its line, at EOS or after `max_new_tokens`, whatever the
+        others of the batch do.
 
         Args:
             prefix: of each question.
             questions: those longer than the window are cut.
-            passages: a text for each question to stand on the line before it, cut where the context is full; an empty
-                one leaves the question alone.
+            passages: a text for each question to stand on the line before it, cut where the context is full, or "".
             window: longest question in tokens.
             max_new_tokens: longest answer in tokens.
             beams: beam search's width, 1 is greedy.
-            on_token: gets the answer's text in pieces as they become certain; joined and stripped they are the answer. For
-                one question, greedy.
+            on_token: gets the text of a single greedy answer in pieces; joined and stripped they are the answer.
 
         Raises:
             ConfigError: a question and its answer do not fit the context.
@@ -276,8 +265,9 @@ class BaseLM(nn.Module):
     def _logits(self, states: Tensor) -> Tensor:
         """Logits of hidden states, [N, D] -> [N, V], scaled and soft-capped where the family does so."""
         logits: Tensor = self.model.get_output_embeddings()(states)
-        scale = logit_scale(self.model.config)
-        cap = getattr(self.model.config, "final_logit_softcapping", None)
+        config = self.model.config
+        scale = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
+        cap = getattr(config, "final_logit_softcapping", None)
         scaled = logits if scale == 1 else logits * scale  # a vocabulary wide, so not for nothing
         return scaled if cap is None else torch.tanh(scaled / cap) * cap
 

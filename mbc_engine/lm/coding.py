@@ -22,14 +22,8 @@ from mbc_engine.text.chunks import Chunker
 class CodingModel(nn.Module, ABC):
     """A model that makes codes of chunks: one of the paper's method, or a retriever-reader.
 
-    Args:
-        encoder: of documents.
-        window: longest chunk in tokens, special ones included.
-
-    Attributes:
-        name: how it is called in messages.
-        folder: where it was loaded from; None for one that was built here.
-        keeps_text: whether its banks keep the text of their chunks unless told otherwise.
+    Its window counts tokens of a chunk, special ones included. `folder` is where it was loaded from, `keeps_text` whether
+    its banks keep the text of their chunks by default.
     """
 
     keeps_text: ClassVar[bool]
@@ -44,16 +38,16 @@ class CodingModel(nn.Module, ABC):
     @property
     @abstractmethod
     def code_shape(self) -> CodeShape:
-        """What the codes of a chunk look like. Raises ModelError if the model makes none."""
+        """What the codes of a chunk look like. It and the next two raise ModelError if the model makes none."""
 
     @property
     @abstractmethod
     def codebooks(self) -> Tensor:
-        """The vectors that codes stand for, [levels, positions, num_codes, dim]. Raises ModelError if there are none."""
+        """The vectors that codes stand for, [levels, positions, num_codes, dim]."""
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """Codes of a batch of texts that fit the window, [B, T, levels] int64. Raises ModelError if it makes none."""
+        """Codes of a batch of texts that fit the window, [B, T, levels] int64."""
 
     @abstractmethod
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
@@ -88,9 +82,6 @@ class CodingModel(nn.Module, ABC):
 
         On a CPU they depend on nothing but the text: however documents come in, a bank of them is the same. In batches,
         two of 200 paragraphs got another code of mini's 180. A GPU gets batches of `batch_size`.
-
-        Raises:
-            ModelError: the model makes none.
         """
         shape = self.code_shape
         codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)
@@ -101,11 +92,7 @@ class CodingModel(nn.Module, ABC):
     def memorise_stepwise(
         self, texts: Sequence[str], *, batch_size: int = 32
     ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
-        """`memorise` step by step, for callers that follow it or may stop it: close it to leave the rest undone.
-
-        Yields:
-            The indices of a few texts, and their codes [n, T, levels].
-        """
+        """`memorise` step by step, the indices of a few texts and their codes; close it to leave the rest undone."""
         if self.device.type == "cpu":
             with closing(one_by_one(self.encode, texts)) as encoded:
                 for place, own in enumerate(encoded):
@@ -156,11 +143,7 @@ def _single_threaded() -> Iterator[int]:
 
 
 def signature(model: CodingModel) -> ModelSignature:
-    """What a bank remembers of the model that wrote it.
-
-    Raises:
-        ModelError: the model makes no codes.
-    """
+    """What a bank remembers of the model that wrote it. Raises ModelError if it makes no codes."""
     return ModelSignature(model.name, *model.fingerprints())
 
 
@@ -173,7 +156,7 @@ def open_bank(
         model: the bank's own.
         path: the file.
         keeps_origins: False makes a bank that knows its documents by a short content hash only.
-        keeps_text: whether a new bank keeps the exact text of every chunk; None for what the model asks for.
+        keeps_text: whether a new bank keeps the exact text of every chunk; None for the model's default.
 
     Raises:
         ModelMismatch: another model wrote it.

@@ -38,12 +38,9 @@ _CPU_CHARACTERS: Final = 4096
 
 @dataclass(frozen=True)
 class Encoder:
-    """A pretrained encoder with its tokenizer.
+    """A pretrained encoder with its tokenizer: encoder-only, or encoder-decoder without an LM head.
 
-    Attributes:
-        model: encoder-only, or encoder-decoder without an LM head.
-        tokenizer: its tokenizer.
-        packed_from: what packed weights were made from and how, in a word; None if none are packed.
+    `packed_from` says what packed weights were made from and how, in a word; None if none are packed.
     """
 
     model: PreTrainedModel
@@ -97,10 +94,7 @@ def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
 def padded_batches(lengths: Sequence[int], *, size: int, longest: float) -> Iterator[list[int]]:
     """Indices of texts of about one length, shortest first, batch by batch, so that little of a batch is padding.
 
-    Args:
-        lengths: of the texts, in characters or whatever else is padded to the longest.
-        size: most texts of a batch.
-        longest: most of these of a batch, padding included; a text that has more stands alone.
+    A batch has at most `size` texts, and `longest` of what `lengths` count, padding included; a longer text stands alone.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -146,21 +140,20 @@ def bundle_folder() -> Path | None:
 
 def unofficial_file(folder: Path) -> Path | None:
     """The first of the bundle's files in a folder that is missing or not the official one; None if all are."""
-    for name, digest in _BUNDLE_DIGESTS.items():
-        path = folder / name
-        try:
-            identity = path.stat()
-            is_official = _sha256(path, identity.st_size, identity.st_mtime_ns) == digest
-        except OSError:
-            is_official = False
-        if not is_official:
-            return path
-    return None
+    return next((folder / name for name, digest in _BUNDLE_DIGESTS.items() if _sha256(folder / name) != digest), None)
+
+
+def _sha256(path: Path) -> str | None:
+    """None of a file that cannot be read."""
+    try:
+        identity = path.stat()
+        return _hashed(path, identity.st_size, identity.st_mtime_ns)
+    except OSError:
+        return None
 
 
 @cache
-def _sha256(path: Path, *_identity: int) -> str:
-    """Computed once in a process for a file of one size and time of its last change."""
+def _hashed(path: Path, *_identity: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -182,11 +175,7 @@ def locate(name: str) -> str:
 
 
 def _stored_digest(place: str) -> str:
-    """A digest of the weights as they are stored.
-
-    How they are packed depends on where that is done: a GPU rounds some of them otherwise than a CPU, and banks are
-    to go from one to the other.
-    """
+    """A digest of the weights as stored: a GPU packs some of them otherwise than a CPU, and banks go from one to the other."""
     file = cached_file(place, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
     if file is not None:
         files = [file]

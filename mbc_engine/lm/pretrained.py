@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import torch
 from huggingface_hub import try_to_load_from_cache
@@ -42,31 +42,9 @@ PACKED = ("nf4", "int8")
 
 # The modules of a layer's attention that make its keys and values. A single one makes queries, keys and values, in this
 # order. Everything else that families differ in is read from their configs; a new one joins by an entry here.
-FAMILIES = {
-    "gpt2": ("c_attn",),
-    **dict.fromkeys(
-        (
-            "cohere",
-            "cohere2",
-            "gemma",
-            "gemma2",
-            "gemma3_text",
-            "glm4",
-            "granite",
-            "llama",
-            "ministral",
-            "mistral",
-            "olmo2",
-            "olmo3",
-            "phi",
-            "qwen2",
-            "qwen3",
-            "smollm3",
-            "starcoder2",
-        ),
-        ("k_proj", "v_proj"),
-    ),
-}
+_SEPARATE = ("cohere", "cohere2", "gemma", "gemma2", "gemma3_text", "glm4", "granite", "llama", "ministral", "mistral",
+             "olmo2", "olmo3", "phi", "qwen2", "qwen3", "smollm3", "starcoder2")  # fmt: skip
+FAMILIES: Final = {"gpt2": ("c_attn",), **dict.fromkeys(_SEPARATE, ("k_proj", "v_proj"))}
 
 
 @dataclass(frozen=True)
@@ -100,7 +78,7 @@ def key_value_modules(config: PretrainedConfig) -> tuple[str, ...]:
 
 
 def attention_shape(config: PretrainedConfig) -> AttentionShape:
-    """Read the attention's shape from a config; `head_dim` need not be width / heads."""
+    """Read from a config; `head_dim` need not be width / heads."""
     heads = config.num_attention_heads
     return AttentionShape(
         dim=config.hidden_size,
@@ -108,21 +86,6 @@ def attention_shape(config: PretrainedConfig) -> AttentionShape:
         kv_heads=getattr(config, "num_key_value_heads", None) or heads,
         head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
     )
-
-
-def context_of(config: PretrainedConfig) -> int:
-    """How many columns, prefix and padding included, every layer of a base LM sees.
-
-    A layer with a sliding window would lose sight of the prefix beyond it, in a padded row first.
-    """
-    longest: int = config.max_position_embeddings
-    return min(longest, getattr(config, "sliding_window", None) or longest)
-
-
-def logit_scale(config: PretrainedConfig) -> float:
-    """What a family multiplies its logits by."""
-    scale: float = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)
-    return scale
 
 
 def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.dtype) -> dict[str, Any]:
@@ -159,10 +122,8 @@ def steady_packed_layers(model: PreTrainedModel, rest: torch.dtype, name: str) -
     """Keep the packed layers of a loaded model from changing themselves while they are used.
 
     On some processors bitsandbytes packs 4-bit weights anew in inference, in a way that fits only some shapes and lets
-    no gradient through. And layers turn their bias into whatever precision they compute in.
-
-    Raises:
-        ModelError: bitsandbytes cannot compute with these layers here.
+    no gradient through. And layers turn their bias into whatever precision they compute in. Raises ModelError where
+    bitsandbytes cannot compute with these layers.
     """
     for module in model.modules():
         if not is_packed(module):
@@ -240,7 +201,7 @@ def open_pretrained(
         weights: how linear weights are held.
         rest: what everything that is not packed is held in; layers with packed weights compute in it.
         device: where.
-        check: raises ModelError for a config that is of no use, before gigabytes are read.
+        check: raises ModelError for a config that cannot be used, before gigabytes are read.
 
     Raises:
         ModelError: it is damaged or incomplete, or bitsandbytes is missing; other errors see `load_errors`.
@@ -310,10 +271,10 @@ def load_errors(what: str, hint: str) -> Iterator[None]:
 def _load_weights(
     kind: Any, place: str, config: PretrainedConfig, held: dict[str, Any], *, name: str
 ) -> PreTrainedModel:
-    """Load a pretrained model whose files hold all the weights that its config describes; else raise ModelError.
+    """Load a model whose files hold all the weights that its config describes; else raise ModelError.
 
-    What is missing there `from_pretrained` makes up at random, with no more than a log message. A pooler alone may be
-    missing, as it is beside encoders that were trained without one; nothing here reads it, and zeros are always the same.
+    What is missing `from_pretrained` makes up at random. A pooler alone may be missing, as it is beside encoders that
+    were trained without one; nothing here reads it, and zeros are always the same.
     """
     model: PreTrainedModel
     model, found = kind.from_pretrained(
@@ -378,8 +339,7 @@ def state_digest(state: Mapping[str, Tensor], *details: str) -> str:
 def whole_state(state: Mapping[str, Tensor], *, keeps: bool = True) -> dict[str, Tensor]:
     """Tensors as a file holds them: whole, on the CPU, without gradient.
 
-    Of tensors that processes hold in parts (torch's FSDP2) each gives its own, so all of them have to call this, for the
-    same names; where `keeps` is False, a process only gives.
+    All processes that hold parts (torch's FSDP2) call it for the same names; one that does not keep only gives.
     """
     whole = {}
     for name, value in state.items():

@@ -50,13 +50,7 @@ class Targets:
 
 
 class BaseTexts:
-    """Texts as the tokens of a base LM, as it met them in its own training.
-
-    Args:
-        model: the base LM, on whose device tensors belong.
-        tokenizer: its tokenizer.
-        context: how many columns it sees at once.
-    """
+    """Texts as the tokens of a base LM that sees `context` columns at once, as it met them in its own training."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, context: int) -> None:
         self._model, self._tokenizer, self._context = model, tokenizer, context
@@ -72,11 +66,6 @@ class BaseTexts:
         """What its tokenizer puts before every text, as in the base LM's training: BOS in most families, or nothing."""
         whole: list[int] = self._tokenizer("a")["input_ids"]
         return whole[: whole.index(self.tokens(["a"], 1)[0][0])]
-
-    @property
-    def _opening(self) -> list[int]:
-        """What a text is predicted from where nothing is before it."""
-        return self._begin or [self.end]
 
     def tokens(self, texts: Sequence[str], window: int | None = None) -> list[list[int]]:
         """Token ids of texts without special tokens, at most `window` each; None for all of them."""
@@ -100,14 +89,10 @@ class BaseTexts:
         """
         if not self._tokenizer.is_fast:
             raise ModelError(
-                "The base LM's tokenizer does not tell where its tokens lie in a text.", hint="Take another base LM."
+                "The base LM's tokenizer does not say where its tokens are in a text.", hint="Take another base LM."
             )
         encoded = self._tokenizer(
-            text,
-            add_special_tokens=False,
-            split_special_tokens=True,
-            return_offsets_mapping=True,
-            verbose=False,
+            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True, verbose=False
         )
         ids, spans = encoded["input_ids"], encoded["offset_mapping"]
         count = -(-len(ids) // min(window, self._context - max(1, len(self._begin))))
@@ -125,30 +110,23 @@ class BaseTexts:
     ) -> Targets:
         """Questions as given texts, answers as targets: capitalised, after a space, ended by EOS.
 
-        Args:
-            questions: those longer than the window are cut.
-            answers: one for each question.
-            passages: a text for each question to stand on the line before it, as in `BaseLM.generate` without a prefix
-                when `max_new_tokens` is the answers' window.
-            question_window: longest question in tokens.
-            answer_window: longest answer in tokens, EOS included.
+        Windows are in tokens, EOS included. A passage stands on the line before its question, as in `BaseLM.generate`
+        without a prefix when `max_new_tokens` is the answers' window.
         """
         if passages is None:
             given = self._given(questions, question_window)
         else:
             given = self.prompts(questions, passages, window=question_window, room=self._context - answer_window)
-        targets = [
-            [*tokens, self.end] for tokens in self.tokens([_as_target(answer) for answer in answers], answer_window - 1)
-        ]
-        return self._targets(given, targets)
+        wanted = [f" {answer[:1].upper()}{answer[1:]}" for answer in answers]
+        return self._targets(given, [[*tokens, self.end] for tokens in self.tokens(wanted, answer_window - 1)])
 
     def written(self, texts: list[str], *, window: int) -> Targets:
-        """Whole texts as targets, cut after `window` tokens; given is what texts begin with, or EOS where that is nothing."""
-        return self._targets([self._opening] * len(texts), self.tokens(texts, window))
+        """Whole texts as targets, cut after `window` tokens; given is what texts begin with, or else EOS."""
+        return self._targets([self._begin or [self.end]] * len(texts), self.tokens(texts, window))
 
     def written_piece(self, piece: TokenisedText) -> Targets:
         """One of `pieces` as `written` would have it, with the tokens that it was cut into."""
-        return self._targets([self._opening], [list(piece.ids)])
+        return self._targets([self._begin or [self.end]], [list(piece.ids)])
 
     def prompts(
         self, questions: Sequence[str], passages: Sequence[str] | None, *, window: int, room: int
@@ -197,13 +175,9 @@ class BaseTexts:
 
 
 def _piece(text: str, ids: list[int], spans: list[tuple[int, int]]) -> TokenisedText:
-    """The part of a text that tokens cover, their spans told from its beginning."""
+    """The part of a text that tokens cover, with their spans from its beginning."""
     start, end = spans[0][0], max(end for _, end in spans)
     return TokenisedText(text[start:end], tuple(ids), tuple((first - start, last - start) for first, last in spans))
-
-
-def _as_target(answer: str) -> str:
-    return f" {answer[:1].upper()}{answer[1:]}"
 
 
 # To the space: a tokenizer that tidies would change text that has already been said.
@@ -216,12 +190,7 @@ def first_line(text: str) -> str:
 
 
 def first_line_ends(tokenizer: PreTrainedTokenizerBase, start: int) -> Callable[..., Tensor]:
-    """A stopping criterion for `generate` that ends each row of a batch with its own first line.
-
-    Args:
-        tokenizer: of the base LM.
-        start: the column of the first generated token.
-    """
+    """A stopping criterion that ends each row of a batch with its own first line, generated from column `start` on."""
 
     def ended(input_ids: Tensor, *_: object, **__: object) -> Tensor:
         texts = tokenizer.batch_decode(input_ids[:, start:], **DECODING)
@@ -231,12 +200,7 @@ def first_line_ends(tokenizer: PreTrainedTokenizerBase, start: int) -> Callable[
 
 
 class FirstLineStreamer(TextStreamer):
-    """Hands out the first line word by word; a character whose bytes are not all there yet is held back.
-
-    Args:
-        tokenizer: of the base LM.
-        on_token: gets each piece; joined and stripped they are the first line.
-    """
+    """Hands out the first line word by word, but no character whose bytes are not all there yet."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, on_token: Callable[[str], None]) -> None:
         super().__init__(tokenizer, skip_prompt=True, **DECODING)
@@ -244,7 +208,6 @@ class FirstLineStreamer(TextStreamer):
         self.has_begun = self.has_ended = False
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-        """Text that later tokens cannot change."""
         line, newline, _ = (text if self.has_begun else text.lstrip()).partition("\n")
         if line and not self.has_ended:
             self.has_begun = True

@@ -51,12 +51,8 @@ class SpanAnswer:
 class RetrieverReader(CodingModel):
     """Finds passages and reads answers in them; see the module.
 
-    Args:
-        settings: what it is made of.
-        encoder: the sentence encoder, with its tokenizer.
-        address: of the chunks.
-        frequencies: inverse document frequency of each word piece, divided by the largest, [V].
-        open_reader: gives the reader, which is not needed before the first question.
+    `frequencies` are the inverse document frequencies of word pieces, divided by the largest, [V]; `open_reader` gives
+    the reader, which is not needed before the first question.
     """
 
     keeps_text: ClassVar[bool] = True

@@ -122,13 +122,7 @@ class Address(nn.Module):
 
 
 class Scope:
-    """The part of a bank that is searched, in one state of the bank.
-
-    Args:
-        address: of the bank's model.
-        bank: the bank, or several.
-        selection: which documents count, and how much; None for all.
-    """
+    """The part of a bank, or of several, that is searched, in one state of the bank; `address` is the model's."""
 
     def __init__(self, address: Address, bank: ReadableBank, selection: Selection | None = None) -> None:
         self.bank, self._address = bank, address
@@ -167,12 +161,7 @@ class Scope:
         return self._address.tables(self._address.of_questions(sentence_vectors), self.whitening)
 
     def best(self, tables: Tensor, top: int) -> list[list[Hit]]:
-        """The best chunks of each question by their codes, with their documents: the one scan of the bank.
-
-        Args:
-            tables: see `tables`.
-            top: how many for each.
-        """
+        """The best chunks of each question by their codes, with their documents: the one scan of the bank."""
         rankings, start = [Ranking(top) for _ in tables], 0
         lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
         for sums, own in self.bank.scan(tables.unsqueeze(2).float().cpu().numpy()):

@@ -60,7 +60,7 @@ class CrossAttention(nn.Module):
         return queries + self.output(read.flatten(-2)), weights.mean(1)
 
 
-class Block(nn.Module):
+class AttentionBlock(nn.Module):
     """Cross-attention over the bank, then a feed-forward, each with its residual."""
 
     def __init__(self, dim: int, heads: int, head_dim: int, hidden: int) -> None:
@@ -74,19 +74,11 @@ class Block(nn.Module):
 
 
 class Aggregator(nn.Module):
-    """h_psi: the question's T vectors are the first queries, every block reads the same bank.
-
-    Args:
-        dim: D.
-        blocks: cross-attention blocks, the paper's 4.
-        heads: attention heads.
-        head_dim: width of a head.
-        hidden: width of the feed-forward.
-    """
+    """h_psi: the question's T vectors are the first queries, each of the 4 blocks reads the same bank."""
 
     def __init__(self, dim: int, *, blocks: int = 4, heads: int = 8, head_dim: int = 96, hidden: int = 768) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(Block(dim, heads, head_dim, hidden) for _ in range(blocks))
+        self.blocks = nn.ModuleList(AttentionBlock(dim, heads, head_dim, hidden) for _ in range(blocks))
 
     def forward(self, question: Tensor, bank: Tensor, log_weights: Tensor | None = None) -> Aggregated:
         """Read a bank.

@@ -18,12 +18,7 @@ class Centring(nn.Module):
     Trained from scratch, an amortizer collapses onto one vector a position, and every code just names its position.
     Subtracting each position's mean and dividing by its root mean square keeps the document-dependent part in sight.
     Like batch normalisation without affine parameters, but with one scale a position, so that the directions within a
-    position keep their proportions.
-
-    Args:
-        tokens: T.
-        dim: D.
-        momentum: how fast the running figures follow the batches.
+    position keep their proportions. The running figures follow the batches by `momentum`.
     """
 
     mean: Tensor
@@ -65,12 +60,7 @@ def document_variance(vectors: Tensor) -> float:
 
 
 class Amortizer(nn.Module, ABC):
-    """Token ids -> phi [B, T, D].
-
-    Attributes:
-        tokens: T.
-        centring: removes what all documents share, or None.
-    """
+    """Token ids -> phi [B, T, D], with T `tokens`; `centring` removes what all documents share, if it is not None."""
 
     def __init__(self, tokens: int, centring: Centring | None) -> None:
         super().__init__()
@@ -119,13 +109,7 @@ class TokenHead(nn.Module):
 class T5Amortizer(Amortizer):
     """The paper's: a T5 encoder-decoder whose decoder reads T learned inputs, and a head for each.
 
-    The decoder's causal mask is lifted: the T inputs are a set of queries, not a text.
-
-    Args:
-        t5: a `T5Model`, without LM head.
-        tokens: T.
-        dim: D.
-        centring: see `Amortizer`.
+    The decoder's causal mask is lifted: the T inputs are a set of queries, not a text. `t5` has no LM head.
     """
 
     def __init__(self, t5: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
@@ -156,12 +140,6 @@ class EncoderAmortizer(Amortizer):
     """An encoder-only model and one cross-attention decoder block of T learned queries, each with a linear head.
 
     At the start the block pools the states' mean, which is a sentence encoder's own summary of a text.
-
-    Args:
-        encoder: a BERT-like model.
-        tokens: T.
-        dim: D.
-        centring: see `Amortizer`.
     """
 
     def __init__(self, encoder: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None) -> None:
@@ -200,12 +178,9 @@ class EncoderAmortizer(Amortizer):
 
 
 class TextEncoder(nn.Module):
-    """One side of a model, an amortizer with its tokenizer: texts -> T vectors each.
+    """One side of a model, g_amort or g_input with its tokenizer: texts -> T vectors each.
 
-    Args:
-        amortizer: g_amort or g_input.
-        encoder: the pretrained part of the amortizer.
-        window: longest text in tokens, special tokens included.
+    `encoder` is the pretrained part of the amortizer; the window counts special tokens.
     """
 
     def __init__(self, amortizer: Amortizer, encoder: Encoder, window: int) -> None:

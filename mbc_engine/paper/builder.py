@@ -39,11 +39,7 @@ class Pretrained:
 
 
 def load_pretrained(settings: ModelSettings, *, device: str | torch.device = "cpu") -> Pretrained:
-    """Load the base LM and the encoders, straight to a device and as their weights are to be held.
-
-    Raises:
-        ModelError: a pretrained part is not there or not supported, or what packs weights is not installed.
-    """
+    """Load the base LM and the encoders, straight to a device and as their weights are to be held."""
     one, other = settings.documents, settings.questions
     base = load_base(settings.base, weights=settings.base_weights, device=device)
     documents = load_encoder(one.name, weights=one.weights, device=device)
@@ -147,10 +143,8 @@ class Parameters:
 def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
     """The parameters of each part of a model of these settings, and in the end of "all"; without its weights.
 
-    What two parts share counts with the first.
-
-    Raises:
-        ModelError: the sizes of a pretrained part are not known here, or its family is not supported.
+    What two parts share counts with the first. Raises ModelError if the sizes of a pretrained part are not known here,
+    or its family is not supported.
     """
     model, bits = skeleton(settings)
     seen: set[int] = set()
@@ -165,10 +159,7 @@ def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
 def skeleton(settings: ModelSettings) -> tuple[MBC, dict[int, float]]:
     """A model of these settings on the meta device, and how many bits each weight takes that would be packed.
 
-    These weights, named by the parameter's id, do not train.
-
-    Raises:
-        ModelError: the sizes of a pretrained part are not known here, or its family is not supported.
+    These weights, named by the parameter's id, do not train. Raises ModelError as `parameter_table`.
     """
     one, other = settings.documents, settings.questions
     with torch.device("meta"):
@@ -193,11 +184,7 @@ def packable(model: PreTrainedModel) -> Iterator[Tensor]:
 
 
 def config_of(name: str) -> PretrainedConfig:
-    """The config of a pretrained part, from its folder, the local hub cache, or the table of known ones.
-
-    Raises:
-        ModelError: it is in none of them.
-    """
+    """The config of a pretrained part, from its folder, the local hub cache, or else the table of known ones."""
     place = packaged_model(name.removeprefix(EMBEDDED)) if name.startswith(EMBEDDED) else local_place(name)
     if place is not None:
         with load_errors(f"The config of {name}", "Get it again."):

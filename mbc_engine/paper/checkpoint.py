@@ -35,14 +35,9 @@ def trained_state(model: MBC) -> dict[str, Tensor]:
 def save_model(
     model: MBC, config: Config, folder: Path, *, dtype: torch.dtype = torch.float32, writes: bool = True
 ) -> None:
-    """Write a model folder.
+    """Write a model folder, weights in `dtype`.
 
-    Args:
-        model: one that may be held in parts by several processes, which then all call this.
-        config: its own.
-        folder: where.
-        dtype: what the weights are stored in.
-        writes: False only gives the parts of this process to the one that writes.
+    Of a model that several processes hold in parts, all of them call this; one that does not write gives its parts.
     """
     # All processes give their parts before one of them writes: a full disk must not leave the others waiting.
     weights, adapter = whole_state(trained_state(model), keeps=writes), {}
@@ -60,11 +55,7 @@ def save_model(
 
 
 def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> None:
-    """Put back what `trained_state` gave.
-
-    Raises:
-        ModelError: names or shapes differ from the model's.
-    """
+    """Put back what `trained_state` gave. Raises ModelError if names or shapes differ from the model's."""
     own = trained_state(model)
     if shapes_of(own) != shapes_of(state):
         raise ModelError(f"{origin} does not hold the weights its config describes.", hint="Get the model again.")
@@ -74,11 +65,7 @@ def load_trained_state(model: MBC, state: dict[str, Tensor], origin: Path) -> No
 
 
 def load_into(model: MBC, folder: Path) -> None:
-    """Give a freshly built model the weights of the model in `folder`.
-
-    Raises:
-        ModelError: they are damaged or do not fit.
-    """
+    """Give a freshly built model the weights in `folder`. Raises ModelError if they are damaged or do not fit."""
     try:
         if model.settings.lora.layers:
             from mbc_engine.paper.kv_lora import load_adapter
@@ -91,17 +78,7 @@ def load_into(model: MBC, folder: Path) -> None:
 
 
 def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
-    """Open a model of the paper's method, ready to memorise and answer; `mbc_engine.load` opens one of either kind.
-
-    Args:
-        name: a folder, a run's folder, or the name of a model.
-        device: where it is to run; pretrained weights are read straight to there.
-
-    Raises:
-        ModelError: it is not there, damaged, or a pretrained part is missing or does not fit the device's memory.
-        ModelMismatch: its adapter belongs to another base LM.
-        ConfigError: it is a retriever-reader.
-    """
+    """Open a model of the paper's method as `mbc_engine.load_model` does; ConfigError if it is of the other kind."""
     folder = find_model(str(name))
     config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))
     model = assemble(config.model, load_pretrained(config.model, device=device))

@@ -153,12 +153,8 @@ class Codebook(nn.Module):
     def reset_dead(self, residuals: Tensor, chance: torch.Generator | None = None) -> int:
         """Give dead codes distinct vectors of the batch and the mean usage (paper, equation 2).
 
-        Args:
-            residuals: what the levels were given to code, [levels, B, T, D].
-            chance: draws the vectors, on the CPU; None takes torch's own.
-
-        Returns:
-            How many codes were reset: at most as many as a book has vectors in the batch.
+        `residuals` is what the levels were given to code, [levels, B, T, D]; `chance` draws the vectors, on the CPU.
+        Gives how many codes were reset: at most as many as a book has vectors in the batch.
         """
         count = 0
         for level in range(self.levels):
@@ -204,15 +200,9 @@ CodeMap = NDArray[np.float32]
 
 
 def spread(shares: NDArray[np.floating], codes: Codes, shape: CodeShape) -> CodeMap:
-    """Shares of vectors as shares of the codes they are made of: at every level, a vector's code gets all of its share.
+    """Shares of vectors [B, k, T] as shares of their codes [B, k, T, levels], which get all of them at every level.
 
-    Args:
-        shares: [B, k, T], not all zero for any question.
-        codes: [B, k, T, levels].
-        shape: their shape.
-
-    Returns:
-        [B, levels, positions, num_codes], which sums to 1 over each level.
+    They become [B, levels, positions, num_codes], and sum to 1 over each level; for no question are all shares zero.
     """
     questions, _, tokens, levels = codes.shape
     size = (questions, levels, shape.positions, shape.num_codes)

@@ -46,12 +46,8 @@ def fit(informed: Sequence[float], uninformed: Sequence[float]) -> ConfidenceSet
     5 % of the uninformed answers reach, `from_model` the largest that at most 5 % of the informed ones do not exceed.
     Where these cross, as they do when the gains separate well, both become their midpoint.
 
-    Args:
-        informed: gains of answers from banks that held what was asked, at least one, finite, in nats per token.
-        uninformed: gains of answers from banks that did not, at least one.
-
-    Returns:
-        `ALWAYS_UNSURE` if the gains of informed answers are not the greater ones.
+    `informed` are gains of answers from banks that held what was asked, at least one, finite, in nats per token;
+    `uninformed` of those from banks that did not. If the first are not the greater ones, it gives `ALWAYS_UNSURE`.
     """
     slope, intercept = _line(informed, uninformed)
     if slope <= 0:

@@ -47,11 +47,7 @@ class FusedKeyValueLora(nn.Module, LoraLayer):
 
 
 def kv_lora_config(base: PreTrainedModel, *, rank: int, alpha: int, dropout: float, layers: int) -> LoraConfig:
-    """The adapter of the last `layers` layers of a base LM.
-
-    Raises:
-        ModelError: the family of the base LM is not known.
-    """
+    """The adapter of the last `layers` layers of a base LM. Raises ModelError if its family is not known."""
     depth = base.config.num_hidden_layers
     return LoraConfig(
         r=rank,
@@ -90,9 +86,7 @@ def set_dropout(base: PreTrainedModel, is_training: bool) -> None:
 def add_saved_adapter(base: PreTrainedModel, folder: Path) -> None:
     """Put untrained layers of the adapter in `folder` into a base LM, for `load_adapter`.
 
-    Raises:
-        ModelError: there is no adapter.
-        ModelMismatch: it belongs to another base LM.
+    Raises ModelError if there is none, ModelMismatch if it belongs to another base LM.
     """
     if not (folder / "adapter_config.json").is_file():
         raise ModelError(f"{folder} holds no adapter.", hint="Get the model again.")
@@ -120,11 +114,7 @@ def save_adapter(base: PreTrainedModel, state: dict[str, Tensor], folder: Path) 
 
 
 def load_adapter(base: PreTrainedModel, folder: Path) -> None:
-    """Give the base LM's adapter the weights in `folder`.
-
-    Raises:
-        ModelMismatch: its weights do not fit the base LM one to one.
-    """
+    """Give the base LM's adapter the weights in `folder`. Raises ModelMismatch unless they fit it one to one."""
     state = load_file(folder / WEIGHTS)
     if shapes_of(state) != shapes_of(adapter_state(base)):
         raise ModelMismatch(

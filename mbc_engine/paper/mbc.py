@@ -23,16 +23,14 @@ from mbc_engine.ranking import Hit
 
 
 class MBC(CodingModel):
-    """A memory-bank-compression model.
+    """A memory-bank-compression model; as in the paper, its banks keep no text beside the codes by default.
 
     Attributes:
         settings: what it is made of.
         base: the frozen base LM, with KV-LoRA if the settings say so.
         documents, questions: g_amort and g_input.
         codebook: None in a model that does not quantise, such as MAC; see `require_codebook`.
-        aggregator, prefix, router: see their modules.
         is_quantising: whether documents are codes; see `is_warming_up`.
-        keeps_text: banks keep no text beside the codes unless told to, as in the paper.
     """
 
     keeps_text: ClassVar[bool] = False
@@ -80,11 +78,7 @@ class MBC(CodingModel):
         return self.codebook is not None and not self.is_quantising
 
     def require_codebook(self) -> Codebook:
-        """The codebook.
-
-        Raises:
-            ModelError: there is none: documents are vectors, and no bank holds these.
-        """
+        """The codebook. Raises ModelError if there is none: documents are vectors, and no bank holds these."""
         if self.codebook is None:
             raise ModelError(
                 f"The model {self.name} makes no codes of documents, and a bank holds nothing else.",
@@ -135,12 +129,9 @@ class MBC(CodingModel):
         Args:
             questions: one or more.
             memory: what is remembered.
-            read_mode: NAME or NAME:NUMBER, see `reads.py`; None takes the model's own.
+            read_mode: NAME or NAME:NUMBER, see `reads.read`; None takes the model's own.
             top: how many documents to name, at least 1.
             reader: this model's, kept from before.
-
-        Raises:
-            MBCError: the read does not fit the model.
         """
         vectors = self.questions(questions)
         return read(read_mode or self.settings.read, reader or self.reader(), vectors, memory, top=top)
@@ -168,11 +159,7 @@ class MBC(CodingModel):
 
     @torch.no_grad()
     def memory_gains(self, reading: Reading, questions: Sequence[str], answers: Sequence[str]) -> list[float]:
-        """What a memory adds, against an empty one, to the mean log-likelihood of a token of each answer, in nats.
-
-        Raises:
-            ModelError: a gain is not a finite number.
-        """
+        """What a memory adds, against an empty one, to the mean log-likelihood of a token of each answer, in nats."""
         prefix = self.prefix(torch.cat([reading.modulation, reading.question]))
         with_memory, without = self.base.log_likelihood(prefix, [*questions] * 2, [*answers] * 2).chunk(2)
         gains: list[float] = (with_memory - without).tolist()
@@ -201,14 +188,7 @@ class MBC(CodingModel):
 
 
 def compile_parts(model: MBC, *, backend: str = "inductor") -> None:
-    """Compile what reads texts and the bank, at first use, for texts of any number and length.
-
-    A base LM and its prefix stay as they are.
-
-    Args:
-        model: one that is to be trained.
-        backend: torch.compile's.
-    """
+    """Compile what reads texts and the bank, for texts of any number and length; a base LM and its prefix stay as they are."""
     parts: list[nn.Module] = [model.aggregator]
     for side in (model.documents, model.questions):
         pretrained = side.amortizer.pretrained

@@ -26,12 +26,7 @@ LogScores = tuple[NDArray[np.float32], Lengths]
 
 
 class Router(nn.Module):
-    """W and a learned temperature.
-
-    Args:
-        dim: D.
-        scale: the first temperature; scores are means over positions times this.
-    """
+    """W and a learned temperature, `scale` at first; scores are means over positions times this."""
 
     def __init__(self, dim: int, *, scale: float = 10.0) -> None:
         super().__init__()
@@ -54,18 +49,14 @@ class Router(nn.Module):
 
 
 class ReadableMemory(ABC):
-    """Chunks that questions read, some of which may count more than others.
-
-    Args:
-        weights: how much each chunk counts, [N]; None for once.
-    """
+    """Chunks that questions read, some of which may count more than others."""
 
     def __init__(self, weights: Weights | None) -> None:
         self._given_weights = weights
 
     @property
     def weights(self) -> Weights | None:
-        """How much each chunk counts, [N]; None for once."""
+        """How much each chunk counts, [N]; None where all count once."""
         return self._given_weights
 
     def __len__(self) -> int:
@@ -148,12 +139,9 @@ class ReadableMemory(ABC):
 
 
 class VectorMemory(ReadableMemory):
-    """Continuous vectors: what there is before the codebook, and between the levels of a hierarchical read.
+    """Continuous vectors [N, T, D]: what there is before the codebook, and what residual codes of a group are read as.
 
-    Args:
-        vectors: [N, T, D].
-        lengths: chunks of each document; None if each has one.
-        weights: how much each chunk counts, [N]; None for once.
+    `lengths` are the chunks of each document; None if each has one.
     """
 
     def __init__(self, vectors: Tensor, lengths: Lengths | None = None, weights: Weights | None = None) -> None:
@@ -162,7 +150,6 @@ class VectorMemory(ReadableMemory):
         self._lengths = np.ones(len(vectors), np.int64) if lengths is None else lengths
 
     def rows(self) -> tuple[Tensor, Tensor | None]:
-        """See `ReadableMemory`; every vector is a row."""
         if self.weights is None:
             return self._vectors.flatten(0, 1), None
         logs = torch.from_numpy(log_of(self.weights)).to(self._vectors.device)
@@ -190,16 +177,10 @@ class VectorMemory(ReadableMemory):
 
 
 class CodeMemory(ReadableMemory):
-    """Codes, and the codebook that they index.
+    """Codes [N, T, levels], and the codebook that they index.
 
     The flat read goes over the codebook's rows with their counts, not over the documents: rows with the same code are
     the same row, n times. That needs single codes; residual codes are sums.
-
-    Args:
-        codes: [N, T, levels].
-        codebook: what they are indices into.
-        lengths: chunks of each document; None if each has one.
-        weights: how much each chunk counts, [N]; None for once.
     """
 
     def __init__(
@@ -235,11 +216,7 @@ class CodeMemory(ReadableMemory):
         return vectors
 
     def rows(self) -> tuple[None, Tensor]:
-        """The logarithms of how often each of the codebook's rows occurs; -inf for those that do not.
-
-        Raises:
-            ModelError: the codes are residual.
-        """
+        """The logarithms of how often each of the codebook's rows occurs. Raises ModelError if the codes are residual."""
         if self._codebook.levels > 1:
             raise ModelError(
                 "These codes cannot be read flat: a chunk's vectors are made of several codes each.",
@@ -248,7 +225,7 @@ class CodeMemory(ReadableMemory):
         return None, torch.from_numpy(log_of(self._row_counts)).to(self._codebook.books.device)
 
     def shares(self, attention: Tensor) -> Iterator[LogScores]:
-        """See `ReadableMemory`. What a row gets of the attention is divided among its occurrences."""
+        # What a row gets of the attention is divided among its occurrences.
         each = attention.float().cpu().numpy() / np.maximum(self._row_counts, np.finfo(np.float64).tiny)
         by_position = each.reshape(len(each), -1, 1, self._codebook.num_codes)
         shape = (len(each), self._codebook.tokens, 1, self._codebook.num_codes)
@@ -256,7 +233,6 @@ class CodeMemory(ReadableMemory):
             yield self._weighted(log_of(sums), start), lengths
 
     def scores(self, router: Router, question: Tensor) -> Iterator[LogScores]:
-        """See `ReadableMemory`. A score is the sum of table entries, one for each code."""
         tables = router.tables(question, self._codebook)
         for start, sums, lengths in self._scan(tables.detach().float().cpu().numpy()):
             yield self._weighted(sums, start), lengths
@@ -304,18 +280,10 @@ class CodeMemory(ReadableMemory):
 
 
 class BankMemory(CodeMemory):
-    """The codes of a bank, or of several, gone through block by block and never held as a whole.
+    """The codes of a bank, or of several, gone through block by block; use it inside one of their snapshots.
 
-    The flat read takes its rows from the running counts of the banks. Use it inside one of their snapshots.
-
-    Args:
-        bank: what is remembered.
-        codebook: of the bank's model.
-        selection: what of it counts; None for all. Weights take four bytes a chunk, as do those of banks that count
-            unequally, once chunks are looked at.
-
-    Raises:
-        BankError: the bank has nothing to select by.
+    The flat read takes its rows from the running counts of the banks. Weights, of a selection or of banks that count
+    unequally, take four bytes a chunk. Raises BankError if the bank has nothing to select by.
     """
 
     def __init__(self, bank: ReadableBank, codebook: Codebook, selection: Selection | None = None) -> None:
@@ -326,7 +294,6 @@ class BankMemory(CodeMemory):
 
     @cached_property
     def weights(self) -> Weights | None:
-        """See `ReadableMemory`."""
         if self._given_weights is None and self._bank.is_weighted:
             return chunk_weights(self._bank, Selection())
         return self._given_weights

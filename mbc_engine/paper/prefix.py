@@ -16,7 +16,7 @@ class PrefixNetwork(nn.Module):
     Args:
         dim: D.
         layers: L.
-        kv_heads: key/value heads of the base LM (fewer than its query heads under grouped-query attention).
+        kv_heads: of the base LM, fewer than its query heads under grouped-query attention.
         head_dim: width of a head.
         columns: P, the paper's 2.
         hidden: width of a slot's feed-forward.

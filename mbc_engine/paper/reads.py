@@ -28,12 +28,7 @@ Hits = list[list[Hit]]
 class Reader:
     """What a read needs of a model, for as long as its weights stay as they are; after that, make another.
 
-    Attributes:
-        aggregator: h_psi.
-        codebook: what the codes of memories are indices into; None where memories hold vectors alone.
-        router: None in a model trained without one.
-        routed_documents: how many chunks a routed read aggregates.
-        group_documents: how many chunks make a group of a hierarchical read (M in the paper).
+    A routed read aggregates `routed_documents` chunks, `group_documents` make a group of a hierarchical read (M).
     """
 
     aggregator: Aggregator
@@ -69,8 +64,7 @@ class Reading:
     Attributes:
         question: the questions' own vectors, which are the modulation that an empty memory gives, [B, T, D].
         modulation: phi*, [B, T, D].
-        find: finds the best documents of each question, or chunks if False.
-        find_codes: see `codes`.
+        find: finds the best documents of each question, or if it gets False, the best chunks.
     """
 
     question: Tensor
@@ -85,18 +79,12 @@ class Reading:
 
     @cached_property
     def chunks(self) -> Hits:
-        """The best chunks of each question, as many as documents at most, best first, with their own shares.
-
-        A hierarchical read knows only the best of each document.
-        """
+        """The best chunks of each question with their own shares; a hierarchical read knows one of each document."""
         return self.find(False)
 
     @cached_property
     def codes(self) -> CodeMap | None:
-        """How much of the attention each code got, [B, levels, positions, num_codes], 1 over each level.
-
-        None if nothing was read, or no codes.
-        """
+        """How much of the attention each code got, [B, levels, positions, num_codes], 1 over each level; None of none."""
         return self.find_codes()
 
 
@@ -104,10 +92,7 @@ def read_flat(reader: Reader, question: Tensor, memory: ReadableMemory, top: int
     """The paper's read: attention over the whole memory.
 
     A document's share is the attention to its rows, the mean over heads, blocks and the question's vectors; so is a
-    code's.
-
-    Raises:
-        ModelError: the memory's codes are residual.
+    code's. Raises ModelError if the memory's codes are residual.
     """
     vectors, log_weights = memory.rows()
     read = reader.attend(question, vectors, log_weights)
@@ -135,12 +120,9 @@ Shares = dict[int, tuple[float, float, int]]
 
 @dataclass(frozen=True)
 class GroupResult:
-    """What a group became.
+    """What a group became: a modulation [B, T, D], and for each question the documents with the largest shares.
 
-    Attributes:
-        modulation: [B, T, D].
-        shares: for each question the documents with the largest shares.
-        weight: how much the chunks that became it count together.
+    `weight` is how much the chunks that became it count together.
     """
 
     modulation: Tensor
@@ -258,10 +240,7 @@ def read_routed(reader: Reader, question: Tensor, memory: ReadableMemory, top: i
     """Score every chunk by its own codes, aggregate the best few; `number` says how many.
 
     A document's share is the probability of its chunks under the softmax of all scores; a code's is the attention to
-    the vectors of these few that it is part of.
-
-    Raises:
-        ModelError: the model has no router.
+    the vectors of these few that it is part of. Raises ModelError if the model has no router.
     """
     if reader.router is None:
         raise ModelError(
@@ -300,17 +279,17 @@ READS: dict[str, Callable[[Reader, Tensor, ReadableMemory, int, int | None], Rea
 
 
 def read(mode: str, reader: Reader, question: Tensor, memory: ReadableMemory, *, top: int = 5) -> Reading:
-    """Read a memory, NAME or NAME:NUMBER. An empty one leaves the question as its own modulation, without sources.
+    """Read a memory for questions [B, T, D]. An empty one leaves the question as its own modulation, without sources.
 
     Args:
-        mode: a name of `READS`; the number is what that read makes of it.
+        mode: NAME or NAME:NUMBER of `READS`.
         reader: the model's parts.
-        question: the questions' vectors, [B, T, D].
+        question: the questions' vectors.
         memory: what is read.
         top: how many documents the sources are, at least 1.
 
     Raises:
-        ConfigError: there is no such read, or it makes nothing of the number.
+        ConfigError: there is no such read, or it takes no such number.
         MBCError: the read does not fit the model.
     """
     name, number = parse_read_mode(mode)

@@ -30,14 +30,7 @@ def ask_all(
     read_mode: str | None = None,
     batch_size: int = 32,
 ) -> Iterator[tuple[QAExample, str, int | None]]:
-    """Memorise the documents of the examples, each once, and answer every question, or some, from that memory.
-
-    Args:
-        model: what is asked.
-        examples: questions and their documents.
-        asked: those of the examples that are asked; None asks all.
-        read_mode: see `MBC.read`.
-        batch_size: texts and questions at a time.
+    """Memorise the documents of the examples, each once, and answer every question, or those `asked`, from that memory.
 
     Yields:
         The question, the model's answer, and the place of the question's own document among the sources, 0 is first;
@@ -64,13 +57,7 @@ def answer_from(
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Answer questions from a memory, batch by batch: each answer, and the texts that it is from, best first.
 
-    Args:
-        model: what is asked.
-        questions: in an order in which neighbours are about as long, where time counts.
-        memorised: what it remembers.
-        read_mode: see `MBC.read`.
-        reader: the model's, kept from before.
-        batch_size: questions at a time.
+    It is faster where neighbouring questions are about as long. Arguments as of `MBC.read`.
     """
     reader, (memory, document_of) = reader or model.reader(), memorised
     for start in range(0, len(questions), batch_size):
@@ -80,13 +67,7 @@ def answer_from(
 
 
 def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32) -> Memorised:
-    """A memory of texts of any length.
-
-    Args:
-        model: what encodes them.
-        texts: the documents.
-        batch_size: chunks encoded at a time.
-    """
+    """A memory of texts of any length; `batch_size` chunks are encoded at a time."""
     pieces = [model.chunker(text) for text in texts]
     lengths = np.array(list(map(len, pieces)), np.int64)
     chunks = [piece for several in pieces for piece in several]
@@ -97,13 +78,9 @@ def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32
 def memorise(
     model: MBC, chunks: Sequence[str], lengths: NDArray[np.int64] | None = None, *, batch_size: int = 32
 ) -> ReadableMemory:
-    """A memory of chunks: codes, or continuous vectors where the model does not quantise, or not yet.
+    """A memory of chunks that fit the window: codes, or continuous vectors where the model does not quantise, or not yet.
 
-    Args:
-        model: what encodes them.
-        chunks: texts that fit the window.
-        lengths: chunks of each document; None if each has one.
-        batch_size: chunks encoded at a time.
+    `lengths` are the chunks of each document; None if each has one.
     """
     if model.is_quantising:
         return CodeMemory(model.memorise(chunks, batch_size=batch_size), model.require_codebook(), lengths)
@@ -132,10 +109,6 @@ def within_window(examples: Sequence[QAExample], chunker: Chunker) -> list[QAExa
     """The examples with documents that fit; a longer one gives way to its chunk with the answer.
 
     Where no chunk holds the shortest answer literally, the first one stands.
-
-    Args:
-        examples: any number.
-        chunker: cuts documents as they are cut where no answer is known.
     """
     chunks: dict[str, list[str]] = {}
     texts = list(dict.fromkeys(example.text for example in examples))

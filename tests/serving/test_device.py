@@ -160,6 +160,8 @@ def without_times(value: Any) -> Any:
     """Events but for how long something took."""
     if isinstance(value, list | tuple):
         return [without_times(item) for item in value]
+    if not isinstance(value, dict) and not hasattr(value, "__dict__"):
+        return value
     fields = (
         {name: own for name, own in vars(value).items() if "seconds" not in name}
         if hasattr(value, "__dict__")
