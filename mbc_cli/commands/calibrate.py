@@ -1,12 +1,8 @@
-"""`mbc calibrate`: learn when an answer of a model of the paper's method comes from its memory.
-
-A calibration on the terminal.
-"""
+"""`mbc calibrate`: learn when an answer of a model of the paper's method comes from its memory."""
 
 from dataclasses import asdict
-from functools import singledispatchmethod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,7 +10,7 @@ from mbc_cli.options import DeviceOption, JsonOption, ModelOption
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import print_facts
 from mbc_cli.text import near
-from mbc_engine.events import Calibrated, Event, Progressed
+from mbc_engine.events import Calibrated, Progressed
 
 
 def calibrate(
@@ -66,15 +62,17 @@ def calibrate(
         require_writable(folder)
     loaded = load_model(model, device)
     assert isinstance(loaded, MBC)
-    with ending_with("The model was not changed; --questions asks fewer."), CalibrationView() as view:
+    with ending_with("The model was not changed; --questions asks fewer."), ProgressView() as view:
         for event in measure(loaded, examples, bank_documents=bank_size, questions=questions):
-            view.show(event)
+            if isinstance(event, Progressed):
+                view.bar("Asking", event.total, completed=event.done)
+    assert isinstance(event, Calibrated)
     if not dry_run:
-        store(settings_of(view.result), folder)
+        store(settings_of(event), folder)
     if json:
-        print_json({"model": model, "data": data, "folder": str(folder), "is_kept": not dry_run, **view.figures})
+        print_json({"model": model, "data": data, "folder": str(folder), "is_kept": not dry_run, **asdict(event)})
     else:
-        view.show_figures(None if dry_run else folder)
+        _print_rates(event, view, None if dry_run else folder)
 
 
 def _require_generating(name: str, folder: Path) -> None:
@@ -91,53 +89,21 @@ def _require_generating(name: str, folder: Path) -> None:
         )
 
 
-class CalibrationView(ProgressView):
-    """Follows a calibration by its events."""
-
-    result: Calibrated
-
-    @singledispatchmethod
-    def show(self, event: Event) -> None:
-        """Draw an event."""
-
-    @show.register
-    def _(self, event: Progressed) -> None:
-        self.bar("Asking", event.total, completed=event.done)
-
-    @show.register
-    def _(self, event: Calibrated) -> None:
-        self.result = event
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """The result for JSON, rates in percent."""
-        return asdict(self.result)
-
-    def show_figures(self, folder: Path | None) -> None:
-        """The rates on stdout.
-
-        Args:
-            folder: of the model that keeps the result; None if none does.
-        """
-        result = self.result
-        if not result.slope:
-            self.line(
-                "The memory does not make right answers more likely, so answers will carry no confidence.", "yellow"
-            )
-        print_facts(
-            [
-                ("with its document", _rates(result.informed_memory, result.informed_unsure, result.informed_model)),
-                ("without", _rates(result.uninformed_memory, result.uninformed_unsure, result.uninformed_model)),
-                (
-                    "told apart",
-                    (
-                        f"{result.auc:.3f} of all pairs (AUC; 0.5 is chance), {result.held_out:,} held-out questions, "
-                        f"{result.bank_documents:,} documents in the bank"
-                    ),
-                ),
-                ("kept in", near(folder / "config.toml") if folder else "nothing (--dry-run)"),
-            ]
-        )
+def _print_rates(found: Calibrated, view: ProgressView, folder: Path | None) -> None:
+    if not found.slope:
+        view.line("The memory does not make right answers more likely, so answers will carry no confidence.", "yellow")
+    separation = (
+        f"{found.auc:.3f} of all pairs (AUC; 0.5 is chance), {found.held_out:,} held-out questions, "
+        f"{found.bank_documents:,} documents in the bank"
+    )
+    print_facts(
+        [
+            ("with its document", _rates(found.informed_memory, found.informed_unsure, found.informed_model)),
+            ("without", _rates(found.uninformed_memory, found.uninformed_unsure, found.uninformed_model)),
+            ("told apart", separation),
+            ("kept in", near(folder / "config.toml") if folder else "nothing (--dry-run)"),
+        ]
+    )
 
 
 def _rates(memory: float, unsure: float, model: float) -> str:

@@ -46,120 +46,75 @@ EvaluationArgument = Annotated[
 ReportOption = Annotated[bool, typer.Option("--report", help="Open the report in the browser.")]
 
 
-DataOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SPEC",
-        help="Questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64.",
-        rich_help_panel=_WHAT,
-    ),
-]
-SuiteOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME|FILE",
-        help="A whole grid instead: paper, small, or a TOML file.",
-        autocompletion=suites,
-        rich_help_panel=_WHAT,
-    ),
-]
+def _option(panel: str, text: str, *names: str, **how: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, **how)
+
+
+_METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is None)
+_QUESTIONS: Final = "Questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64."
+_GRID: Final = "A whole grid instead: paper, small, or a TOML file."
+_BANK_SIZE: Final = "Documents in each memory; the rest go into further memories."
+_GOLDS: Final = "Score answers against the shortest gold answer, as the paper does, or the best match of any."
+_TRAIN: Final = "Questions that methods may learn from, as squad:[b]train[/b]; can be repeated."
+_HELD_OUT: Final = "squad:validation for squad:train, else a tenth of the documents"
+_CHANGES: Final = "Change a setting of the preset: training.epochs=3; can be repeated."
+_FOLDER: Final = "The folder that keeps everything; given alone, it continues where it stopped."
+
+DataOption = Annotated[str | None, _option(_WHAT, _QUESTIONS, metavar="SPEC")]
+SuiteOption = Annotated[str | None, _option(_WHAT, _GRID, metavar="NAME|FILE", autocompletion=suites)]
 MethodOption = Annotated[
     list[str] | None,
-    typer.Option(
+    _option(
+        _WHAT,
+        f"{_METHODS}, or a control; can be repeated.",
         metavar="NAME",
         show_default="the model's own, with its controls",
-        help=f"{', '.join(name for name, kind in METHODS.items() if kind.control_of is None)}, or a control; can "
-        "be repeated.",
         autocompletion=methods,
-        rich_help_panel=_WHAT,
     ),
 ]
 ProtocolOption = Annotated[
     list[str] | None,
-    typer.Option(
+    _option(
+        _WHAT,
+        f"{', '.join(get_args(Protocol))}; can be repeated.",
         metavar="NAME",
         show_default="online",
-        help=f"{', '.join(get_args(Protocol))}; can be repeated.",
         autocompletion=protocols,
-        rich_help_panel=_WHAT,
     ),
 ]
-DocumentsOption = Annotated[int, typer.Option(min=1, help="Most documents to memorise.", rich_help_panel=_HOW)]
-BankSizeOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        show_default="all",
-        help="Documents in each memory; the rest go into further memories.",
-        rich_help_panel=_HOW,
-    ),
-]
-LimitOption = Annotated[
-    int | None,
-    typer.Option(min=1, show_default="all", help="Most questions to ask, evenly spaced.", rich_help_panel=_HOW),
-]
-GoldsOption = Annotated[
-    str,
-    typer.Option(
-        metavar="|".join(get_args(Golds)),
-        help="Score answers against the shortest gold answer, as the paper does, or the best match of any.",
-        autocompletion=golds,
-        rich_help_panel=_HOW,
-    ),
-]
-TrainOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="SPEC",
-        help="Questions that methods may learn from, as squad:[b]train[/b]; can be repeated.",
-        rich_help_panel=_TRAINED,
-    ),
-]
+DocumentsOption = Annotated[int, _option(_HOW, "Most documents to memorise.", min=1)]
+BankSizeOption = Annotated[int | None, _option(_HOW, _BANK_SIZE, min=1, show_default="all")]
+LimitOption = Annotated[int | None, _option(_HOW, "Most questions to ask, evenly spaced.", min=1, show_default="all")]
+GoldsOption = Annotated[str, _option(_HOW, _GOLDS, metavar="|".join(get_args(Golds)), autocompletion=golds)]
+TrainOption = Annotated[list[str] | None, _option(_TRAINED, _TRAIN, metavar="SPEC")]
 ValidationOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="SPEC",
-        show_default="squad:validation for squad:train, else a tenth of the documents",
-        help="Questions used to choose learning rates.",
-        rich_help_panel=_TRAINED,
-    ),
+    _option(_TRAINED, "Questions used to choose learning rates.", metavar="SPEC", show_default=_HELD_OUT),
 ]
 PresetOption = Annotated[
     str | None,
-    typer.Option(
+    _option(
+        _TRAINED,
+        "Train MBC with this preset instead of using --model.",
         metavar="NAME|FILE",
-        help="Train MBC with this preset instead of using --model.",
         autocompletion=presets,
-        rich_help_panel=_TRAINED,
     ),
 ]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change a setting of the preset: training.epochs=3; can be repeated.",
-        rich_help_panel=_TRAINED,
-    ),
-]
+SetOption = Annotated[list[str] | None, _option(_TRAINED, _CHANGES, "--set", metavar="KEY=VALUE")]
 RunOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME|PATH",
-        show_default="the date and the data's name",
-        help="The folder that keeps everything; given alone, it continues where it stopped.",
-        autocompletion=evaluations,
-        rich_help_panel=_WHERE,
+    _option(
+        _WHERE, _FOLDER, metavar="NAME|PATH", show_default="the date and the data's name", autocompletion=evaluations
     ),
 ]
 DataFolderOption = Annotated[
     Path | None,
-    typer.Option(
+    _option(
+        _WHERE,
+        "The folder of the files that a suite names.",
         metavar="FOLDER",
         envvar="MBC_DATA",
         show_default="the working folder",
-        help="The folder of the files that a suite names.",
-        rich_help_panel=_WHERE,
     ),
 ]
 PlanOption = Annotated[bool, typer.Option("--plan", help="Only show what it needs and which parts can run here.")]
