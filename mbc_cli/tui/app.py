@@ -87,7 +87,6 @@ class Dashboard(App[None]):
 
     @property
     def view(self) -> View:
-        """The visible view."""
         tabs = self.query_one(TabbedContent)
         return tabs.query_one(f"#{tabs.active}", View)
 
@@ -96,7 +95,6 @@ class Dashboard(App[None]):
         self._is_stale = True
 
     def attach(self, run: Path | None) -> None:
-        """Follow a run, or none."""
         self.state.run = self._follow("run", run)
         self.changed()
 
@@ -106,7 +104,6 @@ class Dashboard(App[None]):
         self.changed()
 
     def show_code(self, level: int, position: int, code: int) -> None:
-        """Show a code of a document among all codes."""
         self.action_view(CodesView.NAME)
         self.query_one(CodesView).show_code(level, position, code)
 

@@ -97,7 +97,6 @@ class Poller:
         self._woken, self._is_over = threading.Event(), False
 
     def put(self, name: str, poll: Poll | None) -> None:
-        """Add a poll under a name, in place of the one that has it."""
         with self._lock:
             if before := self._polls.pop(name, None):
                 self._replaced.append(before)
@@ -110,7 +109,6 @@ class Poller:
         self._woken.set()
 
     def run(self) -> None:
-        """Poll until stopped."""
         while not self._is_over:
             self._woken.clear()
             with self._lock:
@@ -289,9 +287,9 @@ class Answering:
                     self._on_model("missing", error, False)
                 else:
                     self._on_answer(item[0], error)
-                continue
-            if item is not None:
-                self._on_answer(item[0], self._answer(*item))
+            else:
+                if item is not None:
+                    self._on_answer(item[0], self._answer(*item))
         self._memory.close()
 
     def _open(self) -> None:
@@ -397,35 +395,38 @@ def find_code_users(bank: Path, level: int, position: int, code: int) -> list[tu
 class ChildProcess:
     """An `mbc` command in a session of its own: it goes on when the dashboard ends. Its log shows how far it is.
 
-    `on_end` gets, in a thread, the last lines on stderr, "" if it finished or was interrupted.
-
-    Raises:
-        OSError, ValueError: it cannot be started, as with words that no command line can hold.
+    `on_end` gets, in a thread, the last lines on stderr or why it cannot be started, "" if it finished or was
+    interrupted.
     """
 
     def __init__(self, arguments: Sequence[str], on_end: Callable[[str], object]) -> None:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody empties would fill
-        self._process = subprocess.Popen(  # noqa: S603  # mbc itself
-            [sys.executable, "-m", "mbc_cli", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._stderr,
-            env={**os.environ, "NO_COLOR": "1"},
-            start_new_session=True,
-        )
-        threading.Thread(target=self._wait, args=(on_end,), daemon=True).start()
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  # mbc itself
+                [sys.executable, "-m", "mbc_cli", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                env={**os.environ, "NO_COLOR": "1"},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:  # such as words that no command line can hold
+            on_end(f"It cannot be started: {error}")
+        else:
+            threading.Thread(target=self._wait, args=(self._process, on_end), daemon=True).start()
 
     @property
     def is_running(self) -> bool:
-        return self._process.poll() is None
+        return self._process is not None and self._process.poll() is None
 
     def interrupt(self) -> None:
         """As Ctrl-C: it finishes what it is at and ends; a second time, at once."""
-        if self.is_running:
+        if self._process is not None and self.is_running:
             self._process.send_signal(signal.SIGINT)
 
-    def _wait(self, on_end: Callable[[str], object]) -> None:
-        code = self._process.wait()
+    def _wait(self, process: subprocess.Popen[bytes], on_end: Callable[[str], object]) -> None:
+        code = process.wait()
         with self._stderr as stderr:
             stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _MAX_STDERR_BYTES))
             lines = stderr.read().decode(errors="replace").splitlines()[-_MAX_STDERR_LINES:]

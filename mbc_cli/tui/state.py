@@ -74,7 +74,6 @@ class AttachedRun:
         return self.history.state_beside(self.at_work)
 
     def update(self, followed: Followed, at_work: bool) -> None:
-        """Add what its log has gained."""
         if followed.is_anew:
             self.history = RunHistory()
         self.history.add(followed.events)
@@ -114,7 +113,6 @@ class DashboardState:
         return self.ingest.state
 
     def update_bank(self, bank: BankSnapshot | None, error: MBCError | None) -> None:
-        """The bank has changed, or cannot be read."""
         self.bank, self.bank_error = bank, error
 
     def update_ingest(self, followed: Followed, at_work: bool) -> None:

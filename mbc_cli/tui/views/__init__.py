@@ -45,7 +45,6 @@ class View(TabPane):
         return self.dashboard.state
 
     def draw(self) -> None:
-        """Show the state."""
         raise NotImplementedError
 
     def on_resize(self) -> None:

@@ -19,7 +19,7 @@ from mbc_cli.tui.state import Places
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.inputs import InlineSelect, QuestionInput
+from mbc_cli.tui.widgets.inputs import InlineSelect
 from mbc_engine.config import READ_MODES
 from mbc_engine.errors import MBCError
 from mbc_engine.question import AskOptions
@@ -52,6 +52,8 @@ class AskView(View):
         Binding("escape", "type", "Ask"),
         Binding("ctrl+o", "sources", "Sources"),
         Binding("enter", "open", "Open"),
+        Binding("up", "recall(-1)", "Previous question", show=False),
+        Binding("down", "recall(1)", "Next question", show=False),
         Binding("ctrl+r", "step('how')", "Read"),
         Binding("ctrl+n", "step('number')", "Count"),
     ]
@@ -64,6 +66,9 @@ class AskView(View):
         self._model_error: MBCError | None = None
         self._about = Text()
         self._history = QuestionHistory(question_history())
+        # Earlier questions, the one that is shown, and what was typed before.
+        self._earlier: list[str] = []
+        self._recalled, self._typed = 0, ""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="talk"):
@@ -72,9 +77,8 @@ class AskView(View):
             with Vertical(id="aside"):
                 yield PassagePane(id="passage", classes="panel")
                 yield HeatMap("Codes read", id="read", can_focus=False)
-        yield QuestionInput(
-            placeholder="What do you want to know? Each question is answered on its own.", id="question"
-        )
+        placeholder = "What do you want to know? Each question is answered on its own."
+        yield Input(placeholder=placeholder, id="question", select_on_focus=False)
         with Horizontal(id="options"):
             yield InlineSelect([str(number) for number in _SOURCE_COUNTS], label="sources", is_folded=True, id="number")
             yield InlineSelect([mode or "model's own" for mode in _READ_MODES], label="read", is_folded=True, id="how")
@@ -82,7 +86,7 @@ class AskView(View):
     def on_mount(self) -> None:
         self.query_one("#number", InlineSelect).at = _SOURCE_COUNTS.index(AskOptions.sources)
         self.query_one("#turns", VerticalScroll).anchor()
-        self.run_job("history", lambda: [self._history.read()], self.query_one(QuestionInput).remember)
+        self.run_job("history", lambda: [self._history.read()], self._remember)
         later = self.app.call_later
         self._answering = Answering(
             self.places,
@@ -95,8 +99,16 @@ class AskView(View):
     def on_unmount(self) -> None:
         self._answering.stop()
 
+    @property
+    def _line(self) -> Input:
+        return self.query_one("#question", Input)
+
+    def _remember(self, questions: list[str]) -> None:
+        self._earlier += [question for question in questions if self._earlier[-1:] != [question]]
+        self._recalled = len(self._earlier)
+
     def take_focus(self) -> None:
-        self.query_one(QuestionInput).focus()
+        self._line.focus()
 
     def draw(self) -> None:
         if self.state.bank is not None and self._model_state == "unloaded":
@@ -119,7 +131,8 @@ class AskView(View):
         if action == "step" and parameters == ("how",):
             return self.query_one("#how").display
         can = {
-            "leave": self._covers_turns or self.query_one(QuestionInput).has_focus,
+            "recall": self._line.has_focus,
+            "leave": self._covers_turns or self._line.has_focus,
             "stop": bool(self._waiting),
             "open": isinstance(self.screen.focused, Citation),
         }
@@ -139,6 +152,17 @@ class AskView(View):
             self.take_focus()
         else:
             self.query_one("#turns").focus()
+
+    def action_recall(self, by: int) -> None:
+        """Show the question before, or the one after; after the last, what was being typed."""
+        place, line = self._recalled + by, self._line
+        if not 0 <= place <= len(self._earlier):
+            return
+        if self._recalled == len(self._earlier):
+            self._typed = line.value
+        self._recalled = place
+        line.value = self._typed if place == len(self._earlier) else self._earlier[place]
+        line.cursor_position = len(line.value)
 
     def action_type(self) -> None:
         self.take_focus()
@@ -175,7 +199,7 @@ class AskView(View):
             return
         event.input.clear()
         start_thread(lambda: self._history.add(question), self.app.call_later)
-        self.query_one(QuestionInput).remember([question])
+        self._remember([question])
         turns = self.query_one("#turns", VerticalScroll)
         for turn in self.query(ChatTurn):
             turn.fold(True)
@@ -203,7 +227,6 @@ class AskView(View):
         self.draw()
 
     def show_token(self, number: int, piece: str) -> None:
-        """A further piece of an answer."""
         if turn := self._waiting.get(number):
             turn.append(piece)
 
@@ -227,7 +250,6 @@ class AskView(View):
         self._show_reasons()
 
     def _show_reasons(self) -> None:
-        """Say what each question waits for."""
         for place, turn in enumerate(self._waiting.values()):
             if self._model_state == "loading":
                 turn.wait(f"waiting for model {plain(self.places.model)}…")
@@ -244,7 +266,6 @@ class AskView(View):
 
     @property
     def _covers_turns(self) -> bool:
-        """Whether the passage takes room from the answers."""
         return self.query_one("#aside").has_class("-open") and self.screen.has_class("-narrow")
 
     def _show_passage(self, source: "Source") -> None:
@@ -253,7 +274,6 @@ class AskView(View):
         self.refresh_bindings()
 
     def _about_text(self) -> Text:
-        """What is asked, or why nothing can be, and what to do about it."""
         state = self.state
         if state.bank_error is not None:
             return no_bank_text(state.bank_error)

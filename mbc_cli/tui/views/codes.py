@@ -250,7 +250,6 @@ def _summary(state: DashboardState) -> str:
 
 
 def _book_title(usage: NDArray[Any], level: int, position: int, layer: int) -> str:
-    """Which codebook, and how well it is used."""
     levels, positions, codes = usage.shape
     names = [f"level {level + 1}"] if levels > 1 else []
     names += [f"position {position + 1}"] if positions > 1 else []
@@ -262,7 +261,6 @@ def _book_title(usage: NDArray[Any], level: int, position: int, layer: int) -> s
 
 
 def _code_line(code: int, values: NDArray[Any], layer: int, read: NDArray[np.floating[Any]] | None) -> Text:
-    """How often a code is used, and how much of the last answer came through it."""
     value = values[code].item()
     line = Text().append(f"code {code}: ", "bold")
     if layer == BANK:
@@ -305,7 +303,6 @@ def _facts(state: DashboardState) -> list[tuple[str, str | Text]]:
 
 
 def _users_table(uses: Sequence[tuple[StoredDocument, int, int]]) -> Grid | Text:
-    """Documents with how often they use a code."""
     if not uses:
         return Text("no document of the bank", "dim")
     table = Grid.grid(padding=(0, 2))

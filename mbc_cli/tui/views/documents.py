@@ -120,7 +120,6 @@ class DocumentsView(View):
         self._table.focus()
 
     def draw(self) -> None:
-        """Search again if the bank has changed."""
         if self.state.bank is None and self.state.bank_error is not None:
             self._seen = None
             self._show_error(no_bank_text(self.state.bank_error))
@@ -197,7 +196,6 @@ class DocumentsView(View):
 
     @property
     def _current(self) -> StoredDocument | None:
-        """The document under the cursor; None where there are none."""
         return self._found.get(self._table.key)
 
     def _sort_by(self, title: int) -> None:
@@ -342,7 +340,6 @@ def _key(found: StoredDocument) -> Hashable:
 
 
 def _cells(found: StoredDocument) -> tuple[str, ...]:
-    """A text for each of `_COLUMNS`."""
     source, part, date = found.origin[:3]
     name = near(source) if source else found.digest
     return name, part, date or "", f"{found.chunks:,}", "" if found.size is None else size(found.size)
@@ -359,7 +356,6 @@ def _sort_key(found: StoredDocument, column: int) -> tuple[object, ...]:
 
 
 def _count(found: FoundDocuments) -> str:
-    """How many were found, and how many of them are shown."""
     shown, matches = len(found.rows), found.matches
     if not found.is_done:
         return f"{matches:,} so far"
@@ -367,7 +363,6 @@ def _count(found: FoundDocuments) -> str:
 
 
 def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:
-    """What the bank knows of a document beside its codes."""
     facts: list[tuple[str, str | Text]] = []
     for number, origin in enumerate(document.origins[:_MAX_ORIGINS]):
         date = f", {origin.date}" if origin.date else ""

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -120,8 +121,7 @@ class IngestView(View):
 
     @on(Button.Pressed, "#start")
     def action_ingest(self) -> None:
-        """Ingest what the cursor of the tree is on."""
-        path, call_later = self.query_one(FolderTree).chosen, self.app.call_later
+        path = self.query_one(FolderTree).chosen
         if path is None or not self._can_start:
             return
         # An option and its value as one word, and paths after the last: either may begin with a dash.
@@ -132,14 +132,10 @@ class IngestView(View):
         self._path, self._is_watch, self._stops, self._error = path, "--watch" in options, 0, ""
         self._last_began = self.state.ingest.began
         arguments = ["ingest", *options, "--", str(path.absolute())]
-        try:
-            self._child = ChildProcess(arguments, lambda error: call_later(self._take_end, error))
-        except (OSError, ValueError) as error:  # such as a path that no command line can hold
-            self._take_end(f"It cannot be started: {error}")
+        self._child = ChildProcess(arguments, partial(self.app.call_later, self._take_end))
         self.draw()
 
     def action_cancel(self) -> None:
-        """Ask whether to stop, and how hard."""
         if not self._is_running:
             words = "Another process memorises this. It can be stopped where it was started, with Ctrl-C."
             self.notify(words, markup=False)
@@ -169,7 +165,6 @@ class IngestView(View):
 
     @property
     def _is_running(self) -> bool:
-        """Whether the process that was started here is there, at work or not yet."""
         return self._child is not None and self._child.is_running
 
     @property
@@ -203,7 +198,6 @@ class IngestView(View):
         self.query_one("#choose").border_title = Text(shorten(plain(shown), _TITLE_WIDTH))
 
     def _shown_name(self, name: str) -> str:
-        """A name, without the folder that the tree shows."""
         root = Path(self.query_one(FolderTree).path)
         return plain(name.removeprefix(f"{root}{os.sep}"))
 
@@ -244,7 +238,6 @@ class IngestView(View):
 
 
 def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
-    """How far the bank's ingest is, or how it ended."""
     ingest, finished, reported = known.ingest, known.ingest.finished, known.ingest.reported
     facts: list[tuple[str, str | Text]] = []
     if ingest.started is not None and ingest.started.size:

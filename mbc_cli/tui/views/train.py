@@ -165,7 +165,8 @@ class TrainView(View):
 
     def action_compare(self) -> None:
         others = {key: line for key, line in self._lines().items() if key != str(self.state.run_folder)}
-        self.app.push_screen(RunPicker("Compare with", others, None), self._compare)
+        picker = RunPicker("Compare with", others, None)
+        self.app.push_screen(picker, lambda key: self.dashboard.compare(Path(key) if key else None))
 
     def action_compare_no_more(self) -> None:
         self.dashboard.compare(None)
@@ -204,14 +205,12 @@ class TrainView(View):
         self.call_after_refresh(self._follow_plots)
 
     def _follow_plots(self) -> None:
-        """Other plots are visible, or fewer."""
         if self.dashboard.view is self:
             if self.screen.focused is None:
                 self.take_focus()  # what had it may be hidden
             self.refresh_bindings()
 
     def _settle(self, run: AttachedRun) -> None:
-        """Forget what has come about."""
         folder = run.folder
         if not run.at_work or self._requests.get(folder) in _FULFILLED.get(run.state, ()):
             self._requests.pop(folder, None)
@@ -228,16 +227,13 @@ class TrainView(View):
         return run.state is RunState.PAUSED or self._requests.get(run.folder) is Request.PAUSE
 
     def _words(self, run: AttachedRun) -> str:
-        """What else there is to say of a run."""
         if run.folder in self._requests:
             return _REQUEST_WORDS[self._requests[run.folder]]
         return "" if run.at_work else self._failed.get(run.folder, "")
 
     def _request(self, request: Request | None) -> None:
-        """Ask the training for something, or to go on."""
-        if self.state.run is None:
-            return
-        run = self.state.run.folder
+        run = self.state.run_folder
+        assert run is not None, "there is a training at work"
         self._requests[run] = latest = request
 
         def work() -> list[str]:
@@ -277,15 +273,10 @@ class TrainView(View):
         self.dashboard.attach(folder)
 
     def _start(self, run: Path, options: list[str]) -> None:
-        call_later = self.app.call_later
         self._failed.pop(run, None)
         self._starting.add(run)
-        try:
-            self._children[run] = ChildProcess(
-                ["train", *options], lambda error: call_later(self.training_ended, run, error)
-            )
-        except (OSError, ValueError) as error:
-            call_later(self.training_ended, run, f"It cannot be started: {error}")
+        on_end = partial(self.app.call_later, self.training_ended, run)
+        self._children[run] = ChildProcess(["train", *options], on_end)
 
     def _look_at(self, folder: str | None) -> None:
         if folder is None:
@@ -295,10 +286,6 @@ class TrainView(View):
             self.dashboard.compare(None)
         if self.state.run_folder != path:
             self.dashboard.attach(path)
-
-    def _compare(self, folder: str | None) -> None:
-        if folder is not None:
-            self.dashboard.compare(Path(folder))
 
     def _run_at(self, name: str) -> Path:
         try:
@@ -341,7 +328,6 @@ class TrainView(View):
 
 
 def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | None) -> list[tuple[str, str | Text]]:
-    """How a training goes, in a column; only what there is."""
     history = run.history
     step, total = history.step, history.total_steps
     reset_steps = counted(len(history.resets), "step")
@@ -368,7 +354,6 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
 
 
 def _brief_lines(run: AttachedRun, state: str, words: str) -> list[str]:
-    """How a training goes, in two lines."""
     history = run.history
     step, total = history.step, history.total_steps
     done = f"step {step:,} of {total:,} ({step / total:.0%})" if total else _reading(history)
@@ -385,7 +370,6 @@ def _brief_lines(run: AttachedRun, state: str, words: str) -> list[str]:
 
 
 def _reading(history: RunHistory) -> str:
-    """How far the texts are read, before the first step."""
     cached = history.cached
     return "" if cached is None or history.started else f"text {cached.done:,} of {cached.total:,}"
 

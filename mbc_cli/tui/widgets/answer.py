@@ -44,18 +44,15 @@ class ChatTurn(Vertical):
         yield Static(classes="answer waiting")
 
     def wait(self, reason: str) -> None:
-        """Say why there is no answer yet, while there is none."""
         if not self._text:
             self._answer.update(Text(reason))
 
     def append(self, piece: str) -> None:
-        """Show a further piece of the answer."""
         self._text += piece
         self._answer.remove_class("waiting")
         self._answer.update(Text(plain(self._text)))
 
     def show(self, answer: "Answer") -> None:
-        """Show the whole answer and all that goes with it."""
         is_found, confidence = answer.text is not None, confidence_line(answer)
         text = NOT_IN_MEMORY if answer.text is None else answer.text
         self._answer.set_class(not text, "waiting")
@@ -76,7 +73,6 @@ class ChatTurn(Vertical):
         self.mount(*below)
 
     def fail(self, message: str, hint: str | None) -> None:
-        """Show what was wrong instead of an answer."""
         self._answer.remove_class("waiting")
         self._answer.add_class("-error")
         self._answer.update(Text(plain(message)))
@@ -84,12 +80,10 @@ class ChatTurn(Vertical):
             self.mount(Static(Text(plain(hint)), classes="spent"))
 
     def stop(self) -> None:
-        """Leave it at what has come so far."""
         self._answer.display = bool(self._text)
         self.mount(Static(Text("Stopped."), classes="spent"))
 
     def fold(self, is_folded: bool) -> None:
-        """Hide the sources behind their heading, or show them."""
         for sources in self.query(Collapsible):
             sources.collapsed = is_folded
 

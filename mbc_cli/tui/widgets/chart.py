@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -161,32 +161,28 @@ class PlotCanvas:
         return strips
 
 
-@dataclass(frozen=True)
-class PlotAxis:
-    """What an axis spans; `high` is larger than `low`."""
+def _bounds(values: Sequence[Floats], lowest: float | None = None) -> tuple[float, float]:
+    """From `lowest`, or the smallest number, to the largest, with some room where they are the same."""
+    numbers = np.concatenate([*values, [] if lowest is None else [lowest]])
+    low, high = float(numbers.min()), float(numbers.max())
+    if high - low > 1e-9 * max(abs(low), abs(high)):
+        return low, high
+    return (low - abs(low) / 2, high + abs(high) / 2) if high else (0.0, 1.0)
 
-    low: float
-    high: float
 
-    @classmethod
-    def around(cls, values: Sequence[Floats], lowest: float | None = None) -> Self:
-        """From `lowest`, or the smallest number, to the largest, with some room where they are the same."""
-        numbers = np.concatenate([*values, [] if lowest is None else [lowest]])
-        low, high = float(numbers.min()), float(numbers.max())
-        if high - low > 1e-9 * max(abs(low), abs(high)):
-            return cls(low, high)
-        return cls(low - abs(low) / 2, high + abs(high) / 2) if high else cls(0.0, 1.0)
+def _dots(values: Floats, bounds: tuple[float, float], size: int) -> Floats:
+    """Where numbers lie on `size` dots, from the lower bound on."""
+    low, high = bounds
+    return (values - low) / (high - low) * (size - 1)
 
-    def dots(self, values: Floats, size: int) -> Floats:
-        """Where numbers lie on `size` dots, from `low` on."""
-        return (values - self.low) / (self.high - self.low) * (size - 1)
 
-    def columns(self, values: Floats, columns: int) -> NDArray[np.intp]:
-        return np.rint(self.dots(values, columns * DOTS_ACROSS)).astype(np.intp) // DOTS_ACROSS
+def _columns(values: Floats, bounds: tuple[float, float], columns: int) -> NDArray[np.intp]:
+    return np.rint(_dots(values, bounds, columns * DOTS_ACROSS)).astype(np.intp) // DOTS_ACROSS
 
-    def rows(self, values: Floats, rows: int) -> NDArray[np.intp]:
-        dots = rows * DOTS_DOWN
-        return (dots - 1 - np.rint(self.dots(values, dots)).astype(np.intp)) // DOTS_DOWN
+
+def _rows(values: Floats, bounds: tuple[float, float], rows: int) -> NDArray[np.intp]:
+    dots = rows * DOTS_DOWN
+    return (dots - 1 - np.rint(_dots(values, bounds, dots)).astype(np.intp)) // DOTS_DOWN
 
 
 def plot(
@@ -195,7 +191,7 @@ def plot(
     """Fill a canvas with curves, of one drawable point at least each, and their axes; see `Chart.show`."""
     rows, columns = canvas.characters.shape
     points = [curve.drawable() for curve in curves]
-    across, upright = PlotAxis.around([x for x, _ in points]), PlotAxis.around([y for _, y in points], lowest)
+    across, upright = _bounds([x for x, _ in points]), _bounds([y for _, y in points], lowest)
     gutter = 0
     if rows >= _MIN_ROWS and columns >= _MIN_COLUMNS:
         rows -= 2
@@ -203,8 +199,8 @@ def plot(
         columns -= gutter
         _draw_horizontal_axis(canvas, across, rows, gutter)
         for row, places, character in ((slice(rows), lines, "┊"), (slice(rows, rows + 1), pointers, "▴")):
-            inside = places[(across.low <= places) & (places <= across.high)]
-            marked = gutter + across.columns(inside, columns)
+            inside = places[(across[0] <= places) & (places <= across[1])]
+            marked = gutter + _columns(inside, across, columns)
             canvas.characters[row, marked], canvas.styles[row, marked] = ord(character), _EVENT
     characters, styles = canvas.characters[:rows, gutter:], canvas.styles[:rows, gutter:]
     dots = np.zeros((rows, columns), np.uint8)
@@ -214,34 +210,34 @@ def plot(
         key=lambda own: own[2] is not None,
     ):
         if marker is None:
-            down = rows * DOTS_DOWN - 1 - upright.dots(y, rows * DOTS_DOWN)
-            line = trace(across.dots(x, columns * DOTS_ACROSS), down, rows, columns)
+            down = rows * DOTS_DOWN - 1 - _dots(y, upright, rows * DOTS_DOWN)
+            line = trace(_dots(x, across, columns * DOTS_ACROSS), down, rows, columns)
             dots |= line
             characters[line > 0] = BLANK + dots[line > 0].astype("<u4")
             styles[line > 0] = style
         else:
-            at = upright.rows(y, rows), across.columns(x, columns)
+            at = _rows(y, upright, rows), _columns(x, across, columns)
             characters[at], styles[at] = ord(marker), style
 
 
-def _draw_vertical_axis(canvas: PlotCanvas, upright: PlotAxis, rows: int) -> int:
+def _draw_vertical_axis(canvas: PlotCanvas, upright: tuple[float, float], rows: int) -> int:
     """Draw the axis at the left, without labels where they would leave little to the curves; returns its width."""
-    labels = ticks(upright.low, upright.high, max(2, rows // _APART_DOWN))
+    labels = ticks(*upright, max(2, rows // _APART_DOWN))
     width = max(map(len, labels.values()), default=0)
     if width > canvas.characters.shape[1] // 2:
         labels, width = {}, 0
     canvas.characters[:rows, width], canvas.styles[:rows, width] = ord("│"), _AXIS
-    for row, label in zip(upright.rows(np.array([*labels]), rows), labels.values(), strict=True):
+    for row, label in zip(_rows(np.array([*labels]), upright, rows), labels.values(), strict=True):
         canvas.write(width - len(label), row, f"{label}┤", _AXIS)
     return width + 1
 
 
-def _draw_horizontal_axis(canvas: PlotCanvas, across: PlotAxis, row: int, gutter: int) -> None:
+def _draw_horizontal_axis(canvas: PlotCanvas, across: tuple[float, float], row: int, gutter: int) -> None:
     width = canvas.characters.shape[1]
     canvas.write(gutter - 1, row, "└" + "─" * (width - gutter), _AXIS)
-    labels = ticks(across.low, across.high, max(2, (width - gutter) // _APART_ACROSS))
+    labels = ticks(*across, max(2, (width - gutter) // _APART_ACROSS))
     free = 0
-    for cell, label in zip(across.columns(np.array([*labels]), width - gutter), labels.values(), strict=True):
+    for cell, label in zip(_columns(np.array([*labels]), across, width - gutter), labels.values(), strict=True):
         column = gutter + int(cell)
         canvas.write(column, row, "┬", _AXIS)
         start = min(max(column - len(label) // 2, 0), width - len(label))

@@ -98,7 +98,6 @@ class CellGrid:
         return f"{name:>{self.label - 1}} "
 
     def cell(self, x: int, y: int) -> int | None:
-        """The cell at a place, if a row has one there."""
         column = (x - self.label) // self.width
         return y * self.columns + column if 0 <= column < self.columns else None
 
@@ -146,7 +145,6 @@ class HeatMap(ScrollView, can_focus=True):
         self.refresh(layout=is_other_size)
 
     def go(self, cell: int) -> None:
-        """Put the cursor on a cell, or on the nearest there is."""
         self.cursor = max(0, min(cell, len(self._levels) - 1))
 
     def watch_cursor(self) -> None:
@@ -212,7 +210,6 @@ class HeatMap(ScrollView, can_focus=True):
         return labelled or CellGrid.numbered(cells, width, int(screen * _SHARE_OF_HEIGHT))
 
     def _row(self, row: int) -> Strip:
-        """A row of cells, neighbours that look alike in one segment."""
         self._update_styles()
         grid, styles = self._grid, self._styles
         first = row * grid.columns
@@ -249,7 +246,6 @@ class HeatMap(ScrollView, can_focus=True):
         self._styles = {name: self.get_component_rich_style(f"heat-map--{name}") for name in _PARTS}
 
     def _show_legend(self) -> None:
-        """Show in the border what the steps begin with."""
         self._update_styles()
         legend = Text()
         if len(self._starts):

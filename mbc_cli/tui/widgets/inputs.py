@@ -76,35 +76,6 @@ class PlainCheckbox(Checkbox):
         return "[x]" if self.value else "[ ]"
 
 
-class QuestionInput(Input):
-    """Up brings the questions asked before, down the later ones and what was being typed."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "recall(-1)", "Previous question", show=False),
-        Binding("down", "recall(1)", "Next question", show=False),
-    ]
-
-    def __init__(self, *, placeholder: str, id: str) -> None:
-        super().__init__(placeholder=placeholder, id=id, select_on_focus=False)
-        self._asked: list[str] = []
-        self._at, self._typed = 0, ""
-
-    def remember(self, questions: Sequence[str]) -> None:
-        """Add questions that were asked, the oldest first."""
-        self._asked += [question for question in questions if self._asked[-1:] != [question]]
-        self._at = len(self._asked)
-
-    def action_recall(self, by: int) -> None:
-        at = self._at + by
-        if not 0 <= at <= len(self._asked):
-            return
-        if self._at == len(self._asked):
-            self._typed = self.value
-        self._at = at
-        self.value = self._typed if at == len(self._asked) else self._asked[at]
-        self.cursor_position = len(self.value)
-
-
 class Confirm(ModalScreen[bool]):
     """Asks before something that matters. Escape, or a click beside it, means no; so does Enter alone.
 
@@ -185,7 +156,6 @@ class FolderTree(DirectoryTree):
 
     @property
     def chosen(self) -> Path | None:
-        """What the cursor is on; None where that is no file."""
         node = self.cursor_node
         return None if node is None or node.data is None else Path(node.data.path)
 
@@ -294,7 +264,6 @@ class RunForm(ModalScreen[None]):
         self.query_one("#preset").focus()
 
     def say(self, words: str) -> None:
-        """Show a line, which may be untrusted text, above the buttons."""
         self.query_one("#words", Static).update(Text(plain(words)))
 
     @on(Button.Pressed, "#close")

@@ -43,7 +43,6 @@ class Measure:
     of_codes: bool = False
 
     def curves(self, history: RunHistory, look: Look, points: int) -> list[PlotCurve]:
-        """The curves of a run, a series as at most so many points."""
         curves, (colour, marker, validation_markers) = [], look
         if self.field is not None:
             at, values = history.series(self.field, points)
@@ -122,7 +121,6 @@ class RunPlots(Grid, can_focus=True):
             self._draw(chart, run, other)
 
     def turn(self, by: int) -> None:
-        """Show the next plots, or those before."""
         page = self._shape[0] * self._shape[1]
         if by > 0:
             self._first = self._first + page if self._first + page < len(self._charts) else 0
@@ -183,6 +181,5 @@ class RunPlots(Grid, can_focus=True):
 
 
 def _progress(run: AttachedRun) -> tuple[object, ...]:
-    """What tells whether a run has gone on."""
     history = run.history
     return id(history), history.latest, len(history.validations), len(history.resets), history.quantised

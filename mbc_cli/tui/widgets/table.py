@@ -185,7 +185,6 @@ def shorten(text: str, width: int) -> str:
 
 
 def _prefix(text: str, width: int) -> str:
-    """As much of the beginning as fits."""
     length = 0
     while length < len(text) and cell_len(text[: length + 1]) <= width:
         length += 1

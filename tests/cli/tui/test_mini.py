@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import Input
 
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.widgets.inputs import QuestionInput
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank
 from mbc_engine.datasets.newswire import stories
@@ -36,8 +36,8 @@ async def test_a_bank_of_mini_is_seen_in_every_view(home: Path, mbc: Any, until:
         await pilot.pause()  # else the tab that gets the focus at the start comes back into sight
 
         app.action_view(AskView.NAME)
-        await until(lambda: app.query_one(QuestionInput).has_focus)
-        app.query_one(QuestionInput).value = told[0].questions[0][0]
+        await until(lambda: app.query_one("#question", Input).has_focus)
+        app.query_one("#question", Input).value = told[0].questions[0][0]
         await pilot.press("enter")
         await until(lambda: app.state.codes_read is not None)
         await until(lambda: told[0].id in screen(app) and "3 sources" in screen(app))

@@ -23,7 +23,6 @@ from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.ingest import IngestView
-from mbc_cli.tui.widgets.inputs import QuestionInput
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import (
     DocumentsIngested,
@@ -182,7 +181,7 @@ async def test_a_view_looks_as_it_should(
         await until(lambda: app.state.bank and app.state.run and app.state.run.history.finished)
         await until(lambda: app.state.ingest.finished)
         if view == AskView.NAME:
-            app.query_one(QuestionInput).value = "Where did Ada move?"
+            app.query_one("#question", Input).value = "Where did Ada move?"
             await pilot.press("enter")
             app.query_one(AskView).show_answer(1, _answer(scene))
             await until(lambda: app.state.codes_read is not None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.content import Content
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from mbc_cli.paths import question_history
 from mbc_cli.question_history import QuestionHistory
@@ -18,7 +18,6 @@ from mbc_cli.tui.jobs import Answering
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
-from mbc_cli.tui.widgets.inputs import QuestionInput
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.question import Answer, Confidence, Label
@@ -62,7 +61,7 @@ def _answers(app: Dashboard) -> list[str]:
 
 
 async def _type(pilot: Pilot[None], text: str) -> None:
-    pilot.app.query_one(QuestionInput).value = text
+    pilot.app.query_one("#question", Input).value = text
     await pilot.press("enter")
 
 
@@ -95,7 +94,7 @@ async def test_an_answer_comes_with_its_sources_and_lights_up_codes(
         await until(lambda: shown.query_one("#read").display == is_wide)
         await pilot.press("escape")
         assert shown.query_one("#aside").has_class("-open") == is_wide
-        assert shown.query_one(QuestionInput).has_focus
+        assert shown.query_one("#question", Input).has_focus
 
 
 async def test_questions_are_answered_in_their_order_with_what_was_set(
@@ -255,8 +254,8 @@ async def test_questions_of_before_are_at_the_arrow_keys(shown: Dashboard, until
     history.add("Who?")
     history.add("Why?")
     async with shown.run_test(size=(80, 24)) as pilot:
-        line = shown.query_one(QuestionInput)
-        await until(lambda: line._asked)
+        line = shown.query_one("#question", Input)
+        await until(lambda: shown.query_one(AskView)._earlier)
         line.value = "half"
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
@@ -275,12 +274,16 @@ async def test_escape_leads_out_of_the_line_and_back_and_says_so(shown: Dashboar
 
     async with shown.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert isinstance(shown.focused, QuestionInput) and escape() == "Leave"
+        assert shown.query_one("#question").has_focus and escape() == "Leave"
         await pilot.press("escape")
         await pilot.pause()
-        assert not isinstance(shown.focused, QuestionInput) and escape() == "Ask"
+        assert (
+            shown.focused is not shown.query_one("#question")
+            and shown.focused is not shown.query_one("#question")
+            and escape() == "Ask"
+        )
         await pilot.press("escape")
-        assert isinstance(shown.focused, QuestionInput)
+        assert shown.focused is shown.query_one("#question")
 
 
 @embedded_encoder
