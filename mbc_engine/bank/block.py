@@ -218,11 +218,7 @@ class Block:
 
 
 def read_block(row: Row, header: BankHeader, codes: Codes | None = None) -> Block:
-    """The documents of a block from its columns.
-
-    Raises:
-        ValueError, TypeError, KeyError: they do not make sense.
-    """
+    """The documents of a block from its columns. Raises ValueError, TypeError or KeyError if they do not make sense."""
     digests = read_digests(row, header)  # first, as it bounds how many documents there may be
     lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
     sizes, origins = read_origins(row, header)
@@ -248,11 +244,7 @@ def read_lengths(data: bytes, documents: int, chunks: int) -> Lengths:
 
 
 def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origins]:
-    """Size and origins of each document.
-
-    Raises:
-        ValueError, TypeError, KeyError: they do not make sense.
-    """
+    """Size and origins of each document. Raises ValueError, TypeError or KeyError if they do not make sense."""
     if not header.keeps_origins:
         if row.origins or row.described:
             raise ValueError("origins in a bank without them")

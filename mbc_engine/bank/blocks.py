@@ -89,9 +89,7 @@ class BlockTable:
     def row(self, block: int) -> Row:
         """A block's columns, its codes left out.
 
-        Raises:
-            KeyError: there is no such block.
-            ValueError, TypeError: its checksum does not match.
+        Raises KeyError if there is no such block, ValueError or TypeError if its checksum does not match.
         """
         found = self._connection.execute(f"SELECT {_COLUMNS} FROM blocks WHERE id = ?", (block,)).fetchone()  # noqa: S608 - ours
         if found is None:
@@ -106,8 +104,7 @@ class BlockTable:
     def packed(self, block: int) -> bytes:
         """A block's codes as bits.
 
-        Raises:
-            ValueError, TypeError: they are missing, or their checksum does not match.
+        Raises ValueError or TypeError if they are missing, or their checksum does not match.
         """
         row = self._connection.execute("SELECT crc, data FROM codes WHERE id = ?", (block,)).fetchone()
         return self._checked(block, *(row or (None, None)))
@@ -135,8 +132,7 @@ class BlockTable:
     def find(self, block: int, *, with_codes: bool = False) -> Block | None:
         """A block, or None where there is none of this number: an index may name blocks that are gone.
 
-        Raises:
-            BankError: it makes no sense.
+        Raises BankError if it makes no sense.
         """
         content = self._held.get(block)
         if content is None:
@@ -254,8 +250,7 @@ class BlockTable:
     def put(self, documents: Sequence[StoredDocument]) -> list[int]:
         """As `MemoryBank.put`; texts are encoded already.
 
-        Raises:
-            ValueError: a document has no chunks or no origin, or its codes do not fit the bank.
+        Raises ValueError if a document has no chunks or no origin, or its codes do not fit the bank.
         """
         if any(document.codes is not None and not len(document.codes) for document in documents):
             raise ValueError("a document has at least one chunk")

@@ -58,11 +58,7 @@ class CodeShape:
 
 
 def check(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Codes:
-    """The codes as uint16.
-
-    Raises:
-        ValueError: they are not integers [chunks, tokens, levels] in [0, num_codes).
-    """
+    """The codes as uint16. Raises ValueError if they are not integers [chunks, tokens, levels] in [0, num_codes)."""
     if codes.ndim != 3 or codes.shape[1:] != (shape.tokens, shape.levels):
         raise ValueError(f"codes must be [chunks, {shape.tokens}, {shape.levels}], not {list(codes.shape)}")
     if not np.issubdtype(codes.dtype, np.integer):
@@ -75,8 +71,7 @@ def check(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Codes:
 def pack(codes: NDArray[np.integer[Any]], shape: CodeShape) -> bytes:
     """Pack codes [chunks, tokens, levels] into ⌈chunks · bits_per_chunk / 8⌉ bytes.
 
-    Raises:
-        ValueError: the codes do not have that shape.
+    Raises ValueError if the codes do not have that shape.
     """
     halves = check(codes, shape).astype(">u2").reshape(-1, 1).view(np.uint8)
     return np.packbits(np.unpackbits(halves, axis=1)[:, 16 - shape.bits_per_code :]).tobytes()
@@ -85,8 +80,7 @@ def pack(codes: NDArray[np.integer[Any]], shape: CodeShape) -> bytes:
 def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
     """The inverse of `pack`: codes [chunks, tokens, levels].
 
-    Raises:
-        ValueError: `data` is not what `pack` makes of that many chunks.
+    Raises ValueError if `data` is not what `pack` makes of that many chunks.
     """
     _require_size(data, shape, chunks)
     unused = -chunks * shape.bits_per_chunk % 8
@@ -101,9 +95,7 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
 def unpack_some(data: bytes, shape: CodeShape, chunks: int, wanted: Indices) -> Codes:
     """What `unpack` gives at some indices, [len(wanted), tokens, levels], in time for these alone.
 
-    Raises:
-        ValueError: `data` does not hold so many chunks, or not such codes.
-        IndexError: there is no such chunk.
+    Raises ValueError if `data` does not hold so many chunks, or not such codes, IndexError if there is no such chunk.
     """
     _require_size(data, shape, chunks)
     if wanted.size and (wanted.min() < 0 or wanted.max() >= chunks):

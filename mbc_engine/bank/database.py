@@ -47,8 +47,7 @@ NONSENSE: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowE
 def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sqlite3.Connection:
     """Open a database that exists, or with `create` one that may not; waits up to 10 s for another writer.
 
-    Raises:
-        BankError: the file cannot be opened.
+    Raises BankError if the file cannot be opened.
     """
     mode = "rwc" if create else "rw"
     # Who may write does so even to read: SQLite's files beside the bank go only with a connection that can.
@@ -154,11 +153,7 @@ def damaged(name: str) -> BankError:
 
 
 def bytes_at(path: Path) -> int:
-    """The size of a file, 0 when there is none.
-
-    Raises:
-        BankError: it cannot be looked at.
-    """
+    """The size of a file, 0 when there is none. Raises BankError if it cannot be looked at."""
     found = _status(path)
     return found.st_size if found else 0
 
@@ -166,8 +161,7 @@ def bytes_at(path: Path) -> int:
 def identity(path: Path) -> tuple[int, int] | None:
     """What tells the file at a path from any that takes its place; None where there is none.
 
-    Raises:
-        BankError: it cannot be looked at.
+    Raises BankError if it cannot be looked at.
     """
     found = _status(path)
     return (found.st_dev, found.st_ino) if found else None
@@ -197,8 +191,7 @@ def refuse_foreign(path: Path, application_id: int) -> None:
     SQLite does the looking. Were this process to open and close the file by itself, POSIX would take away the locks of
     all its connections to it, and the next process to close the bank would delete the log they are using.
 
-    Raises:
-        BankError: it is not a SQLite database of this application, or cannot be read.
+    Raises BankError if it is not a SQLite database of this application, or cannot be read.
     """
     with explained(str(path)):
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -249,8 +242,7 @@ TABLES: Final = {
 def opened(path: Path, *, read_only: bool = False) -> Iterator[sqlite3.Connection]:
     """A connection to a bank file of any version, closed in the end; what SQLite reports becomes a BankError.
 
-    Raises:
-        BankError: there is none, or the file is something else, which stays untouched.
+    Raises BankError if there is none, or the file is something else, which stays untouched.
     """
     connection = open_file(path, read_only=read_only)
     with closing(connection), explained(str(path)):
@@ -260,8 +252,7 @@ def opened(path: Path, *, read_only: bool = False) -> Iterator[sqlite3.Connectio
 def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Connect to a bank file of any version.
 
-    Raises:
-        BankError: there is none, or the file is something else, which stays untouched.
+    Raises BankError if there is none, or the file is something else, which stays untouched.
     """
     refuse_folder(path)
     if not bytes_at(path):
@@ -290,8 +281,7 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
 def require_format(connection: sqlite3.Connection, name: str) -> None:
     """Make sure that the tables are those of this version and nothing else: a trigger or a view could run anything.
 
-    Raises:
-        BankError: another version wrote the file, or it is damaged.
+    Raises BankError if another version wrote the file, or it is damaged.
     """
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > FORMAT_VERSION:
@@ -313,11 +303,7 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
 
 
 def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
-    """What the bank says about itself.
-
-    Raises:
-        BankError: it makes no sense.
-    """
+    """What the bank says about itself. Raises BankError if it makes no sense."""
     row: Any = connection.execute(_READ_HEADER).fetchone()
     with decoded(name):
         *values, crc = row
@@ -333,11 +319,7 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
 
 
 def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, int]:
-    """How often each code occurs, and how many bytes all texts have.
-
-    Raises:
-        BankError: it makes no sense.
-    """
+    """How often each code occurs, and how many bytes all texts have. Raises BankError if it makes no sense."""
     row: Any = connection.execute("SELECT counts, text_bytes, state_crc FROM bank").fetchone()
     with decoded(name):
         counts, text_bytes, crc = row
@@ -377,8 +359,7 @@ def header_checksum(values: Sequence[str | int]) -> int:
 def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:
     """Make an empty bank in a file; its folder is made too.
 
-    Raises:
-        BankError: something stands at `path` already, or nothing can be written there.
+    Raises BankError if something stands at `path` already, or nothing can be written there.
     """
     refuse_folder(path)
     # An empty file is what is left of a bank whose making was interrupted.

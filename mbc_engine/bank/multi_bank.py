@@ -50,12 +50,7 @@ class Banks:
 
     @classmethod
     def open(cls, paths: Sequence[Path], weights: Sequence[float] | None = None) -> Self:
-        """Open banks to read them.
-
-        Raises:
-            BankError: as `MemoryBank.open`.
-            ModelMismatch, ConfigError: as the class.
-        """
+        """Open banks to read them; raises what `MemoryBank.open` and the class do."""
         with ExitStack() as stack:
             banks = [stack.enter_context(MemoryBank.open(path, read_only=True)) for path in paths]
             together = cls(banks, weights)
@@ -127,8 +122,7 @@ class Banks:
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
         """Logarithms of how much each chunk counts: of the selection's weight times its bank's beside the largest.
 
-        Raises:
-            BankError: there is a selection, and a bank keeps no origins to select by.
+        Raises BankError if there is a selection, and a bank keeps no origins to select by.
         """
         with self.snapshot():
             for bank, log in zip(self.banks, self._logs(), strict=True):

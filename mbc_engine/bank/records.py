@@ -59,11 +59,7 @@ class BankHeader:
         return 16 if self.keeps_origins else 6
 
     def shortened(self, digests: Iterable[str]) -> list[bytes]:
-        """As much of content hashes, hexadecimal, as the bank keeps.
-
-        Raises:
-            ValueError: one of them is shorter.
-        """
+        """As much of content hashes, hexadecimal, as the bank keeps. Raises ValueError if one of them is shorter."""
         width = self.digest_bytes
         kept = [bytes.fromhex(digest)[:width] for digest in digests]
         if any(len(digest) < width for digest in kept):

@@ -35,8 +35,7 @@ class Taken:
 def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> Taken:
     """Remove origins, given as source and part, and documents, given by their digests, and return them.
 
-    Raises:
-        BankError: the bank cannot be written.
+    Raises BankError if the bank cannot be written.
     """
     sought, whole = set(names), {digest[: 2 * bank.header.digest_bytes] for digest in digests}
     with bank.changing():
@@ -121,8 +120,7 @@ class Proof:
 def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str]) -> Proof:
     """Remove origins, given as source and part, and documents, given by their digests.
 
-    Raises:
-        BankError: the bank cannot be written.
+    Raises BankError if the bank cannot be written.
     """
     kept: list[StoredDocument] = []
     gone: list[list[bytes]] = []

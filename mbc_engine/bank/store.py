@@ -125,9 +125,7 @@ class MemoryBank:
     ) -> Self:
         """Open the bank at `path` for this model, or make it as `create` does; one that exists keeps what it keeps.
 
-        Raises:
-            BankError: as `open` and `create`.
-            ModelMismatch: the bank belongs to another model.
+        Raises what `open` and `create` do, and ModelMismatch if the bank belongs to another model.
         """
         create = partial(cls.create, path, signature, shape, dim, keeps_origins=keeps_origins, keeps_text=keeps_text)
         if not bytes_at(path):
@@ -221,8 +219,7 @@ class MemoryBank:
     def changing(self) -> Iterator[None]:
         """Inside, all changes are one: on any error none of them stays.
 
-        Raises:
-            BankError: the bank cannot be written, or another process did not finish writing within 10 s.
+        Raises BankError if the bank cannot be written, or another process did not finish writing within 10 s.
         """
         if self._is_changing:
             yield
@@ -397,8 +394,7 @@ class MemoryBank:
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
         """Logarithms of how much each chunk counts, as `Selection.log_weights`, block by block as `scan`.
 
-        Raises:
-            BankError: the bank keeps no origins, and has nothing to select by.
+        Raises BankError if the bank keeps no origins, and has nothing to select by.
         """
         if not self.header.keeps_origins:
             raise BankError(
@@ -414,8 +410,7 @@ class MemoryBank:
 
         Indices hold for the bank as it is: use one `snapshot` for all that belongs together.
 
-        Raises:
-            IndexError: there is no such chunk.
+        Raises IndexError if there is no such chunk.
         """
         shape = self.header.shape
         result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
@@ -427,9 +422,7 @@ class MemoryBank:
     def texts_at(self, chunks: Numbers) -> list[Chunk]:
         """The exact texts of some chunks, by their index in stored order; otherwise as `codes_at`.
 
-        Raises:
-            BankError: the bank keeps no text, or it is damaged.
-            IndexError: there is no such chunk.
+        Raises BankError if the bank keeps no text, or it is damaged, IndexError if there is no such chunk.
         """
         if not self.header.keeps_text:
             raise BankError(

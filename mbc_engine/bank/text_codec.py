@@ -7,14 +7,17 @@ text, because another dictionary would give another one.
 
 import threading
 import zlib
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from mbc_engine.text import Chunk
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressionDict, ZstdCompressionParameters, ZstdCompressor, ZstdDecompressor
+
+_T = TypeVar("_T")
 
 _PLAIN: Final = 0
 _ZSTD: Final = 1
@@ -27,11 +30,22 @@ MAX_UNFOLDED: Final = 16 << 20
 _MAX_START_BYTES: Final = 9
 
 
+def _once_a_thread(make: Callable[[], _T]) -> Callable[[], _T]:
+    own = threading.local()
+
+    def made() -> _T:
+        if not hasattr(own, "value"):
+            own.value = make()
+        value: _T = own.value
+        return value
+
+    return made
+
+
 def encode_chunk(chunk: Chunk) -> bytes:
     """A chunk as bytes, the same ones each time with one version of zstd; half a surrogate is kept as well.
 
-    Raises:
-        ValueError: the start is not in [0, 2**63).
+    Raises ValueError if the start is not in [0, 2**63).
     """
     if not 0 <= chunk.start < 1 << 63:
         raise ValueError(f"a chunk cannot start at {chunk.start}")
@@ -44,11 +58,7 @@ def encode_chunk(chunk: Chunk) -> bytes:
 
 
 def decode_chunk(data: bytes) -> Chunk:
-    """The inverse of `encode_chunk`.
-
-    Raises:
-        ValueError: the bytes are damaged.
-    """
+    """The inverse of `encode_chunk`. Raises ValueError if the bytes are damaged."""
     if type(data) is not bytes:
         raise ValueError("a text is not of bytes")
     start = 0
@@ -65,11 +75,7 @@ def row_checksum(number: int, data: bytes) -> int:
 
 
 def decode_row(number: int, crc: int, data: bytes) -> Chunk:
-    """The chunk in a row of the table `texts`.
-
-    Raises:
-        ValueError: the row is damaged.
-    """
+    """The chunk in a row of the table `texts`. Raises ValueError if the row is damaged."""
     chunk = decode_chunk(data)
     if crc != row_checksum(number, data):
         raise ValueError("its checksum does not match")
@@ -117,35 +123,26 @@ def _unfolded(payload: bytes) -> bytes:
     return plain
 
 
-class _OfThread(threading.local):
-    """A compressor and a decompressor serve one thread at a time; the dictionary serves them all."""
-
-    compressor: "ZstdCompressor | None" = None
-    decompressor: "ZstdDecompressor | None" = None
-
-
-_own: Final = _OfThread()
+# A compressor and a decompressor serve one thread at a time; the dictionary serves them all.
 _preparing: Final = threading.Lock()
 
 
+@_once_a_thread
 def _compressor() -> "ZstdCompressor":
-    if _own.compressor is None:
-        from zstandard import ZstdCompressor
+    from zstandard import ZstdCompressor
 
-        with _preparing:
-            dictionary, parameters = _dictionary(), _parameters()
-        _own.compressor = ZstdCompressor(dict_data=dictionary, compression_params=parameters)
-    return _own.compressor
+    with _preparing:
+        dictionary, parameters = _dictionary(), _parameters()
+    return ZstdCompressor(dict_data=dictionary, compression_params=parameters)
 
 
+@_once_a_thread
 def _decompressor() -> "ZstdDecompressor":
-    if _own.decompressor is None:
-        from zstandard import ZstdDecompressor
+    from zstandard import ZstdDecompressor
 
-        with _preparing:
-            dictionary = _dictionary()
-        _own.decompressor = ZstdDecompressor(dict_data=dictionary)
-    return _own.decompressor
+    with _preparing:
+        dictionary = _dictionary()
+    return ZstdDecompressor(dict_data=dictionary)
 
 
 @cache

@@ -152,8 +152,7 @@ def detect(data: bytes, is_whole: bool) -> str:
     A byte order mark decides, then valid UTF-8, then statistics; what these leave open is Windows-1252, which almost
     every older Western file is. A beginning may end within a character.
 
-    Raises:
-        UnreadableFile: the bytes are no text.
+    Raises UnreadableFile if the bytes are no text.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -231,8 +230,7 @@ def pieces(stream: ByteStream) -> Iterator[Content]:
     A piece that is not the whole text has its number from 1 as its part. A whole text's bytes identify it; those of a
     piece do not tell their encoding, which other pieces may have shown.
 
-    Raises:
-        UnreadableFile: the bytes, or from some piece on the further ones, are no text.
+    Raises UnreadableFile if the bytes, or from some piece on the further ones, are no text.
     """
     number = 0
     encoding = "ascii"

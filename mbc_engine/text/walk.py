@@ -42,12 +42,7 @@ def parse_ignore(folder: str, patterns: Iterable[str]) -> Ignore:
 
 
 def _read_ignore(folder: str) -> Ignore | None:
-    """The patterns in a folder's `.mbcignore`, or None if it has none.
-
-    Raises:
-        OSError: it cannot be read.
-        UnreadableFile: it holds something else.
-    """
+    """The patterns in a folder's `.mbcignore`, or None if it has none."""
     path = Path(folder, IGNORE_FILE)
     if not path.is_file():
         return None
@@ -110,7 +105,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Unvisited:
     """A file or folder that the walk has yet to look at.
 
     Attributes:
@@ -196,15 +191,15 @@ def _require(path: Path) -> None:
         raise DataError(f"{shown(path)} {reason(error)}.", hint="Check the path and its permissions.") from error
 
 
-def _named(path: Path, ignore: Sequence[str]) -> _Place:
+def _named(path: Path, ignore: Sequence[str]) -> _Unvisited:
     try:
         given = (parse_ignore(os.fspath(path), ignore),) if ignore else ()
     except ValueError as error:
         raise DataError(f"{error}.", hint="Write patterns as in .gitignore.") from error
-    return _Place(os.fspath(path), os.path.realpath(path), given, ())
+    return _Unvisited(os.fspath(path), os.path.realpath(path), given, ())
 
 
-def _written(folder: _Place) -> tuple[tuple[Ignore, ...], list[Skipped]]:
+def _written(folder: _Unvisited) -> tuple[tuple[Ignore, ...], list[Skipped]]:
     """The ignore files that count in a folder, and its own if it cannot be used."""
     try:
         own = _read_ignore(folder.path)
@@ -213,10 +208,10 @@ def _written(folder: _Place) -> tuple[tuple[Ignore, ...], list[Skipped]]:
     return (own, *folder.written) if own else folder.written, []
 
 
-def _children(folder: _Place, written: tuple[Ignore, ...]) -> list[_Place]:
+def _children(folder: _Unvisited, written: tuple[Ignore, ...]) -> list[_Unvisited]:
     """What is in a folder, sorted, without what is hidden or ignored."""
     ignores = (*folder.given, *written)
-    children: list[_Place] = []
+    children: list[_Unvisited] = []
     with os.scandir(folder.path) as entries:
         for entry in sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda it: it.name):
             if ignores and is_ignored(
@@ -224,5 +219,5 @@ def _children(folder: _Place, written: tuple[Ignore, ...]) -> list[_Place]:
             ):
                 continue
             real = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(folder.real, entry.name)
-            children.append(_Place(entry.path, real, folder.given, written))
+            children.append(_Unvisited(entry.path, real, folder.given, written))
     return children

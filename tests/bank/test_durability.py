@@ -72,6 +72,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "bank.mbc"
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_what_it_reported_and_nothing_half_done(made: Any, path: Path, rounds: Any) -> None:
     chance = random.Random(1)
     told.open_bank(path).close()
@@ -101,6 +102,7 @@ def test_a_killed_writer_leaves_what_it_reported_and_nothing_half_done(made: Any
     assert told.lines(path) == told.lines(serial)
 
 
+@pytest.mark.slow
 def test_a_killed_creation_leaves_a_bank_or_none(made: Any, path: Path, rounds: Any) -> None:
     chance = random.Random(2)
     for _ in range(rounds(full=60, reduced=5)):
@@ -139,6 +141,7 @@ def test_a_creation_stopped_while_its_file_was_written_is_undone(path: Path, tmp
     assert state(path) == {}
 
 
+@pytest.mark.slow
 def test_a_killed_compaction_changes_nothing(made: Any, path: Path, tmp_path: Path, rounds: Any) -> None:
     chance = random.Random(3)
     run("compact", path)
@@ -158,6 +161,7 @@ def test_a_killed_compaction_changes_nothing(made: Any, path: Path, tmp_path: Pa
     assert made.damages(path) == []
 
 
+@pytest.mark.slow
 def test_a_killed_replacement_leaves_the_old_or_the_new(made: Any, path: Path, rounds: Any) -> None:
     chance = random.Random(4)
     old, new = path.with_name("old.mbc"), path.with_name("new.mbc")
@@ -226,6 +230,7 @@ def is_filled(lines: list[str]) -> int:
     return len(reported)
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_writer_and_nothing_else(made: Any, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "1m") as disk:
         path = disk / "bank.mbc"
@@ -250,6 +255,7 @@ def test_a_full_disk_stops_the_writer_and_nothing_else(made: Any, tmp_path: Path
         assert made.damages(path) == []
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_reading_says_what_is_missing(made: Any, tmp_path: Path) -> None:
     """Even to read, SQLite needs room for the index of its log, unless somebody has the bank open already."""
     with small_disk(tmp_path / "disk", "1m") as disk:
@@ -265,6 +271,7 @@ def test_on_a_full_disk_reading_says_what_is_missing(made: Any, tmp_path: Path) 
         assert len(state(path)) == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [200_000, 300_000])
 def test_a_file_that_may_not_grow_stops_the_writer_and_nothing_else(made: Any, path: Path, limit: int) -> None:
     batches = is_filled(run("fill", path, limit))
@@ -279,6 +286,7 @@ def test_a_file_that_may_not_grow_stops_the_writer_and_nothing_else(made: Any, p
     assert made.damages(path) == []
 
 
+@pytest.mark.slow
 def test_eight_readers_beside_a_writer_see_whole_states(path: Path) -> None:
     told.open_bank(path).close()
     faults: list[BaseException] = []
@@ -307,6 +315,7 @@ def test_eight_readers_beside_a_writer_see_whole_states(path: Path) -> None:
     assert state(path) == told.state_after(told.STEPS, {})
 
 
+@pytest.mark.slow
 def test_writers_take_turns(made: Any, path: Path) -> None:
     writers = [start("write", path) for _ in range(4)]
     for writer in writers:

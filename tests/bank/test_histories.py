@@ -218,7 +218,7 @@ class Lived:
                     assert row not in data
 
 
-@pytest.mark.parametrize(("keeps_origins", "keeps_text"), [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize(("keeps_origins", "keeps_text"), [(True, True), (False, False)])
 def test_any_history_equals_a_dict(
     made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool, keeps_text: bool
 ) -> None:
