@@ -37,9 +37,9 @@ def models(ctx: typer.Context, incomplete: str) -> Found:
     """The models of the package and of the user's data folder by name, and those of runs by their folders."""
     from mbc_cli.models import model_folders
 
-    told = {"package": "the embedded model", "yours": "", "run": "a training run"}
+    labels = {"package": "the embedded model", "yours": "", "run": "a training run"}
     found = model_folders(_runs_folder(ctx))
-    return _beginning({str(f.parent) if place == "run" else n: told[place] for n, f, place in found}, incomplete)
+    return _beginning({str(f.parent) if place == "run" else n: labels[place] for n, f, place in found}, incomplete)
 
 
 def models_and_presets(ctx: typer.Context, incomplete: str) -> Found:
@@ -128,7 +128,7 @@ def config_values(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def _beginning(found: dict[str, str], incomplete: str) -> Found:
-    return [(name, told) for name, told in sorted(found.items()) if name.startswith(incomplete)]
+    return [(name, label) for name, label in sorted(found.items()) if name.startswith(incomplete)]
 
 
 def _runs_folder(ctx: typer.Context) -> Path:

@@ -243,7 +243,7 @@ def _report(message: str, *hints: str) -> None:
         for hint in hints:
             errors.print(Text(f"  {plain(hint)}"))
     except (OSError, SystemExit):  # the latter is what Rich makes of a broken pipe
-        _discard(sys.stderr)  # nobody can be told; the exit code stays
+        _discard(sys.stderr)  # nobody reads it; the exit code stays
 
 
 def _discard(stream: TextIO) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from mbc_cli.commands.demo import STORIES, Question, pick_questions
+from mbc_cli.commands.demo import STORIES, StoryQuestion, pick_questions
 from mbc_engine import MemoryBank, RetrieverReader, load_model
 from mbc_engine.bank import Origin, StoredDocument
 from mbc_engine.datasets.newswire import Story, stories
@@ -24,7 +24,7 @@ class Told:
     model: RetrieverReader
     stories: list[Story]
     bank: MemoryBank
-    questions: list[Question]
+    questions: list[StoryQuestion]
 
 
 def tell(count: int = STORIES) -> Told:

@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class StoryQuestion:
     """A question about a story, given by its id, with every answer that counts as right."""
 
     story: str
@@ -102,14 +102,14 @@ def demo(
         _show_end(rows, loading, done, keep)
 
 
-def pick_questions(news: "Sequence[Story]") -> list[Question]:
+def pick_questions(news: "Sequence[Story]") -> list[StoryQuestion]:
     """Up to two questions of each kind (who, where, how, what, when), each about another story as far as possible."""
     gold: dict[tuple[str, str], list[str]] = {}
     for story in news:
         for text, answer in story.questions:
             gold.setdefault((story.id, text), []).append(answer)
-    questions = [Question(story, text, tuple(answers)) for (story, text), answers in gold.items()]
-    chosen: list[Question] = []
+    questions = [StoryQuestion(story, text, tuple(answers)) for (story, text), answers in gold.items()]
+    chosen: list[StoryQuestion] = []
     for kind in _KINDS * _OF_EACH:
         used = {question.story for question in chosen}
         fitting = (own for own in questions if own not in chosen and own.text.startswith(tuple(f"{k} " for k in kind)))
@@ -146,7 +146,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-def _row(answer: "Answer", question: Question, file: Path, spent: float) -> Row:
+def _row(answer: "Answer", question: StoryQuestion, file: Path, spent: float) -> Row:
     text, sources = answer.text, answer.sources
     return {
         "question": question.text,

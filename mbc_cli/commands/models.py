@@ -95,8 +95,8 @@ def show(
         best = model.best
         facts = [("model", model.name), ("folder", str(model.folder)), *facts]
         if best:
-            told = f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({counted(best.questions, 'question')})"
-            facts.append(("best", told))
+            line = f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({counted(best.questions, 'question')})"
+            facts.append(("best", line))
         facts += [("on disk", size(model.size)), ("ask it", f"mbc ask --model {shlex.quote(plain(model.handle))}")]
     elif isinstance(config, Config):
         train = f"mbc train --preset {shlex.quote(plain(name))} --data SPEC"

@@ -127,8 +127,8 @@ def push(
             is_private=private,
         )
     if json:
-        told = {"model": found.name, "repository": repository, "revision": pushed.revision}
-        print_json({**told, "size": pushed.size, "card": pushed.card})
+        shared = {"model": found.name, "repository": repository, "revision": pushed.revision}
+        print_json({**shared, "size": pushed.size, "card": pushed.card})
         return
     encoders = made_of(settings_of(pushed.config))["encoders"].values()
     for name in sorted({pushed.config.model.base, *encoders}):

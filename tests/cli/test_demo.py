@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from mbc_cli.commands import demo as rendering
-from mbc_cli.commands.demo import STORIES, Question, pick_questions
+from mbc_cli.commands.demo import STORIES, StoryQuestion, pick_questions
 from mbc_cli.render import answer as reply
 from mbc_cli.render import terminal as consoles
 from mbc_engine.datasets.newswire import Story, stories
@@ -38,9 +38,9 @@ def test_kinds_that_no_story_has_are_left_out_and_no_question_comes_twice():
         Story("b", "", "", "", "", (("Who sang?", "Di"), ("On which day was it?", "Monday"))),
     ]
     assert pick_questions(told) == [
-        Question("a", "Who rang?", ("Ada",)),
-        Question("b", "On which day was it?", ("Monday",)),
-        Question("a", "Who ran?", ("Bo",)),
+        StoryQuestion("a", "Who rang?", ("Ada",)),
+        StoryQuestion("b", "On which day was it?", ("Monday",)),
+        StoryQuestion("a", "Who ran?", ("Bo",)),
     ]
 
 
