@@ -1,10 +1,12 @@
-"""Which functions a command runs through, and in which files: how much of the code a reader of it has to know.
+"""Which functions a command runs through, in which files, and what it asks of SQLite: how much of the code a reader of it
+has to know, and how often it looks at the bank.
 
     python benchmarks/trace.py ask|ingest
 
 Runs `mbc ingest` or `mbc ask` with mini in a temporary folder and prints how many functions of both packages ran in
-this process, then every file in which one did, with its number of lines and of these functions. What a module does
-while it is imported is not counted, nor what other processes do.
+this process, then every file in which one did, with its number of lines and of these functions; and how many
+connections to SQLite it opened, with the statements on them. What a module does while it is imported is not counted,
+nor what other processes do.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import contextlib
 import inspect
 import io
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -45,16 +48,28 @@ def main() -> None:
             # In a process of its own, so that nothing is loaded or kept from it.
             run = [sys.executable, "-m", "mbc_cli", "--quiet", *ingest]
             subprocess.run(run, env=os.environ | {"PYTHONPATH": str(_ROOT)}, stdout=subprocess.DEVNULL, check=True)
-            traced = _traced(["ask", "When was the Eiffel Tower finished?", "--bank", "trace.mbc"])
+            traced, statements = _traced(["ask", "When was the Eiffel Tower finished?", "--bank", "trace.mbc"])
         else:
-            traced = _traced(ingest)
+            traced, statements = _traced(ingest)
     _report(traced)
+    print("SQLite: " + ", ".join(f"{count} {name}" for name, count in sorted(statements.items())))
 
 
-def _traced(arguments: list[str]) -> set[CodeType]:
-    """The functions of both packages that run in this process while `mbc` does a command, in any thread."""
+def _traced(arguments: list[str]) -> tuple[set[CodeType], Counter[str]]:
+    """The functions of both packages that run in this process while `mbc` does a command, and SQLite's statements."""
     sys.path.insert(0, str(_ROOT))
     from mbc_cli.app import main as mbc
+
+    statements: Counter[str] = Counter()
+    connect = sqlite3.connect
+
+    def connected(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        statements["connections"] += 1
+        connection.set_trace_callback(lambda text: statements.update([text.split()[0].upper()]))
+        return connection
+
+    sqlite3.connect = connected  # type: ignore[assignment]
 
     seen: set[CodeType] = set()
 
@@ -75,7 +90,7 @@ def _traced(arguments: list[str]) -> set[CodeType]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]  # its stub forgets that None ends it
-    return seen
+    return seen, statements
 
 
 def _is_ours(frame: FrameType | None) -> bool:
