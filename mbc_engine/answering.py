@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -12,18 +13,20 @@ from mbc_engine.errors import ConfigError, NothingToRead
 from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
 from mbc_engine.mini.confidence import label_of
-from mbc_engine.mini.model import RetrieverReader, SpanAnswer
+from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.paper.codebook import CodeMap, spread
 from mbc_engine.paper.confidence import judge
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
+from mbc_engine.paper.reads import Reading
 from mbc_engine.question import AskOptions, Confidence
 from mbc_engine.ranking import Hit
-from mbc_engine.sources import Passages, Source, sentence_around
+from mbc_engine.sources import Passages, sentence_around
 
 _Searched = TypeVar("_Searched", Scope, BankMemory)
 OnToken = Callable[[str], None] | None
+Drafts = tuple["list[Draft]", float, float]  # and when searching and answering ended
 
 
 @dataclass(frozen=True)
@@ -56,19 +59,47 @@ def answerer_of(model: Model, bank: ReadableBank) -> "Answerer":
     return ReadingAnswerer(model, bank) if isinstance(model, RetrieverReader) else PrefixAnswerer(model, bank)
 
 
+class _Searching(Generic[_Searched]):
+    """What is searched of a bank: of all of an unchanged one the same again, of which more is known by then."""
+
+    def __init__(self, bank: ReadableBank, search: Callable[[Selection | None], _Searched]) -> None:
+        self._bank = bank
+        self._search: Callable[[Selection | None], _Searched] = search
+        self._whole: tuple[Hashable, _Searched] | None = None
+
+    def __call__(self, selection: Selection | None) -> _Searched:
+        """Raises NothingToRead: the bank is empty, or nothing in it is selected."""
+        if selection is not None and not selection.is_everything:
+            return self._required(self._search(selection))
+        version = self._bank.version()
+        if self._whole is None or self._whole[0] != version:
+            self._whole = version, self._required(self._search(None))
+        return self._whole[1]
+
+    def _required(self, found: _Searched) -> _Searched:
+        if len(found):
+            return found
+        if self._bank.totals().chunks:
+            raise NothingToRead(
+                f"No document in {self._bank.name} matches the selection.",
+                hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
+            )
+        raise NothingToRead(f"{self._bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
+
+
 class ReadingAnswerer:
     """A retriever-reader: the answer is read in the text of the best chunks."""
 
     def __init__(self, model: RetrieverReader, bank: ReadableBank) -> None:
         self.model, self.bank = model, bank
-        self._whole: tuple[Hashable, Scope] | None = None
+        self._scope = _Searching(bank, partial(model.scope, bank))
 
     def drafts(
         self, questions: Sequence[str], options: AskOptions, known: Passages, on_token: OnToken = None
-    ) -> "Drafts":
-        model = self.model
-        hits = self._find(questions, options, model.settings.candidates)
-        read = [own[: model.settings.passages] for own in hits]
+    ) -> Drafts:
+        settings = self.model.settings
+        hits = self.chunks(questions, options, settings.candidates)
+        read = [own[: settings.passages] for own in hits]
         searched = time.perf_counter()
         passages = known.of(hit.chunk for own in read for hit in own)
         readable = [[hit for hit in own if passages[hit.chunk].passage] for own in read]
@@ -77,59 +108,35 @@ class ReadingAnswerer:
                 "The text of the passages found is no longer available.",
                 hint="Ingest the files again, into a bank that keeps text if they are to be moved or deleted.",
             )
-        answers = model.read(questions, [[(passages[hit.chunk].passage or "", hit) for hit in own] for own in readable])
-        min_confidence = options.min_confidence
-        if min_confidence is None:
-            min_confidence = model.settings.confidence.threshold
+        texts = [[(passages[hit.chunk].passage or "", hit) for hit in own] for own in readable]
+        threshold = settings.confidence.threshold if options.min_confidence is None else options.min_confidence
         drafts = []
-        for found, own, answered in zip(hits, readable, answers, strict=True):
-            is_given = answered.best is not None and answered.probability >= min_confidence
-            first = own[answered.best.passage] if is_given and answered.best else None
-            ranked = by_document(found, options.sources, first)
-            drafts.append(self._draft(answered, own, ranked, passages, is_given=is_given, options=options))
+        for found, own, answered in zip(hits, texts, self.model.read(questions, texts), strict=True):
+            best = answered.best if answered.probability >= threshold else None
+            sentences = {
+                hit.chunk: sentence_around(text, span.start, span.end)
+                for (text, hit), span in zip(own, answered.spans, strict=True)
+                if span is not None
+            }
+            drafts.append(
+                Draft(
+                    text=" ".join(best.text.split()) if best else None,
+                    confidence=Confidence(answered.probability, label_of(answered.probability)),
+                    ranked=by_document(found, options.sources, own[best.passage][1] if best else None),
+                    sentences=sentences,
+                    codes=self._codes([hit for _, hit in own]) if options.with_codes and own else None,
+                )
+            )
         return drafts, searched, time.perf_counter()
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
-        hits = self._find(queries, options, max(top, self.model.settings.candidates))
-        return [own[:top] for own in hits]
-
-    def _find(self, questions: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
+        """The best chunks for each query."""
         require_askable(self.model, options)
-        return self.model.find(questions, self._scope(options.selection), top=top)
+        found = self.model.find(queries, self._scope(options.selection), top=max(top, self.model.settings.candidates))
+        return [own[:top] for own in found]
 
-    def _scope(self, selection: Selection | None) -> Scope:
-        """What is searched; all of an unchanged bank is the same scope again, of which more is known by then."""
-        if selection is not None and not selection.is_everything:
-            return _required(self.model.scope(self.bank, selection), self.bank)
-        version = self.bank.version()
-        if self._whole is None or self._whole[0] != version:
-            self._whole = version, _required(self.model.scope(self.bank), self.bank)
-        return self._whole[1]
-
-    def _draft(
-        self,
-        answered: SpanAnswer,
-        hits: Sequence[Hit],
-        ranked: list[Hit],
-        passages: dict[int, Source],
-        *,
-        is_given: bool,
-        options: AskOptions,
-    ) -> Draft:
-        """The answer, if it is given, and the sentences that were read."""
-        sentences = {
-            hit.chunk: sentence_around(passages[hit.chunk].passage or "", span.start, span.end)
-            for hit, span in zip(hits, answered.spans, strict=True)
-            if span is not None
-        }
-        confidence = Confidence(answered.probability, label_of(answered.probability))
-        text = " ".join(answered.best.text.split()) if is_given and answered.best else None
-        return Draft(text, confidence, ranked, sentences, codes=self._codes(hits) if options.with_codes else None)
-
-    def _codes(self, hits: Sequence[Hit]) -> CodeMap | None:
+    def _codes(self, hits: Sequence[Hit]) -> CodeMap:
         """The shares of the chunks read, spread over their codes."""
-        if not hits:
-            return None
         codes, shape = self.bank.codes_at([hit.chunk for hit in hits]), self.model.code_shape
         shares = np.repeat(np.array([[hit.share] for hit in hits]), shape.tokens, axis=1)
         found: CodeMap = spread(shares[None], codes[None], shape)[0]
@@ -141,59 +148,49 @@ class PrefixAnswerer:
 
     def __init__(self, model: MBC, bank: ReadableBank) -> None:
         self.model, self.bank, self._parts = model, bank, model.reader()
-        self._whole: tuple[Hashable, BankMemory] | None = None
+        self._memory = _Searching(bank, partial(BankMemory, bank, model.require_codebook()))
 
     def drafts(
         self, questions: Sequence[str], options: AskOptions, known: Passages, on_token: OnToken = None
-    ) -> "Drafts":
+    ) -> Drafts:
         model, settings = self.model, self.model.settings
         require_askable(model, options)
         calibration = settings.confidence if options.read_mode in (None, settings.read) else None
         if calibration is not None and not calibration.slope:
             calibration = None  # it tells no two answers apart
-        reading = model.read(
-            questions,
-            self._memory(options.selection),
-            read_mode=options.read_mode,
-            top=max(1, options.sources),
-            reader=self._parts,
-        )
+        reading = self._read(questions, options, max(1, options.sources))
         searched = time.perf_counter()
         texts = model.say(
             reading, questions, max_new_tokens=options.max_new_tokens, beams=options.beams, on_token=on_token
         )
         gains = model.memory_gains(reading, questions, texts)
         answered = time.perf_counter()
-        ranked = reading.sources if options.sources else [[] for _ in questions]
-        codes = reading.codes if options.with_codes else None
         drafts = []
-        least = options.min_confidence or 0.0
-        for place, (text, gain, own) in enumerate(zip(texts, gains, ranked, strict=True)):
-            confidence = None
-            if calibration is not None:
-                confidence = Confidence(*judge(calibration, gain))
-            is_withheld = confidence is not None and confidence.probability < least
-            own_codes = None if codes is None else codes[place]
-            drafts.append(Draft(None if is_withheld else text, confidence, own, {}, gain, own_codes))
+        for place, (text, gain) in enumerate(zip(texts, gains, strict=True)):
+            confidence = Confidence(*judge(calibration, gain)) if calibration is not None else None
+            is_withheld = confidence is not None and confidence.probability < (options.min_confidence or 0.0)
+            drafts.append(
+                Draft(
+                    text=None if is_withheld else text,
+                    confidence=confidence,
+                    ranked=reading.sources[place] if options.sources else [],
+                    sentences={},
+                    gain=gain,
+                    codes=reading.codes[place] if options.with_codes and reading.codes is not None else None,
+                )
+            )
         return drafts, searched, answered
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
-        memory = self._memory(options.selection)
-        return self.model.read(queries, memory, read_mode=options.read_mode, top=top, reader=self._parts).chunks
+        """The best chunks for each query."""
+        return self._read(queries, options, top).chunks
 
-    def _memory(self, selection: Selection | None) -> BankMemory:
-        """What is read; all of an unchanged bank is the same memory again, of which more is known by then."""
-        codebook = self.model.require_codebook()
-        if selection is not None and not selection.is_everything:
-            return _required(BankMemory(self.bank, codebook, selection), self.bank)
-        version = self.bank.version()
-        if self._whole is None or self._whole[0] != version:
-            self._whole = version, _required(BankMemory(self.bank, codebook), self.bank)
-        return self._whole[1]
+    def _read(self, questions: Sequence[str], options: AskOptions, top: int) -> Reading:
+        memory = self._memory(options.selection)
+        return self.model.read(questions, memory, read_mode=options.read_mode, top=top, reader=self._parts)
 
 
 Answerer = ReadingAnswerer | PrefixAnswerer
-Drafts = tuple[list[Draft], float, float]
 
 
 def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
@@ -227,15 +224,3 @@ def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
             f"The model {model.name} is calibrated for its own read, {settings.read}, not for {read_mode}.",
             hint="Leave out --read or --min-confidence.",
         )
-
-
-def _required(memory: _Searched, bank: ReadableBank) -> _Searched:
-    """What is searched, if there is anything. Raises NothingToRead if not."""
-    if len(memory):
-        return memory
-    if bank.totals().chunks:
-        raise NothingToRead(
-            f"No document in {bank.name} matches the selection.",
-            hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
-        )
-    raise NothingToRead(f"{bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")

@@ -1,7 +1,4 @@
-"""Whether files are still what was memorised of them.
-
-From chunks to what a person can look up: the file, the text as it was ingested, and the sentence that matters.
-"""
+"""From chunks to what a person can look up: the file, whether it is unchanged, its text, and the sentence that matters."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,14 +19,6 @@ if TYPE_CHECKING:
 State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
 
 
-@dataclass(frozen=True)
-class Look:
-    """What has become of a document where it was read, and the document itself if it is unchanged."""
-
-    state: State
-    document: Document | None = None
-
-
 class Files:
     """Looks into files for what was memorised of them; parts that are looked for in order need a single reading."""
 
@@ -39,21 +28,21 @@ class Files:
         self._unread: dict[str, Iterator[Part | Skipped]] = {}
         self._unreadable: set[str] = set()
 
-    def look(self, origin: "Origin", digest: str) -> Look:
-        """How an origin's part of its file compares with a digest, or with the first digits of one.
+    def look(self, origin: "Origin", digest: str) -> "tuple[State, Document | None]":
+        """What has become of an origin's part of its file, by a digest or its first digits; the document if unchanged.
 
         `unknown` is what never was a file.
         """
         if not Path(origin.source).is_absolute():
-            return Look("unknown")
+            return "unknown", None
         found = self._find(origin.source, origin.part, digest)
         if found is not None:
-            return Look("unchanged", found) if found.digest.startswith(digest) else Look("changed")
+            return ("unchanged", found) if found.digest.startswith(digest) else ("changed", None)
         if not Path(origin.source).exists():
-            return Look("gone")
+            return "gone", None
         if origin.source in self._unreadable:
-            return Look("unreadable")
-        return Look("gone" if origin.part else "changed")
+            return "unreadable", None
+        return ("gone" if origin.part else "changed"), None
 
     def _find(self, source: str, part: str, digest: str) -> Document | None:
         """A part of a source as it is now: the document of this digest, where it can be read as that."""
@@ -218,13 +207,13 @@ def _place(files: Files, document: "StoredDocument") -> _Place:
     origins, digest = document.origins, document.digest
     if not origins:
         return _Place(digest, "", "unknown", None, None)
-    looks = []
+    found = []
     for origin in origins:
-        looks.append((origin, files.look(origin, digest)))
-        if looks[-1][1].document:
-            break
-    origin, look = next((found for found in looks if found[1].document), looks[0])
-    return _Place(origin.source, origin.part, look.state, look.document.text if look.document else None, origin.date)
+        state, unchanged = files.look(origin, digest)
+        found.append(_Place(origin.source, origin.part, state, unchanged.text if unchanged else None, origin.date))
+        if unchanged:
+            return found[-1]
+    return found[0]
 
 
 def _sentences(passage: str) -> list[str]:

@@ -139,7 +139,7 @@ def documents_json(documents: Iterable[StoredDocument], shape: CodeShape) -> Non
             **_object(document),
             "code_bytes": _code_bytes(document, shape),
             "origins": [
-                {**origin._asdict(), "state": files.look(origin, document.digest).state} for origin in document.origins
+                {**origin._asdict(), "state": files.look(origin, document.digest)[0]} for origin in document.origins
             ],
             "codes": None if document.codes is None else document.codes.tolist(),
         }
@@ -166,7 +166,7 @@ def _object(document: StoredDocument) -> dict[str, Any]:
 def _origins(document: StoredDocument, files: Files) -> Iterator[tuple[str, str]]:
     for number, origin in enumerate(document.origins):
         date = f", {origin.date}" if origin.date else ""
-        state = files.look(origin, document.digest).state
+        state = files.look(origin, document.digest)[0]
         yield "" if number else "read from", plain(f"{near(origin.name)}{date}, {state}")
 
 

@@ -540,7 +540,7 @@ def test_rows_are_read_with_the_column_that_is_named_and_found_again(tiny: Any, 
         """The text of every row and the state of its file."""
         files = Files()
         looks = [files.look(origin, own.digest) for own in bank.documents() for origin in own.origins]
-        return sorted((look.document.text, look.state) for look in looks if look.document)
+        return sorted((document.text, state) for state, document in looks if document)
 
     with open_bank(model, tmp_path / "b.mbc") as bank:
         assert last_of(ingest(model, bank, [table], workers=workers)).documents == 2
@@ -557,6 +557,6 @@ def test_rows_are_read_with_the_column_that_is_named_and_found_again(tiny: Any, 
         table.write_text("id,text,review\n1,Tent,It leaks no more.\n")
         files = Files()
         found = {
-            origin.part: files.look(origin, own.digest).state for own in bank.documents() for origin in own.origins
+            origin.part: files.look(origin, own.digest)[0] for own in bank.documents() for origin in own.origins
         }
         assert found == {"1": "changed", "2": "gone"}
