@@ -556,7 +556,5 @@ def test_rows_are_read_with_the_column_that_is_named_and_found_again(tiny: Any, 
         assert last_of([last]).bank_documents == 2, "what was read before stays"
         table.write_text("id,text,review\n1,Tent,It leaks no more.\n")
         files = Files()
-        found = {
-            origin.part: files.look(origin, own.digest)[0] for own in bank.documents() for origin in own.origins
-        }
+        found = {origin.part: files.look(origin, own.digest)[0] for own in bank.documents() for origin in own.origins}
         assert found == {"1": "changed", "2": "gone"}
