@@ -92,16 +92,13 @@ def _require_generating(name: str, folder: Path) -> None:
 def _print_rates(found: Calibrated, view: ProgressView, folder: Path | None) -> None:
     if not found.slope:
         view.line("The memory does not make right answers more likely, so answers will carry no confidence.", "yellow")
-    separation = (
-        f"{found.auc:.3f} of all pairs (AUC; 0.5 is chance), {found.held_out:,} held-out questions, "
-        f"{found.bank_documents:,} documents in the bank"
-    )
+    held_out = f"{found.held_out:,} held-out questions, {found.bank_documents:,} documents in the bank"
     print_facts(
         [
             ("with its document", _rates(found.informed_memory, found.informed_unsure, found.informed_model)),
             ("without", _rates(found.uninformed_memory, found.uninformed_unsure, found.uninformed_model)),
-            ("told apart", separation),
-            ("kept in", near(folder / "config.toml") if folder else "nothing (--dry-run)"),
+            ("AUC", f"{found.auc:.3f} (0.5 is chance), {held_out}"),
+            ("saved in", near(folder / "config.toml") if folder else "nothing (--dry-run)"),
         ]
     )
 

@@ -127,34 +127,17 @@ class ExperimentView(ProgressView):
 
 
 _STYLES: Final = {"worse": "red", "no": "red", "unchecked": "yellow", "partly": "yellow", "yes": "green"}
-# What a terminal of so many columns has room for beside the method, most important first.
-_FIGURES: Final = (
-    ("EM", 0),
-    ("F1", 0),
-    ("source first", 0),
-    ("paper's EM", 100),
-    ("paper's F1", 100),
-    ("in five", 120),
-    ("lenient match*", 132),
-    ("questions", 144),
-)
-_COSTS: Final = (
-    ("documents", 96),
-    ("a document", 0),
-    ("an answer", 0),
-    ("bytes, paper's count", 0),
-    ("bytes on disk", 0),
-    ("learning rate", 112),
-)
-_DIFFERENCES: Final = (
-    ("method", 0),
-    ("questions", 110),
-    ("EM before", 0),
-    ("EM", 0),
-    ("EM difference", 0),
-    ("p", 0),
-    ("F1 difference", 84),
-)
+# How many columns a terminal needs to have room for a table's column; others are always shown.
+_ROOM: Final = {
+    "documents": 96,
+    "paper's EM": 100,
+    "paper's F1": 100,
+    "learning rate": 112,
+    "in five": 120,
+    "lenient match*": 132,
+    "questions": 144,
+}
+_ROOM_OF_DIFFERENCES: Final = {"questions": 110, "F1 difference": 84}
 
 
 def print_report(report: "Report") -> None:
@@ -171,12 +154,12 @@ def print_report(report: "Report") -> None:
         _print(("Note. ", "bold yellow"), plain(caution))
     for cell in report.cells:
         _head(cell.title, f"{len(cell.rows)} methods")
-        for table, columns in ((scores_table(cell), _FIGURES), (costs_table(cell), _COSTS)):
+        for table in (scores_table(cell), costs_table(cell)):
             if table is not None:
-                _print_table(table, ("method", *_that_fit(columns)))
+                _print_table(table, _ROOM)
                 print()
         _print_protocols(cell)
-    if any(cell.leader is not None for cell in report.cells) and "lenient match*" in _that_fit(_FIGURES):
+    if any(cell.leader is not None for cell in report.cells) and _has_room(_ROOM["lenient match*"]):
         _print((LENIENT, "dim"))
     if report.missing:
         _head("What is missing", "")
@@ -189,7 +172,7 @@ def print_comparison(comparison: "ExperimentComparison") -> None:
     _head(f"{comparison.second} against {comparison.first}", "percent, second less first")
     for table in comparison.tables():
         _head(table.title, "")
-        _print_table(table, _that_fit(_DIFFERENCES))
+        _print_table(table, _ROOM_OF_DIFFERENCES)
     if not comparison.compared:
         _print("They have no method in common.")
     print()
@@ -233,10 +216,10 @@ def _print_changes(title: str, changes: Sequence[Mapping[str, str | None]]) -> N
             _print((f"{plain(change['name'])}: ", "dim"), f"{before} → {now}")
 
 
-def _print_table(table: "Table", columns: Sequence[str]) -> None:
-    places = [number for number, name in enumerate(table.columns) if name in columns]
+def _print_table(table: "Table", room: Mapping[str, int]) -> None:
+    places = [number for number, name in enumerate(table.columns) if _has_room(room.get(name, 0))]
     # "p" stands twice, once beside each difference; the second has room where its difference has.
-    if "F1 difference" not in columns and table.columns.count("p") > 1:
+    if not _has_room(room.get("F1 difference", 0)) and table.columns.count("p") > 1:
         places.remove(len(table.columns) - 1)
     rows = [[_with_note(line[place]) for place in places] for line in table.lines]
     shown = [table.columns[place] for place in places]
@@ -247,9 +230,9 @@ def _with_note(entry: "Entry") -> str:
     return f"{entry.text} ({entry.note})" if entry.note else entry.text
 
 
-def _that_fit(columns: Sequence[tuple[str, int]]) -> list[str]:
-    """All of them where nothing limits a line's length."""
-    return [name for name, width in columns if not out.is_terminal or out.width >= width]
+def _has_room(columns: int) -> bool:
+    """Always, where nothing limits a line's length."""
+    return not out.is_terminal or out.width >= columns
 
 
 def _head(title: str, note: str) -> None:

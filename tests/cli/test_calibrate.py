@@ -60,8 +60,8 @@ def test_the_rates_are_shown(mbc, own, questions, found):
     assert result.stdout.splitlines() == [
         "with its document  60.0 % from memory, 30.0 % unsure, 10.0 % from the model alone",
         "without            4.0 % from memory, 36.0 % unsure, 60.0 % from the model alone",
-        "told apart         0.875 of all pairs (AUC; 0.5 is chance), 50 held-out questions, 16 documents in the bank",
-        "kept in            own/config.toml",
+        "AUC                0.875 (0.5 is chance), 50 held-out questions, 16 documents in the bank",
+        "saved in           own/config.toml",
     ]
     assert config(own)["model"]["confidence"]["from_memory"] == 0.75
 
@@ -69,7 +69,7 @@ def test_the_rates_are_shown(mbc, own, questions, found):
 def test_a_dry_run_changes_nothing(mbc, own, model, questions, found):
     result = mbc("calibrate", "--model", own, "--data", questions, "--bank-size", 20, "--dry-run")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1] == "kept in            nothing (--dry-run)"
+    assert result.stdout.splitlines()[-1] == "saved in           nothing (--dry-run)"
     assert (own / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 
