@@ -23,7 +23,7 @@ from mbc_cli.commands import (
     train,
     tui,
 )
-from mbc_cli.commands.bank import exchange, merge, reencode, remove, show, verify
+from mbc_cli.commands.bank import change, exchange, look, remove
 from mbc_cli.options import EVERYWHERE
 from mbc_cli.program import Command, Group, Program, note_shared
 from mbc_engine import __version__
@@ -92,9 +92,9 @@ def _add(group: typer.Typer, panel: str | None, **commands: Callable[..., None])
 
 _add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, tui=tui.tui, serve=serve.serve, mcp=mcp.mcp)
 app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
-_add(banks, "Inspect", info=show.info, list=show.list_documents, show=show.show, verify=verify.verify)
-_add(banks, "Change", remove=remove.remove, merge=merge.merge, compact=merge.compact)
-_add(banks, "Move", export=exchange.export, **{"import": exchange.import_}, reencode=reencode.reencode)
+_add(banks, "Inspect", info=look.info, list=look.list_documents, show=look.show, verify=look.verify)
+_add(banks, "Change", remove=remove.remove, merge=change.merge, compact=change.compact)
+_add(banks, "Move", export=exchange.export, **{"import": exchange.import_}, reencode=change.reencode)
 _add(app, MODELS, train=train.train)
 app.add_typer(trainings, name="runs", rich_help_panel=MODELS)
 _add(trainings, None, list=runs.list_runs, show=runs.show, pause=runs.pause, resume=runs.resume, stop=runs.stop)

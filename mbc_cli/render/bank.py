@@ -1,17 +1,12 @@
-"""A bank on the terminal, and what is done to it.
-
-What a bank is, holds and weighs.
-
-The documents of a bank, one by one.
-"""
+"""A bank and its documents on the terminal or as JSON."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from mbc_cli.render.terminal import out, print_facts, print_json_lines, print_rows
+from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
 from mbc_cli.text import counted, near, per_chunk, plain, size
-from mbc_engine.bank import BankHeader, BankSizes, BankTotals, CodeShape, StoredDocument
+from mbc_engine.bank import BankHeader, BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument
 from mbc_engine.sources import Files
 
 
@@ -35,9 +30,9 @@ def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSize
     )
 
 
-def info_json(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> dict[str, Any]:
+def print_info_json(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> None:
     """The same as JSON; sizes in bytes."""
-    return {
+    info = {
         "path": name,
         "created": header.created,
         "model": {**asdict(header.signature), "fingerprint": header.signature.fingerprint},
@@ -48,6 +43,7 @@ def info_json(name: str, header: BankHeader, totals: BankTotals, sizes: BankSize
         "sizes": asdict(sizes),
         "float32_bytes": header.float_bytes(totals.chunks),
     }
+    print_json(info)
 
 
 def code_layout(tokens: int, levels: int, num_codes: int) -> str:
@@ -85,19 +81,14 @@ def _comparison(floats: int, codes: int) -> list[tuple[str, str]]:
     return [("as float32", f"the vectors would take {size(floats)}, {times} times the codes")]
 
 
-def holdings_json(name: str, totals: BankTotals, sizes: BankSizes) -> dict[str, Any]:
-    """A bank after something was done to it; sizes in bytes."""
-    return {"path": name, **asdict(totals), "sizes": asdict(sizes)}
-
-
-def show_holdings(name: str, totals: BankTotals, sizes: BankSizes) -> None:
-    """The same for people."""
-    print_facts([("bank", name), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
-
-
-def show_compacted(name: str, before: BankSizes, after: BankSizes) -> None:
-    """What `mbc bank compact` prints."""
-    out.print(f"{plain(name)} now takes {size(after.file)}, {size(before.file)} before.")
+def show_holdings(bank: MemoryBank, extra: dict[str, Any] | None = None) -> None:
+    """A bank after something was done to it: as JSON, with something `extra`, or for people."""
+    totals, sizes = bank.totals(), bank.sizes()
+    if extra is None:
+        print_facts([("bank", bank.name), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
+        return
+    result = {"path": bank.name, **asdict(totals), "sizes": asdict(sizes)}
+    print_json({**extra, "bank": result} if extra else result)
 
 
 def show_list(documents: Iterable[StoredDocument]) -> None:

@@ -1,9 +1,4 @@
-"""`mbc bank export` and `mbc bank import`: a bank as lines of JSON.
-
-Exports as files and streams, compressed or not.
-
-Documents on their way from one bank or export to another.
-"""
+"""`mbc bank export` and `mbc bank import`: a bank as lines of JSON, compressed or not."""
 
 import gzip
 import hashlib
@@ -12,24 +7,20 @@ import lzma
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import singledispatchmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, Final, cast
 
 import typer
 
 from mbc_cli.options import BankOption, JsonOption
-from mbc_cli.render.bank import holdings
-from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import print_facts
-from mbc_cli.text import counted, near, size
-from mbc_engine.atomic_write import atomic_write
-from mbc_engine.bank import BankTotals
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.events import Event, Progressed
+
+STANDARD: Final = Path("-")
+# Nothing that a bank exports comes near; a line without end would fill the memory.
+_LONGEST_LINE: Final = 1 << 28
+_EVERY: Final = 1000
 
 
 def export(
@@ -38,7 +29,7 @@ def export(
         typer.Argument(
             metavar="FILE", help="The file to write; - is stdout. Compressed if its name ends in .gz or .xz."
         ),
-    ] = Path("-"),
+    ] = STANDARD,
     *,
     bank: BankOption,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -55,25 +46,42 @@ def export(
       mbc bank export memory.jsonl.xz --bank work.mbc
     """
     from mbc_cli.interrupt import ending_with
-    from mbc_cli.render.terminal import out, print_json
+    from mbc_cli.render.bank import holdings
+    from mbc_cli.render.progress import ProgressView
+    from mbc_cli.render.terminal import out, print_facts, print_json
+    from mbc_cli.text import near, size
     from mbc_engine.bank import MemoryBank
     from mbc_engine.bank import export as lines
 
-    is_stdout = file == STANDARD
+    is_stdout, digest = file == STANDARD, hashlib.sha256()
     with (
         ending_with("The export is incomplete; run the same command to start over."),
         MemoryBank.open(bank, read_only=True) as memory,
         memory.snapshot(),
-        written(file, force=force) as target,
-        ExportView(memory.totals(), is_shown=not (is_stdout and out.is_terminal)) as view,
+        _written(file, force=force) as target,
+        ProgressView(is_shown=not (is_stdout and out.is_terminal)) as view,
     ):
-        target.writelines(view.followed(lines(memory)))
+        totals = memory.totals()
+        for number, line in enumerate(lines(memory)):
+            digest.update(line)
+            target.write(line)
+            if number % _EVERY == 0:
+                view.bar("Exporting", totals.documents, completed=min(number, totals.documents))
+        view.bar("Exporting", totals.documents, completed=totals.documents)
     if is_stdout:
         return
+    written, sha = file.stat().st_size, digest.hexdigest()
     if json:
-        print_json(view.summary_json(file))
+        counts = {"documents": totals.documents, "chunks": totals.chunks}
+        print_json({"path": str(file), "size": written, **counts, "sha256": sha})
     else:
-        view.show_summary(file)
+        print_facts(
+            [
+                ("export", f"{near(file)}, {size(written)}"),
+                ("holds", holdings(totals)),
+                ("SHA-256", f"{sha} (before compression)"),
+            ]
+        )
 
 
 def import_(
@@ -92,67 +100,60 @@ def import_(
       ssh elsewhere mbc bank export | mbc bank import -
     """
     from mbc_cli.interrupt import ending_with
-    from mbc_cli.render.bank import holdings_json, show_holdings
-    from mbc_cli.render.terminal import print_json
+    from mbc_cli.render.bank import show_holdings
+    from mbc_cli.render.progress import ProgressView
+    from mbc_cli.text import counted
     from mbc_engine.bank import MemoryBank, import_lines
+    from mbc_engine.events import Progressed
 
+    documents = 0
     with (
         ending_with("Nothing was imported; run the same command to start over."),
-        opened(file) as source,
-        ImportView(source.size, source.position) as view,
+        _opened(file) as source,
+        ProgressView(in_bytes=True) as view,
     ):
-        for event in import_lines(source.lines, bank):
-            view.show(event)
+        size = None if file == STANDARD else file.stat().st_size
+        for event in import_lines(_lines(source), bank):
+            assert isinstance(event, Progressed)
+            documents = event.done
+            position = source.tell() if size is not None else 0
+            view.bar("Importing", size, completed=position, note=counted(documents, "document"))
     with MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
-        totals, sizes = memory.totals(), memory.sizes()
-    if json:
-        print_json({"imported": view.documents, "bank": holdings_json(memory.name, totals, sizes)})
-    else:
-        show_holdings(memory.name, totals, sizes)
-
-
-STANDARD: Final = Path("-")
-# Nothing that a bank exports comes near; a line without end would fill the memory.
-_LONGEST_LINE: Final = 1 << 28
-_BUFFER: Final = 1 << 16
-
-
-@dataclass(frozen=True)
-class Lines:
-    """The lines of a file.
-
-    Attributes:
-        lines: with their line ends.
-        size: bytes of the file, None if unknown.
-        position: tells how many of them were read.
-    """
-
-    lines: Iterator[bytes]
-    size: int | None
-    position: Callable[[], int]
+        show_holdings(memory, {"imported": documents} if json else None)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Lines]:
-    """A file to read, or stdin for `-`. How it was compressed is seen from its first bytes.
+def _opened(path: Path) -> Iterator[Any]:
+    """A file to read, or stdin for `-`.
 
     Raises:
         DataError: it cannot be read, or is damaged.
     """
     try:
-        if path == STANDARD:
-            yield _lines(_Counted(sys.stdin.buffer), None)
-        else:
-            with path.open("rb") as file:
-                yield _lines(_Counted(file), os.fstat(file.fileno()).st_size)
+        with nullcontext(sys.stdin.buffer) if path == STANDARD else path.open("rb", buffering=0) as file:
+            reader = io.BufferedReader(cast("io.RawIOBase", file))
+            try:
+                yield reader
+            finally:
+                reader.detach()
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path} is damaged: {error}.", hint="Export the bank again.") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {_reason(error)}.", hint="Check the path.") from error
 
 
+def _lines(stream: Any) -> Iterator[bytes]:
+    """The lines of a stream, with their ends. How it is compressed is seen from its first bytes."""
+    start = stream.peek(6)
+    if start.startswith(b"\x1f\x8b"):
+        stream = gzip.GzipFile(fileobj=stream)
+    elif start.startswith(b"\xfd7zXZ\0"):
+        stream = lzma.LZMAFile(stream)  # noqa: SIM115  # it opens nothing
+    return iter(lambda: stream.readline(_LONGEST_LINE), b"")
+
+
 @contextmanager
-def written(path: Path, *, force: bool) -> Iterator[io.BufferedIOBase | BinaryIO]:
+def _written(path: Path, *, force: bool) -> Iterator[Any]:
     """A file to write, or stdout for `-`. The file appears, complete, when the block succeeds.
 
     Args:
@@ -162,6 +163,8 @@ def written(path: Path, *, force: bool) -> Iterator[io.BufferedIOBase | BinaryIO
     Raises:
         ConfigError: it is there, or cannot be written.
     """
+    from mbc_engine.atomic_write import atomic_write
+
     if path == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -172,144 +175,20 @@ def written(path: Path, *, force: bool) -> Iterator[io.BufferedIOBase | BinaryIO
             raise ConfigError(f"{path} is not a file.", hint="Name a file, or - for stdout.")
         if target.exists() and not force:
             raise ConfigError(f"There is already a file at {path}.", hint="Name another, or replace it with --force.")
-        with atomic_write(target) as file, _compressing(file, target.suffix) as stream:
-            yield stream
+        with atomic_write(target) as file:
+            if target.suffix == ".gz":  # the same lines give the same bytes
+                with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
+                    yield stream
+            elif target.suffix == ".xz":
+                with lzma.LZMAFile(file, "wb") as stream:
+                    yield stream
+            else:
+                yield file
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written: {_reason(error)}.", hint="Check the path and the room on the disk."
         ) from error
 
 
-class _Counted(io.RawIOBase):
-    """A stream that knows how many bytes were read from it."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self.count = stream, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # the type of io's own caller
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        self.count += len(data)
-        return len(data)
-
-
-def _lines(raw: _Counted, size: int | None) -> Lines:
-    stream = io.BufferedReader(raw, _BUFFER)
-    start = stream.peek(6)
-    file: io.BufferedIOBase = stream
-    if start.startswith(b"\x1f\x8b"):
-        file = gzip.GzipFile(fileobj=stream)
-    elif start.startswith(b"\xfd7zXZ\0"):
-        file = lzma.LZMAFile(stream)  # noqa: SIM115  # it opens nothing
-    return Lines(iter(lambda: file.readline(_LONGEST_LINE), b""), size, lambda: raw.count)
-
-
-def _compressing(file: io.BufferedWriter, suffix: str) -> AbstractContextManager[io.BufferedIOBase]:
-    """What compresses into a file as a suffix says. The same lines give the same bytes."""
-    if suffix == ".gz":
-        return gzip.GzipFile("", "wb", 6, file, mtime=0)
-    if suffix == ".xz":
-        return lzma.LZMAFile(file, "wb")
-    return nullcontext(file)
-
-
 def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
-
-
-_EVERY = 1000
-
-
-class MergeView(ProgressView):
-    """Follows merges by their events, all in one bar.
-
-    Args:
-        total: documents of all banks together.
-    """
-
-    def __init__(self, total: int) -> None:
-        super().__init__()
-        self._total = total
-        self._before = self._done = 0
-
-    @singledispatchmethod
-    def show(self, event: Event) -> None:
-        """Draw an event."""
-
-    @show.register
-    def _(self, event: Progressed) -> None:
-        self._done = self._before + event.done
-        self.bar("Merging", self._total, completed=self._done)
-
-    def next_bank(self) -> None:
-        """From here on, events are of another bank."""
-        self._before = self._done
-
-
-class ImportView(ProgressView):
-    """Follows an import by its events: documents, and how far the file was read.
-
-    Args:
-        total: bytes of the file, None if unknown.
-        position: tells how many of them were read.
-    """
-
-    def __init__(self, total: int | None, position: Callable[[], int]) -> None:
-        super().__init__(in_bytes=True)
-        self._total, self._position = total, position
-        self.documents = 0
-
-    @singledispatchmethod
-    def show(self, event: Event) -> None:
-        """Draw an event."""
-
-    @show.register
-    def _(self, event: Progressed) -> None:
-        self.documents = event.done
-        self.bar("Importing", self._total, completed=self._position(), note=counted(event.done, "document"))
-
-
-class ExportView(ProgressView):
-    """Follows an export by its lines.
-
-    Args:
-        totals: what there is to export.
-        is_shown: False where the lines share the terminal with the bar.
-    """
-
-    def __init__(self, totals: BankTotals, *, is_shown: bool) -> None:
-        super().__init__(is_shown=is_shown)
-        self._totals = totals
-        self._digest = hashlib.sha256()
-
-    def followed(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """The same lines, counted and hashed."""
-        for number, line in enumerate(lines):
-            self._digest.update(line)
-            yield line
-            if number % _EVERY == 0:
-                self.bar("Exporting", self._totals.documents, completed=min(number, self._totals.documents))
-        self.bar("Exporting", self._totals.documents, completed=self._totals.documents)
-
-    def show_summary(self, file: Path) -> None:
-        """What was exported where, and the hash that tells whether another export is the same."""
-        print_facts(
-            [
-                ("export", f"{near(file)}, {size(file.stat().st_size)}"),
-                ("holds", holdings(self._totals)),
-                ("SHA-256", f"{self._digest.hexdigest()} (before compression)"),
-            ]
-        )
-
-    def summary_json(self, file: Path) -> dict[str, Any]:
-        """The same as JSON."""
-        return {
-            "path": str(file),
-            "size": file.stat().st_size,
-            "documents": self._totals.documents,
-            "chunks": self._totals.chunks,
-            "sha256": self._digest.hexdigest(),
-        }

@@ -1,7 +1,4 @@
-"""`mbc bank remove`: documents out of a bank.
-
-A removal, and what proves it.
-"""
+"""`mbc bank remove`: documents out of a bank, and what proves it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,7 +18,6 @@ from mbc_engine.bank import BankTotals, Proof
 _Rule = tuple[Path, Path, str | None]
 
 if TYPE_CHECKING:
-    from mbc_cli.commands.bank.show import Meant
     from mbc_engine.bank import MemoryBank
 
 
@@ -58,24 +54,25 @@ def remove(
 
     proof = None
     with ending_with("Either all of them are gone or none; `mbc bank list` tells."), MemoryBank.open(bank) as memory:
-        meant, files = _meant(memory, sources, ignore=ignore)
+        names, digests, files = _meant(memory, sources, ignore=ignore)
         before = memory.totals()
         if prove:
-            proof = remove_with_proof(memory, meant.names, meant.digests)
+            proof = remove_with_proof(memory, names, digests)
         else:
-            memory.remove(meant.names, meant.digests)
+            memory.remove(names, digests)
             memory.checkpoint()
         after = memory.totals()
     rules = [(path, *ignore_path(path)) for path in files] if ignore else []
     if json:
         print_json(removal_json(memory.name, before, after, proof, rules))
     else:
-        show_removal(before, after)
-        show_rules(rules)
-        if proof:
-            show_proof(proof)
+        show_removal(before, after, rules, proof)
     if files and not ignore:
-        show_return(files)
+        one, them = f"{near(files[0])} still exists", "it"
+        if len(files) > 1:
+            one, them = f"{len(files):,} files still exist", "them"
+        note = f"{one}: the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out."
+        notes.print(Text(note))
     if proof and not proof.holds:
         raise BankError(
             f"It is not proved that nothing is left in {memory.name}.",
@@ -83,63 +80,50 @@ def remove(
         )
 
 
-def _meant(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> "tuple[Meant, list[Path]]":
+def _meant(
+    bank: "MemoryBank", sources: list[str], *, ignore: bool
+) -> "tuple[set[tuple[str, str]], set[str], list[Path]]":
     """What is to be removed, and its files that are still there.
 
     Raises:
         BankError: something is not in the bank. With `ignore`, a file need not be: its removal may have come before.
         ConfigError: only a part of a file is to be removed, which no rule can leave out.
     """
-    from mbc_cli.commands.bank.show import files_of, find, holds
+    from mbc_cli.commands.bank.look import files_of, find, holds
     from mbc_engine.errors import ConfigError
 
     absent = [typed for typed in sources if ignore and Path(typed).is_file() and not holds(bank, typed)]
-    meant = find(bank, [typed for typed in sources if typed not in absent])
-    files = files_of(bank, meant)
+    names, digests = find(bank, [typed for typed in sources if typed not in absent])
+    files = files_of(bank, names, digests)
     if ignore and (partial := next((path for path, is_whole in files.items() if not is_whole), None)):
         raise ConfigError(
             f"--ignore works on whole files, and the bank holds more of {partial}.",
             hint="Name the file without a part, or leave out --ignore.",
         )
-    return meant, sorted({*files, *(Path(typed).resolve() for typed in absent)})
+    return names, digests, sorted({*files, *(Path(typed).resolve() for typed in absent)})
 
 
-def show_removal(before: BankTotals, after: BankTotals) -> None:
-    """What is gone and what is left."""
+def show_removal(before: BankTotals, after: BankTotals, rules: Sequence[_Rule], proof: Proof | None) -> None:
+    """What is gone and what is left, what keeps it from coming back, and the proof."""
     documents, origins = before.documents - after.documents, before.origins - after.origins
     gone = counted(documents, "document")
     if origins not in (0, documents):
         gone = f"{counted(origins, 'origin')} and the {gone} that had no other"
     out.print(f"Removed {gone}; the bank holds {holdings(after)}.")
-
-
-def show_return(files: Sequence[Path]) -> None:
-    """A note that files which are still there will be read again."""
-    one, them = (
-        (f"{near(files[0])} still exists", "it") if len(files) == 1 else (f"{len(files):,} files still exist", "them")
-    )
-    notes.print(Text(f"{one}: the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out."))
-
-
-def show_rules(rules: Sequence[_Rule]) -> None:
-    """What was written to which file, so that no ingest of a folder brings a document back."""
     for path, file, added in rules:
         if added is None:
             out.print(Text(f"{near(file)} already leaves out {plain(path.name)}."))
         else:
             out.print(Text(f"Added {plain(added)} to {near(file)}."))
-
-
-def show_proof(proof: Proof) -> None:
-    """The two hashes that must be the same, and the traces that must be none."""
-    print_facts(
-        [
-            ("never seen", f"{proof.never_seen}  export of a bank made anew from all else, SHA-256"),
-            ("found", f"{proof.found}  export of this bank, SHA-256"),
-            ("traces", f"{proof.traces:,} of {counted(proof.removed, 'removed digest')} found in the file"),
-            ("proof", "holds" if proof.holds else "FAILS"),
-        ]
-    )
+    if proof:
+        print_facts(
+            [
+                ("never seen", f"{proof.never_seen}  export of a bank made anew from all else, SHA-256"),
+                ("found", f"{proof.found}  export of this bank, SHA-256"),
+                ("traces", f"{proof.traces:,} of {counted(proof.removed, 'removed digest')} found in the file"),
+                ("proof", "holds" if proof.holds else "FAILS"),
+            ]
+        )
 
 
 def removal_json(

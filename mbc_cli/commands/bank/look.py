@@ -1,14 +1,8 @@
-"""`mbc bank list` and `mbc bank show`: the documents of a bank.
-
-What a person means by a path, `path#part` or content hash, found in a bank.
-
-`mbc bank info`: a bank at a glance.
-"""
+"""`mbc bank info`, `list`, `show` and `verify`: what a bank holds, and whether it is intact."""
 
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -72,16 +66,10 @@ def show(
 _DIGEST: Final = re.compile("[0-9a-fA-F]{6,64}")
 
 
-@dataclass(frozen=True)
-class Meant:
-    """Origins, as source and part, and documents by their whole digests."""
+def find(bank: MemoryBank, typed: Sequence[str]) -> tuple[set[tuple[str, str]], set[str]]:
+    """Origins, as source and part, and digests of documents: what is meant by paths, path#part and digests.
 
-    names: frozenset[tuple[str, str]]
-    digests: frozenset[str]
-
-
-def find(bank: MemoryBank, typed: Sequence[str]) -> Meant:
-    """Everything that is meant: a path stands for all parts of its source, a digest for one document.
+    A path stands for all parts of its source, a digest for one document.
 
     Raises:
         BankError: something is not in the bank, or a digest fits several documents.
@@ -95,7 +83,7 @@ def find(bank: MemoryBank, typed: Sequence[str]) -> Meant:
             digests.append(text)
         else:
             raise _unknown(bank, text)
-    return Meant(frozenset(names), frozenset(_whole(bank, digests)))
+    return names, set(_whole(bank, digests))
 
 
 def holds(bank: MemoryBank, typed: str) -> bool:
@@ -103,15 +91,15 @@ def holds(bank: MemoryBank, typed: str) -> bool:
     return bool(_names(bank, typed))
 
 
-def files_of(bank: MemoryBank, meant: Meant) -> dict[Path, bool]:
-    """The files, still there, of what is meant: the next ingest of their folders would read them again.
+def files_of(bank: MemoryBank, names: set[tuple[str, str]], digests: set[str]) -> dict[Path, bool]:
+    """The files, still there, of documents: the next ingest of their folders would read them again.
 
     Returns:
-        Each with whether all that the bank has of it is meant.
+        Each with whether these are all that the bank has of it.
     """
     parts: dict[str, set[str]] = {}
-    found = (origin for document in bank.lookup((), meant.digests) for origin in document.origins)
-    for source, part in (*meant.names, *((origin.source, origin.part) for origin in found)):
+    found = (origin for document in bank.lookup((), digests) for origin in document.origins)
+    for source, part in (*names, *((origin.source, origin.part) for origin in found)):
         parts.setdefault(source, set()).add(part)
     there = (path for path in map(Path, sorted(parts)) if path.is_absolute() and path.is_file())
     return {path: parts[str(path)] >= bank.parts_of(str(path)) for path in there}
@@ -195,13 +183,54 @@ def info(*, bank: BankOption, json: JsonOption = False) -> None:
       mbc bank info
       mbc bank info --bank work.mbc --json
     """
-    from mbc_cli.render.bank import info_json, show_info
-    from mbc_cli.render.terminal import print_json
+    from mbc_cli.render.bank import print_info_json, show_info
     from mbc_engine.bank import MemoryBank
 
     with MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
         totals, sizes = memory.totals(), memory.sizes()
+    show = print_info_json if json else show_info
+    show(memory.name, memory.header, totals, sizes)
+
+
+def verify(*, bank: BankOption, json: JsonOption = False) -> None:
+    """Check a bank for corruption. The exit code is 5 if there is any.
+
+    \b
+    Examples:
+      mbc bank verify
+      mbc bank verify --bank work.mbc --json
+    """
+    from dataclasses import asdict
+
+    from rich.text import Text
+
+    from mbc_cli.render.progress import ProgressView
+    from mbc_cli.render.terminal import out, print_json
+    from mbc_cli.text import counted, plain
+    from mbc_engine.bank import verify as check
+    from mbc_engine.events import BankVerified, DamageFound, Progressed
+
+    found, done = list[DamageFound](), None
+    with ProgressView() as view:
+        for event in check(bank):
+            match event:
+                case Progressed():
+                    view.bar("Verifying blocks", event.total, completed=event.done)
+                case DamageFound():
+                    found.append(event)
+                    if not json:
+                        out.print(Text(plain(f"{event.where}: {event.what}"), "red"))
+                case BankVerified():
+                    done = event
+    assert done is not None, "it is the last event"
     if json:
-        print_json(info_json(memory.name, memory.header, totals, sizes))
-    else:
-        show_info(memory.name, memory.header, totals, sizes)
+        counts = {"documents": done.documents, "chunks": done.chunks}
+        print_json({"path": str(bank), "ok": not done.damages, **counts, "findings": list(map(asdict, found))})
+    elif not done.damages:
+        holds = f"{counted(done.documents, 'document')}, {counted(done.chunks, 'chunk')}"
+        out.print(plain(f"{bank} is intact: {holds}."))
+    if done.damages:
+        raise BankError(
+            f"{bank} is damaged in {counted(done.damages, 'place')}.",
+            hint="Restore it from a backup, or build it again from the documents with `mbc ingest`, in another file.",
+        )
