@@ -18,7 +18,6 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.lm.pretrained import FAMILIES
 from mbc_engine.methods.camels import (
     WEIGHTS,
     MetaSettings,
@@ -101,7 +100,7 @@ def test_body_is_a_copy_of_the_base_lms_first_layers(base: BaseLM) -> None:
         assert not torch.equal(model.body(ids)[0], base.model.get_decoder()(ids)[0])
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", ["gemma3_text", "gpt2", "llama", "phi"])
 def test_body_of_a_deep_base_lm_is_cut(family: str, tiny: Any) -> None:
     tokenizer = load_base(str(tiny.bases["llama"])).tokenizer
     config = AutoConfig.for_model(

@@ -48,7 +48,12 @@ def base(base: BaseLM) -> BaseLM:
     return base
 
 
-@pytest.fixture(params=sorted(FAMILIES))
+@pytest.fixture(
+    params=[
+        pytest.param(family, marks=[] if family in ("gemma3_text", "gpt2") else [pytest.mark.slow])
+        for family in sorted(FAMILIES)
+    ]
+)
 def every_base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
     tokenizer = AutoTokenizer.from_pretrained(tiny.bases["llama"])
     config = AutoConfig.for_model(
