@@ -32,7 +32,7 @@ class Progressed(Event):
 
 @dataclass(frozen=True)
 class TrainStarted(Event):
-    """Training begins, or goes on from `step` after an interruption."""
+    """Training begins, or continues from `step` after an interruption."""
 
     step: int
     total_steps: int
@@ -89,7 +89,7 @@ class Validated(Event):
 
 @dataclass(frozen=True)
 class CheckpointSaved(Event):
-    """Everything needed to resume stands at `path`."""
+    """Everything needed to resume is in `path`."""
 
     step: int
     path: str
@@ -97,7 +97,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True)
 class TrainStateChanged(Event):
-    """On request, training was paused after `step`, goes on, or was stopped, to be resumed later."""
+    """On request, training was paused after `step`, continues, or was stopped."""
 
     state: Literal["paused", "training", "stopped"]
     step: int
@@ -106,7 +106,7 @@ class TrainStateChanged(Event):
 
 @dataclass(frozen=True)
 class TrainFinished(Event):
-    """Training is done; the model to use stands at `model`."""
+    """Training is done; the model to use is in `model`."""
 
     step: int
     seconds: float
@@ -249,7 +249,7 @@ class RateTried(Event):
 
 @dataclass(frozen=True)
 class ExperimentFinished(Event):
-    """An experiment went through all its stages; its report stands at `report`."""
+    """An experiment went through all its stages; its report is in `report`."""
 
     done: int
     skipped: int

@@ -23,13 +23,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class Match:
-    """How an answer compares with the gold answers.
-
-    Attributes:
-        exact_match: strict EM.
-        f1: token F1, in [0, 1].
-        lenient_match: the released code's match, for comparison only.
-    """
+    """How an answer compares with the gold answers: strict EM, token F1 in [0, 1], and the released code's match."""
 
     exact_match: bool
     f1: float
@@ -37,19 +31,13 @@ class Match:
 
 
 def compare(answer: str, answers: Sequence[str], golds: Golds = "shortest") -> Match:
-    """Hold an answer against the gold answers.
-
-    Args:
-        answer: what was said.
-        answers: one or more gold answers.
-        golds: "any" takes the best of all gold answers, for each measure by itself.
-    """
-    said = normalize(answer).split()
+    """Compare an answer with the gold answers; "any" takes the best of all of them, for each measure by itself."""
+    words = normalize(answer).split()
     each = [normalize(gold).split() for gold in (answers if golds == "any" else [shortest(answers)])]
     return Match(
-        exact_match=said in each,
-        f1=max(_f1(said, expected) for expected in each),
-        lenient_match=any(said[: len(expected)] == expected for expected in each),
+        exact_match=words in each,
+        f1=max(_f1(words, expected) for expected in each),
+        lenient_match=any(words[: len(expected)] == expected for expected in each),
     )
 
 
@@ -78,22 +66,18 @@ def shortest(answers: Sequence[str]) -> str:
     return min(answers, key=len)
 
 
-def _f1(said: list[str], expected: list[str]) -> float:
-    if not said or not expected:
-        return float(said == expected)
-    common = (Counter(said) & Counter(expected)).total()
-    return 2 * common / (len(said) + len(expected))
+def _f1(words: list[str], expected: list[str]) -> float:
+    if not words or not expected:
+        return float(words == expected)
+    common = (Counter(words) & Counter(expected)).total()
+    return 2 * common / (len(words) + len(expected))
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Figures of a set of questions.
+    """Figures of a set of questions, in percent, against the shortest gold answer.
 
-    Attributes:
-        questions: how many.
-        exact_match, f1: means in percent against the shortest gold answer.
-        lenient_match: percent by the released code's match, for comparison only.
-        first_source, in_five: percent of questions whose own document ranks first, or among the first five.
+    `first_source` and `in_five` say how often the question's own document ranked first, or among the first five.
     """
 
     questions: int

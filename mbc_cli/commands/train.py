@@ -227,7 +227,7 @@ def _train(run: Path, config: Config, command: RunCommand, threads: int | None, 
                 pass
         return
     replace(command, device=device).save(run)
-    view = TrainView(run, name_of(run), as_json=as_json)
+    view = TrainProgress(run, name_of(run), as_json=as_json)
     with ending_with(view.way_to_continue), view, stop_on_interrupt(view.stopping) as stop:
         for event in train_here(stop=stop):
             view.show(event)
@@ -247,7 +247,7 @@ def _show_end(end: TrainFinished) -> None:
     notes.print(f'             mbc ask "..." --model {model} --bank my.mbc')
 
 
-class TrainView(ProgressView):
+class TrainProgress(ProgressView):
     """Follows a training by its events; as JSON, each is printed as a line on stdout and nothing is drawn.
 
     Args:
@@ -312,10 +312,10 @@ class TrainView(ProgressView):
 
     def stopping(self) -> None:
         """Answer a first Ctrl-C."""
-        again = "" if is_launched() else "; Ctrl-C again ends at once and goes back to the last snapshot"
+        again = "" if is_launched() else "; Ctrl-C again ends at once and loses the steps since the last snapshot"
         self.tell(f"Stopping after this step{again}.")
 
     @property
     def way_to_continue(self) -> str:
-        """How to continue after a stop or an end at once."""
+        """How to continue after a stop or an interruption."""
         return f"Continue with: mbc train --resume --run {shlex.quote(plain(self._name))}"

@@ -291,7 +291,7 @@ def meta_train(
 ) -> Iterator[Event]:
     """Train a weight model for a base LM, in float32, and leave it in a folder for `load_weights`; resumable to the bit.
 
-    Called again it goes on from the last snapshot, and does nothing where the weight model is there.
+    Called again it continues from the last snapshot, and does nothing where the weight model is there.
 
     Args:
         snapshot_seconds: how often a snapshot is taken.
@@ -321,7 +321,7 @@ def _steps(
     snapshot_seconds: float,
     stop: threading.Event,
 ) -> Iterator[TuningStep]:
-    """All steps that are left, until the weight model stands in the folder or a stop is asked for."""
+    """All remaining steps, until the weight model is in the folder or a stop is asked for."""
     model = weight_model_for(base, seed=settings.seed)
     learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimiser = torch.optim.Adam(learnt.values(), lr=settings.learning_rate)

@@ -116,8 +116,8 @@ def sweep(
         count = max(1, len(pairs))
         event = RateTried(
             rate,
-            exact_match=100 * sum(exact_match(said, gold) for said, gold in pairs) / count,
-            f1=100 * sum(f1(said, gold) for said, gold in pairs) / count,
+            exact_match=100 * sum(exact_match(answer, gold) for answer, gold in pairs) / count,
+            f1=100 * sum(f1(answer, gold) for answer, gold in pairs) / count,
         )
         tried.append(event)
         yield event

@@ -53,7 +53,7 @@ class TuningFolder:
         except (OSError, SafetensorError) as error:
             raise ConfigError(
                 f"The training in {self.path} cannot read or write its files: {error}.",
-                hint="Check the path and the room on the disk; called again, it goes on from the last snapshot.",
+                hint="Check the path and the room on the disk; called again, it continues from the last snapshot.",
             ) from error
 
     def require_same(self, settings: str) -> None:
@@ -189,7 +189,7 @@ class _QuestionTraining:
         self.step, self.best_loss = folder.load(self.parameters, self.optimiser)
 
     def events(self, epochs: int, seed: int, snapshot_seconds: float, stop: threading.Event) -> Iterator[Event]:
-        """Everything that happens, until the model stands in the folder or a stop is asked for."""
+        """All events until the model is in the folder or a stop is asked for."""
         saved = time.monotonic()
         for epoch in range(self.step // self.steps_per_epoch, epochs):
             batches = batches_by_length(self.examples, self.batch_size, seed=seed * 1_000_003 + epoch, reads=self.reads)

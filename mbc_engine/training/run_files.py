@@ -44,7 +44,7 @@ def at_work(run: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         raise ConfigError(
             f"The training in {run} cannot read or write its files: {error}.",
-            hint="Check the path and the room on the disk; --resume goes on from the last snapshot.",
+            hint="Check the path and the room on the disk; --resume continues from the last snapshot.",
         ) from error
 
 

@@ -73,7 +73,7 @@ def train(
 ) -> Iterator[Event]:
     """Train a model and keep the best validated one in `run/model`.
 
-    Between two steps it heeds what is asked for in the run's folder (`make_request`): to pause, to stop. In processes
+    Between two steps it does what is asked for in the run's folder (`make_request`): to pause, to stop. In processes
     that `accelerate launch` started together, all of them call this alike; the first one writes and yields events, the
     others yield nothing.
 
@@ -84,7 +84,7 @@ def train(
         run: the run's folder; gets `config.toml`, `events.jsonl`, `snapshot.safetensors`, `usage.safetensors` and
             `model/`, and `tracked/` where trackers keep files.
         cache: where states of frozen encoders are kept.
-        resume: go on from the run's last snapshot.
+        resume: continue from the run's last snapshot.
         start: a model folder whose weights training starts from.
         device: a torch device; of several processes on GPUs each takes its own.
         trackers: names of trackers known to accelerate that get the figures too, such as tensorboard.

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from mbc_cli.commands.train import TrainView
+from mbc_cli.commands.train import TrainProgress
 from mbc_cli.interrupt import ending_with, stop_on_interrupt
 
 # A command whose work says when its first step is done, and then does nothing more.
@@ -142,7 +142,7 @@ def test_the_first_asks_and_the_second_ends():
 
 def test_launched_processes_get_an_interrupt_twice_and_go_on_to_their_snapshot(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("LOCAL_RANK", "0")
-    with stop_on_interrupt(TrainView(tmp_path, "run").stopping) as stop:
+    with stop_on_interrupt(TrainProgress(tmp_path, "run").stopping) as stop:
         signal.raise_signal(signal.SIGINT)  # by the terminal
         signal.raise_signal(signal.SIGINT)  # by the launcher
         assert stop.is_set()

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mbc_cli.commands.train import TrainView
+from mbc_cli.commands.train import TrainProgress
 from mbc_engine.events import (
     CheckpointSaved,
     Progressed,
@@ -202,7 +202,7 @@ def test_looking_at_runs_imports_no_torch(make_run):
 
 
 def test_a_pause_is_told_where_the_training_was_started(capsys, home):
-    view = TrainView(home / "run", "my run")
+    view = TrainProgress(home / "run", "my run")
     for event in (STARTED, STEP, TrainStateChanged("paused", 1200, 4000), TrainStateChanged("training", 1200, 4000)):
         view.show(event)
     assert capsys.readouterr().err.splitlines()[-2:] == [
