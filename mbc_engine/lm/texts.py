@@ -15,13 +15,10 @@ from mbc_engine.errors import ConfigError, ModelError
 
 @dataclass(frozen=True)
 class TokenisedText:
-    """A piece of a document as the base LM sees it.
+    """A piece of a document as the base LM sees it: its tokens without special ones, and where each lies in the text.
 
-    Attributes:
-        text: the piece.
-        ids: its S tokens, without special ones.
-        spans: where each token lies in `text`, [S] of (start, end) in characters; byte-level tokenizers count the space
-            before a word to its first token, and give each part of a character that they split the whole of it.
+    Spans are (start, end) in characters; byte-level tokenizers count the space before a word to its first token, and give
+    each part of a character that they split the whole of it.
     """
 
     text: str
@@ -83,9 +80,6 @@ class BaseTexts:
 
         The pieces are equally long, but for a token: each is to be a step of learning, and a short rest of one would
         count as much as all before it.
-
-        Raises:
-            ModelError: the tokenizer does not know where its tokens lie.
         """
         if not self._tokenizer.is_fast:
             raise ModelError(
@@ -131,11 +125,7 @@ class BaseTexts:
     def prompts(
         self, questions: Sequence[str], passages: Sequence[str] | None, *, window: int, room: int
     ) -> list[list[int]]:
-        """Token ids of questions, each after its passage, at most `room` a prompt.
-
-        Raises:
-            ConfigError: a question does not fit.
-        """
+        """Token ids of questions, each after its passage, at most `room` a prompt. Raises ConfigError if one does not fit."""
         asked = self._given(questions, window)
         begin = len(self._begin)
         longest = max(map(len, asked))

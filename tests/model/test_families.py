@@ -21,7 +21,7 @@ from transformers import (
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
-from mbc_engine.lm.pretrained import FAMILIES, attention_shape, key_value_modules
+from mbc_engine.lm.pretrained import FAMILIES, key_value_modules
 from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, kv_lora_config, load_adapter, save_adapter
 
 SIZES = {
@@ -228,6 +228,6 @@ def test_a_model_that_reads_images_too_is_refused_with_the_way_out() -> None:
 
 
 def test_gpt2s_heads_share_its_width(tiny: Any) -> None:
-    config = AutoConfig.from_pretrained(tiny.bases["gpt2"])
-    assert key_value_modules(config) == ("c_attn",)
-    assert (attention_shape(config).kv_heads, attention_shape(config).head_dim) == (4, 8)
+    base = load_base(str(tiny.bases["gpt2"]))
+    assert key_value_modules(base.model.config) == ("c_attn",)
+    assert (base.shape.kv_heads, base.shape.head_dim) == (4, 8)
