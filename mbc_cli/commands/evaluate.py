@@ -153,8 +153,8 @@ def evaluate(
 
     A method takes in documents, then is asked about them. Without --[b]train[/b] a trained model is asked. One of the
     paper's method is also asked with an empty bank, and with ones that are shuffled or hold other documents: a model
-    that answers no better then makes no use of its memory. Everything is kept in one folder, with an HTML report, report.html.
-    Ctrl-C stops the evaluation; --run continues it.
+    that answers no better then makes no use of its memory. Everything is kept in one folder, with an HTML report,
+    report.html. Ctrl-C stops the evaluation; --run continues it.
 
     \b
     Examples:

@@ -272,8 +272,8 @@ def print_plan(
         console.print("--data-folder is where files are; docs/data.md says how to get them.")
     console.print(
         Text(
-            f"Estimates, from sizes alone: memory of the stage that takes most, hours of all, on {plain(machine.description)} "
-            f"with {size(machine.memory)} at {machine.speed / 1e12:g} Tflop/s; {ASSUMED}.",
+            f"Estimates, from sizes alone: memory of the stage that takes most, hours of all, on "
+            f"{plain(machine.description)} with {size(machine.memory)} at {machine.speed / 1e12:g} Tflop/s; {ASSUMED}.",
             "dim",
         )
     )

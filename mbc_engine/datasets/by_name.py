@@ -74,7 +74,7 @@ def is_of_hub(source: str) -> bool:
 
 
 def own_validation(sources: Sequence[str]) -> str | None:
-    """What the paper validates on where it trains on `sources`: a part of SQuAD, if they are its `squad:train` alone."""
+    """What the paper validates on where it trains on `sources`: a part of SQuAD, if they are `squad:train` alone."""
     if len(sources) != 1 or _name_of(sources[0]) != squad.NAME:
         return None
     split, folder = squad.parse(_split_part(sources[0])[0])

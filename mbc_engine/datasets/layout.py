@@ -1,6 +1,6 @@
 """Questions about documents, and the files they are read from: .jsonl, .csv and .json, plain or packed (.gz, .xz).
 
-A reader is one entry of `READERS`: a suffix and a function from an open file to rows. Which columns of the rows hold the
+A reader is one entry of `READERS`: a suffix and a function from an open file to rows. Which columns hold the
 document, the question and the answers is said by the first of `LAYOUTS` whose columns are all there.
 """
 

@@ -33,9 +33,9 @@ def calibrate(
 ) -> Iterator[Event]:
     """Ask every question twice, informed and uninformed, and fit `ConfidenceSettings`; last comes `Calibrated`.
 
-    The model's own read asks them, the only one that the settings hold for. The documents, but blank ones, are dealt out
+    The model's own read asks them, the only one that the settings hold for. Documents are dealt out
     to banks of `bank_documents` in turn, so that neighbours, which often are about one thing, come into different ones;
-    those that fill no bank are left out. A question is asked of the bank with its document, and of the next. The settings
+    those that fill no bank are left out. A question is asked of the bank with its document, and of the next. Settings
     are fitted to the questions on the first documents, about half of them; the rates are of the others.
 
     Raises:

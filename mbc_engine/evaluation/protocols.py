@@ -303,8 +303,8 @@ def scaling(
     """Ask the questions about the first documents, as many as the smallest size, of memories of every size.
 
     Other documents only come in between: what changes from size to size is how many a method has to tell apart, or has
-    learnt since, and nothing else. Times to take a document in are of those that were added for a size. Sizes beyond the
-    stream are left out; other arguments are those of `online`.
+    learnt since, and nothing else. Times to take a document in are of those that were added for a size. Sizes beyond
+    the stream are left out; other arguments are those of `online`.
 
     Raises:
         DataError: the stream fills no memory.

@@ -61,8 +61,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionScores:
-    """Scores of a set of questions; `first_source` and `in_five` say how often the question's own document ranked first,
-    or among the first five, and are None where the method names no sources."""
+    """Scores of questions; `first_source` and `in_five` are how often the question's own document ranked first, or among
+    the first five; None where the method names no sources."""
 
     questions: int
     exact_match: Interval
@@ -361,8 +361,8 @@ class ExperimentFolder:
     ) -> None:
         """Note what is done here and by what, or make sure that what was begun is the same.
 
-        The environment is added to those of before if more than date and command differ. `completed` says what settings that
-        were written down before mean with today's defaults.
+        The environment is added to those of before if more than date and command differ. `completed` says what settings
+        that were written down before mean with today's defaults.
         """
         import tomlkit
 

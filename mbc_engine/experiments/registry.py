@@ -228,5 +228,5 @@ def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | N
 
 def published_usage(base: str, dataset: str) -> dict[str, Any] | None:
     """The paper's perplexity of code usage: a range, or from where on; and where it falls to without reset."""
-    told = published()["perplexity"].get(base) if dataset == "streamingqa" else None
-    return told and {"with_reset": told["with-reset"], "without_reset": told["without-reset"][0]}
+    found = published()["perplexity"].get(base) if dataset == "streamingqa" else None
+    return found and {"with_reset": found["with-reset"], "without_reset": found["without-reset"][0]}

@@ -52,8 +52,8 @@ _WEIGHTS: Final = (
 
 @dataclass(frozen=True)
 class Availability:
-    """A file, a dataset of the hub or a pretrained model that is needed; `status` says where it is or would come from, to
-    follow "is", and `can_be_had` whether it is here or can be had while the experiment runs.
+    """A file, a dataset of the hub or a pretrained model that is needed; `status` says where it is or would come
+    from, to follow "is", and `can_be_had` whether it is here or can be had while the experiment runs.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is to compute on: a torch device, described in words, bytes of memory and operations a second, assumed."""
+    """What there is to compute on: a torch device, bytes of memory, and operations a second, which are assumed."""
 
     device: str
     description: str
@@ -219,8 +219,8 @@ def _is_cached_model(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Estimates:
-    """Estimates for the stages of a cell, from `config`, which MBC is trained by, `optimiser`, which fine-tunes the base LM,
-    and what is read (`_counts`). `stored` are bytes of MBC; `base`, `documents` and `questions` transformers' configs.
+    """Estimates for the stages of a cell, from `config`, which MBC is trained by, `optimiser`, which fine-tunes the base
+    LM, and what is read (`_counts`). `stored` are bytes of MBC; `base`, `documents` and `questions` transformers' configs.
     """
 
     settings: ExperimentSettings

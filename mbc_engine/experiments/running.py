@@ -325,7 +325,8 @@ def _commit(folder: Path) -> str | None:
     if not (folder / ".git").exists():
         return None
     try:
-        found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True)  # noqa: S607 - the user's git
+        git = ["git", "rev-parse", "HEAD"]
+        found = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return None
     return found.stdout.strip()

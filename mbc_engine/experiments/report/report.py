@@ -189,7 +189,7 @@ def cell_report(
     asked: Sequence[str],
     code_usage: CodeUsage | None = None,
 ) -> CellReport:
-    """Test and order what the methods of a cell did. Those `asked` for by the experiment are tested against their controls.
+    """Test and order what the methods of a cell did; those that are `asked` for are tested against their controls.
 
     `base` and `dataset` are their settings, of which `name` and `title` are used.
     """
@@ -282,7 +282,7 @@ _OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
 def _verdicts(cell: CellReport, asked: Sequence[str]) -> Iterator[Verdict]:
     """How the methods of the cell do against their controls."""
     tests = {(test.first, test.second): test for test in cell.against_controls}
-    # A method's spoilt banks make a sentence, and so do the methods that are held against the same other method.
+    # A method's spoilt banks make a sentence, and so do the methods that have the same control.
     groups: dict[tuple[str, Judgement], list[_Pair]] = {}
     for method, control in _pairs(asked):
         row = cell.row(method)

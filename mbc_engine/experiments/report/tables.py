@@ -1,4 +1,4 @@
-"""The tables of a report as plain text, for a page, for Markdown and for a terminal; and the whole report as Markdown."""
+"""The tables of a report as plain text, for a page, Markdown and a terminal; and the whole report as Markdown."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
