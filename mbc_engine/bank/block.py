@@ -6,8 +6,8 @@ Columns are how the file has them; and objects by the million keep the garbage c
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, compress, islice
 from typing import Any, Final, NamedTuple, Self
 
@@ -48,12 +48,12 @@ class Origins:
     dates: list[str | None] = field(default_factory=list)
 
     @classmethod
-    def of(cls, documents: Iterable[Iterable[Origin]]) -> Self:
+    def of(cls, documents: Iterable[Sequence[Origin]]) -> Self:
         """The origins of each document, in sorted order."""
         origins = cls()
         for own in documents:
             before = len(origins.sources)
-            for origin in sorted(own, key=lambda origin: origin[:2]):
+            for origin in own if len(own) == 1 else sorted(own, key=lambda origin: origin[:2]):
                 origins.sources.append(origin.source)
                 origins.parts.append(origin.part)
                 origins.dates.append(origin.date)
@@ -83,6 +83,37 @@ class Origins:
         first = sum(self.numbers[:start])
         span = slice(first, first + sum(self.numbers[start:end]))
         return Origins(self.numbers[start:end], self.sources[span], self.parts[span], self.dates[span])
+
+    def at(self, rows: Iterable[int]) -> dict[int, tuple[Origin, ...]]:
+        """The origins of some documents."""
+        ends = [0, *accumulate(self.numbers)]
+        spans = {row: slice(ends[row], ends[row + 1]) for row in rows}
+        return {
+            row: tuple(map(Origin, self.sources[span], self.parts[span], self.dates[span]))
+            for row, span in spans.items()
+        }
+
+    def kept(self, keep: NDArray[np.bool_]) -> "Origins":
+        """The origins of the documents for which `keep` is true."""
+        each = np.repeat(keep, self.numbers)
+        return Origins(
+            list(compress(self.numbers, keep)),
+            list(compress(self.sources, each)),
+            list(compress(self.parts, each)),
+            list(compress(self.dates, each)),
+        )
+
+    def changed(self, documents: Mapping[int, Sequence[Origin]]) -> "Origins":
+        """With other origins of some documents."""
+        changed, ends, start = Origins(), [0, *accumulate(self.numbers)], 0
+        for row in [*sorted(documents), len(self)]:
+            span, new = slice(ends[start], ends[row]), Origins.of([documents[row]] if row in documents else [])
+            changed.numbers.extend(self.numbers[start:row] + new.numbers)
+            changed.sources.extend(self.sources[span] + new.sources)
+            changed.parts.extend(self.parts[span] + new.parts)
+            changed.dates.extend(self.dates[span] + new.dates)
+            start = row + 1
+        return changed
 
     def rows(self) -> list[int]:
         """The document each origin belongs to."""
@@ -176,18 +207,14 @@ class Block:
             list(compress(self.digests, keep)),
             list(compress(self.lengths, keep)),
             list(compress(self.sizes, keep)),
-            Origins.of(compress(self.origins, keep)),
+            self.origins.kept(keep),
             list(compress(self.first_texts, keep)),
             self.known_codes[np.repeat(keep, self.lengths)],
         )
 
-    def with_origins(self, origins: Iterable[Iterable[Origin]]) -> "Block":
-        """The block with other origins of each document."""
-        return replace(self, origins=Origins.of(origins))
-
     def document(self, row: int) -> StoredDocument:
         """One of its documents, without codes."""
-        (origins,) = self.origins.part(row, row + 1)
+        origins = self.origins.at([row])[row]
         return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], origins)
 
     def documents(self) -> Iterator[StoredDocument]:

@@ -374,11 +374,11 @@ class BlockTable:
         for (block, row), several in added.items():
             blocks[block][row] = several
         for block, rows in blocks.items():
-            origins = list(self.get(block).origins)
+            content = self.get(block, with_codes=True)
+            origins = content.origins.at(rows)
             after = {row: _united(origins[row], several) for row, several in rows.items()}
-            if any(origins[row] != own for row, own in after.items()):
-                content = self.get(block, with_codes=True)
-                self._write(block, content.with_origins(after.get(row, own) for row, own in enumerate(origins)))
+            if after != origins:
+                self._write(block, replace(content, origins=content.origins.changed(after)))
                 self._note_origins(block, Origins.of(rows.values()))
 
     def _drop_origins(self, dropped: Mapping[Name, Place]) -> None:
@@ -388,12 +388,10 @@ class BlockTable:
             blocks[block][row].add(name)
         for block, rows in blocks.items():
             content = self.get(block, with_codes=True)
-            left = [
-                [origin for origin in own if origin[:2] not in rows[row]] if row in rows else own
-                for row, own in enumerate(content.origins)
-            ]
-            self._hold(block, content.with_origins(left))
-            self._drop_rows(block, [row for row in rows if not left[row]])
+            origins = content.origins.at(rows)
+            left = {row: [own for own in several if own[:2] not in rows[row]] for row, several in origins.items()}
+            self._hold(block, replace(content, origins=content.origins.changed(left)))
+            self._drop_rows(block, [row for row, own in left.items() if not own])
 
     def _drop_rows(self, block: int, rows: Sequence[int]) -> None:
         content = self.get(block, with_codes=True)

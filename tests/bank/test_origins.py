@@ -1,5 +1,6 @@
 """Origins in columns, against a list of tuples a document."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,5 +29,9 @@ def test_columns_are_lists_side_by_side(documents: Documents, more: Documents, d
     start = data.draw(st.integers(0, len(documents)))
     end = data.draw(st.integers(start, len(documents) + 2))
     assert as_list(origins.part(start, end)) == documents[start:end]
+    keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(documents), max_size=len(documents))), np.bool_)
+    assert as_list(origins.kept(keep)) == [several for several, kept in zip(documents, keep, strict=True) if kept]
+    rows = dict(enumerate(more[: len(documents)]))
+    assert as_list(origins.changed(rows)) == [rows.get(row, several) for row, several in enumerate(documents)]
     assert as_list(origins + Origins.of(more)) == documents + more
     assert as_list(origins) == documents
