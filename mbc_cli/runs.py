@@ -46,11 +46,7 @@ class RunCommand:
     track: list[str] = field(default_factory=list)
 
     def save(self, run: Path) -> None:
-        """Note the command in a new run's folder; one that holds a training already keeps its own.
-
-        Raises:
-            ConfigError: it cannot be written there.
-        """
+        """Note the command in a new run's folder; one that holds a training already keeps its own."""
         if (run / EVENTS).exists():
             return
         try:
@@ -63,11 +59,7 @@ class RunCommand:
 
     @classmethod
     def load(cls, run: Path) -> Self:
-        """The command that started a run.
-
-        Raises:
-            ConfigError: there is no such run, or the note is damaged.
-        """
+        """The command that started a run. Raises ConfigError if there is no such run, or the note is damaged."""
         try:
             return cls(**json.loads((run / _COMMAND).read_text()))
         except FileNotFoundError as error:
@@ -79,11 +71,7 @@ class RunCommand:
 
 
 def config_of(run: Path) -> "Config":
-    """The settings of a run.
-
-    Raises:
-        ConfigError: they cannot be read.
-    """
+    """The settings of a run. Raises ConfigError if they cannot be read."""
     from mbc_engine.config import parse_config
 
     try:
@@ -116,11 +104,7 @@ def read_run(folder: Path, *, has_curves: bool = True) -> FollowedRun:
 
 
 def existing_run(name: str, runs: Path) -> Path:
-    """The folder of a run that there is, by its name or folder.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The folder of a run, by its name or folder. Raises ConfigError if there is none."""
     folder = find_run(name, runs)
     if not (folder / EVENTS).is_file():
         raise ConfigError(f"There is no run at {folder}.", hint="`mbc runs list` shows those in --runs.")
@@ -128,20 +112,12 @@ def existing_run(name: str, runs: Path) -> Path:
 
 
 def open_run(name: str, runs: Path) -> FollowedRun:
-    """A run by its name or folder, as its log tells it now.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """A run by its name or folder, as its log tells it now. Raises ConfigError if there is none."""
     return read_run(existing_run(name, runs))
 
 
 def run_at_work(name: str, runs: Path) -> FollowedRun:
-    """A run whose training is at work, in whatever process.
-
-    Raises:
-        ConfigError: there is no such run, or nobody is at work on it.
-    """
+    """A run whose training is at work, in whatever process. Raises ConfigError if there is none."""
     run = open_run(name, runs)
     if is_at_work(run.folder):
         return run
@@ -152,11 +128,7 @@ def run_at_work(name: str, runs: Path) -> FollowedRun:
 
 
 def ask(run: FollowedRun, request: Request | None) -> None:
-    """Ask the training at work for something, or no longer for what was asked before.
-
-    Raises:
-        ConfigError: the run's folder cannot be written.
-    """
+    """Ask the training at work for something, or no longer for what was asked before."""
     try:
         make_request(run.folder, request)
     except OSError as error:
