@@ -188,9 +188,10 @@ async def test_a_view_looks_as_it_should(
         if view == CodesView.NAME:
             await until(lambda: "story-" in screen(app))
         if view == DocumentsView.NAME:
-            await until(lambda: "story-11" in screen(app))
+            await until(lambda: "story-11" in screen(app) and "read from" in screen(app))
         if view == IngestView.NAME:
             await until(lambda: "news" in screen(app))
-        for _ in range(3):  # what is drawn twice a second
-            await pilot.pause(0.6)
+        for _ in range(3):  # what is otherwise drawn twice a second
+            app.view.draw()
+            await pilot.pause()
         assert app.export_screenshot(title="mbc") == snapshot

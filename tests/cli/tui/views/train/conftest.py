@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from textual.content import Content
 
 from mbc_cli.tui.app import Dashboard
@@ -35,12 +34,6 @@ STEP = TrainStep(
 VALIDATED = Validated(
     step=20, epoch=0, questions=8, documents=8, exact_match=12.5, f1=25.0, first_source=75.0, is_best=True
 )
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch):
-    """The other views, which have tests of their own, need not be drawn here."""
-    monkeypatch.setattr("mbc_cli.tui.app.VIEWS", (TrainView,))
 
 
 def steps(first: int, last: int, loss: float = 4.0) -> list[TrainStep]:
