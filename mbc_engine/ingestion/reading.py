@@ -125,15 +125,8 @@ class Workers:
     A thread a process hands it one file after another and takes what it sends. A process that dies, of a file that
     takes all memory or brings a parser down, is replaced, and the file counts as skipped.
 
-    Args:
-        paths: the files.
-        bank: the bank file, which the processes look into for what is unchanged.
-        chunker: cuts the texts.
-        number: how many processes, at least 1.
-        text_column: as of `read_file`.
-
-    Raises:
-        MBCError: from the iteration, if the processes cannot start or the bank cannot be read.
+    The iteration raises MBCError if the processes cannot start or the bank file, in which they look up what is
+    unchanged, cannot be read.
     """
 
     def __init__(

@@ -37,8 +37,7 @@ def reencode(
         model: the new model.
         path: the bank.
         drop_missing: drop documents that can no longer be read; otherwise they keep the old bank in place.
-        workers: as in `ingest`.
-        stop: as in `ingest`.
+        workers, stop: as in `ingest`.
 
     Raises:
         BankError: the bank keeps no origins, or some of its documents can no longer be read.

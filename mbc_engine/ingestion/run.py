@@ -102,17 +102,9 @@ def ingest(
 def ingest_stream(
     model: Model, bank: MemoryBank, stream: BinaryIO, *, stop: threading.Event | None = None
 ) -> Iterator[Event]:
-    """Memorise a text from a stream, such as standard input; events as of `ingest`.
+    """Memorise plain text from a stream, such as standard input; events, options and errors are those of `ingest`.
 
-    Args:
-        model: the bank's own model.
-        bank: where the codes go. The text's source is `stdin:` and how its digest begins.
-        stream: plain text as bytes, for example `io.BytesIO(text.encode())`.
-        stop: as in `ingest`.
-
-    Raises:
-        BankError: the bank cannot be written.
-        ModelMismatch: another model wrote the bank.
+    The text's source is `stdin:` and how its digest begins.
     """
     bank.require(signature(model))
     yield IngestStarted(1, 0)

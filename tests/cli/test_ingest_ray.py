@@ -39,8 +39,9 @@ def test_without_ray_it_is_said_how_to_get_it(mbc, notes, monkeypatch):
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.xdist_group("ray")
-@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "ray://127.0.0.1:{port}", "here", "auto"])
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "here", "auto"])
 def test_a_cluster_that_is_not_there_is_an_error_at_once(mbc, notes, model, home, address, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with socket.socket() as free:
@@ -54,6 +55,7 @@ def test_a_cluster_that_is_not_there_is_an_error_at_once(mbc, notes, model, home
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.xdist_group("ray")
 @pytest.mark.timeout(180)
 def test_an_ingest_tells_what_a_serial_one_tells_and_leaves_nothing_behind(ingest, model, notes, home):

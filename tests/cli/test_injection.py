@@ -111,8 +111,8 @@ def test_banks(mbc, made, signed, record, json):
     assert mbc("bank", "compact", "--bank", f"{NAME}.mbc", *json).exit_code == 0
 
 
-@pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
-def test_documents_and_answers(mbc, folder, evil_model, json, home):
+def test_documents_and_answers(request, mbc, folder, evil_model, home):
+    json = ["--json"] if request.node.callspec.params["mbc"] == "pipe" else []
     bank = home / f"{NAME}.mbc"
     at = ("--bank", bank, "--model", evil_model)
     ingested = mbc("ingest", folder, *at, "--workers", 0, *json)
@@ -124,8 +124,9 @@ def test_documents_and_answers(mbc, folder, evil_model, json, home):
     assert mbc("bank", "reencode", *at, "--workers", 0, *json).exit_code in (0, 5)
 
 
-@pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
-def test_models_and_runs(mbc, evil_model, preset, examples, home, json):
+@pytest.mark.slow
+def test_models_and_runs(request, mbc, evil_model, preset, examples, home):
+    json = ["--json"] if request.node.callspec.params["mbc"] == "pipe" else []
     data = home / f"{NAME}.jsonl"
     with data.open("w") as file:
         for example in examples(44):

@@ -161,7 +161,7 @@ def test_pruning_spares_what_cannot_be_looked_at(tiny: Any, folder: Path, tmp_pa
         assert last_of(ingest(model, bank, [folder], prune=True)).removed == 0
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_file_that_was_emptied_is_forgotten(tiny: Any, folder: Path, tmp_path: Path, workers: int) -> None:
     model = tiny.model()
     (folder / "rows.jsonl").write_text('{"id": 1, "text": "One."}\n{"id": 2, "text": "Two."}\n')
@@ -174,7 +174,7 @@ def test_a_file_that_was_emptied_is_forgotten(tiny: Any, folder: Path, tmp_path:
         assert sources(bank) == ["1.txt", "2.txt", "3.txt"]
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_name_that_is_not_unicode_is_skipped(tiny: Any, folder: Path, tmp_path: Path, workers: int) -> None:
     model = tiny.model()
     (folder / os.fsdecode(b"\xff.txt")).write_text("Nobody can say where this stands.")
@@ -208,6 +208,7 @@ def test_the_bank_may_lie_in_the_folder(tiny: Any, folder: Path) -> None:
         assert [Path(event.source).name for event in events if isinstance(event, FileSkipped)] == ["picture.png"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_script_without_a_main_guard_is_told_what_it_lacks(tiny: Any, folder: Path, tmp_path: Path) -> None:
     save_model(tiny.model(), tiny.config(), tmp_path / "model")
@@ -241,7 +242,7 @@ def test_a_bank_without_origins_knows_contents(tiny: Any, folder: Path, tmp_path
         assert last_of(ingest(model, bank, [folder])).unchanged == 4
 
 
-@pytest.mark.parametrize("batch_chunks", [1, 3, 256])
+@pytest.mark.parametrize("batch_chunks", [3, pytest.param(256, marks=pytest.mark.slow)])
 def test_processes_that_read_ahead_give_the_same_bank(
     tiny: Any, folder: Path, tmp_path: Path, batch_chunks: int
 ) -> None:
@@ -394,7 +395,7 @@ def test_what_a_file_has_lost_stays_until_what_it_has_got_is_there(
         assert sources(bank) == ["rows.jsonl#clara", "rows.jsonl#dora"]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_bank_is_the_same_whatever_the_model_takes_at_a_time(
     tiny: Any, long_and_short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -530,7 +531,7 @@ def test_a_path_that_does_not_exist_is_told_before_anything(tiny: Any, tmp_path:
         next(iter(ingest(model, bank, [tmp_path / "nowhere"])))
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_rows_are_read_with_the_column_that_is_named_and_found_again(tiny: Any, tmp_path: Path, workers: int) -> None:
     model, table = tiny.model(), tmp_path / "reviews.csv"
     table.write_text("id,text,review\n1,Tent,It leaks in the rain.\n2,Stove,It burns well.\n")

@@ -68,7 +68,7 @@ READER = """
     from mbc_engine.errors import BankError
 
     looks = 0
-    while not Path(sys.argv[2]).exists():
+    while not (looks and Path(sys.argv[2]).exists()):
         try:
             with MemoryBank.open(Path(sys.argv[1]), read_only=True) as bank, bank.snapshot():
                 counts, totals = bank.counts(), bank.totals()
@@ -93,6 +93,7 @@ def model(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> Model:
     return load_model(str(tmp_path / "model"))  # by the name that the others have for it
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_every_kill_leaves_a_whole_bank_and_the_last_ingest_completes_it(
     model: Model, rounds: Callable[..., int], tmp_path: Path
@@ -152,6 +153,7 @@ def _require_whole(path: Path, model: Model) -> int:
         return bank.totals().documents
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_no_process_outlives_a_killed_ingest(tiny: Any, tmp_path: Path) -> None:
     save_model(tiny.model(), tiny.config(), tmp_path / "model")

@@ -32,6 +32,7 @@ from tests.needs import embedded_encoder
 
 pytestmark = [
     pytest.mark.ray,
+    pytest.mark.slow,
     pytest.mark.xdist_group("ray"),  # one cluster at a time
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),

@@ -13,6 +13,7 @@ from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, rea
 from mbc_engine.text import Skipped
 
 
+@pytest.mark.slow
 def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.model()
     large = folder / "0.jsonl"  # more rows than are read ahead, so that it is in work when its process dies
@@ -46,6 +47,7 @@ def test_who_iterates_is_not_kept_waiting(
         assert next(items) is None  # the process begins
 
 
+@pytest.mark.slow
 def test_processes_that_are_starting_are_ended(tiny: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc") as bank:
