@@ -103,6 +103,14 @@ def held(request: pytest.FixtureRequest, saved: Callable[[str], Path]) -> Held:
     return Held(folder, weights, load_base(str(folder), weights=weights))
 
 
+@pytest.fixture(scope="module", params=product(("gpt2", "llama"), WEIGHTS), ids="-".join)
+def adaptable(request: pytest.FixtureRequest, saved: Callable[[str], Path]) -> Held:
+    """Fused and separate projections, the two ways in which adapters are put in."""
+    family, weights = request.param
+    folder = saved(family)
+    return Held(folder, weights, load_base(str(folder), weights=weights))
+
+
 def prefix_for(base: BaseLM, batch: int) -> KVPrefix:
     shape = base.shape
     torch.manual_seed(1)
@@ -158,8 +166,8 @@ def test_answers_are_the_likeliest_ones(held: Held) -> None:
         assert answer == base.tokenizer.decode(said, skip_special_tokens=True).strip().split("\n")[0].strip()
 
 
-def test_gradients_reach_the_prefix_of_every_layer_and_the_adapter(held: Held) -> None:
-    base = held.adapted()
+def test_gradients_reach_the_prefix_of_every_layer_and_the_adapter(adaptable: Held) -> None:
+    base = adaptable.adapted()
     prefix = prefix_for(base, 1)
     keys, values = prefix.keys.requires_grad_(), prefix.values.requires_grad_()
     adapter = [value for value in base.parameters() if value.requires_grad]
@@ -178,23 +186,26 @@ def test_gradients_reach_the_prefix_of_every_layer_and_the_adapter(held: Held) -
         assert value.grad.abs().max() > 0
 
 
-def test_the_adapter_sits_on_keys_and_values_of_the_last_layers(held: Held) -> None:
-    base = held.adapted(layers=1)
+def test_the_adapter_sits_on_keys_and_values_of_the_last_layers(adaptable: Held) -> None:
+    base = adaptable.adapted(layers=1)
     names = {name for name, value in base.named_parameters() if value.requires_grad}
-    last, parts = base.shape.layers - 1, ["attn.c_attn"] if held.is_gpt2 else ["self_attn.k_proj", "self_attn.v_proj"]
-    layers = "transformer.h" if held.is_gpt2 else "model.layers"
+    last, parts = (
+        base.shape.layers - 1,
+        ["attn.c_attn"] if adaptable.is_gpt2 else ["self_attn.k_proj", "self_attn.v_proj"],
+    )
+    layers = "transformer.h" if adaptable.is_gpt2 else "model.layers"
     assert names == {f"model.{layers}.{last}.{part}.lora_{factor}.default.weight" for part in parts for factor in "AB"}
 
 
-def test_a_saved_adapter_says_the_same_in_a_base_loaded_again(held: Held, tmp_path: Path) -> None:
-    one, other = held.adapted(), held.adapted()
+def test_a_saved_adapter_says_the_same_in_a_base_loaded_again(adaptable: Held, tmp_path: Path) -> None:
+    one, other = adaptable.adapted(), adaptable.adapted()
     for value in one.parameters():
         if value.requires_grad:
             torch.nn.init.normal_(value, std=0.3)
     save_adapter(one.model, adapter_state(one.model), tmp_path)
     load_adapter(other.model, tmp_path)
     prefix = prefix_for(one, 2)
-    here, there, without = (made.log_likelihood(prefix, QUESTIONS, ANSWERS) for made in (one, other, held.base))
+    here, there, without = (made.log_likelihood(prefix, QUESTIONS, ANSWERS) for made in (one, other, adaptable.base))
     assert torch.equal(here, there)
     assert not torch.equal(here, without)
 
