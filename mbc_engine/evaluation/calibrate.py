@@ -38,6 +38,12 @@ def calibrate(
     those that fill no bank are left out. A question is asked of the bank with its document, and of the next. Settings
     are fitted to the questions on the first documents, about half of them; the rates are of the others.
 
+    Args:
+        model: what is calibrated; it is not changed.
+        examples: questions that it was not trained on; those about blank documents are left out.
+        bank_documents: how many documents a bank holds.
+        questions: most questions to ask, evenly spaced; None asks all.
+
     Raises:
         DataError: there are too few documents or questions.
         MBCError: the model's read does not fit it, or gains are not numbers.

@@ -238,7 +238,9 @@ def evaluate(
     Args:
         method: such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's method.
         examples: questions and their documents.
-        documents, bank_documents, questions: most documents, documents of a memory, most questions; None is all.
+        documents: most documents; None takes all.
+        bank_documents: documents of a memory; None puts all in one.
+        questions: most questions, spread evenly; None asks all.
         golds: which gold answers count.
         seed: of the intervals' draws.
 
