@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank import BankHeader, BankSizes, BankTotals
-from mbc_engine.bank.codes import Counts
+from mbc_engine.bank.records import Counts
 from mbc_engine.errors import MBCError
 from mbc_engine.events import Validated
 from mbc_engine.runs.event_log import Followed

@@ -1,21 +1,36 @@
 """The memory bank: the codes and texts of every document in one file. Needs no model and no torch."""
 
-from mbc_engine.bank.codes import Codes, CodeShape, count, pack, perplexity, unpack, unused
 from mbc_engine.bank.database import delete
-from mbc_engine.bank.exchange import export, import_lines, merge, replace_content
+from mbc_engine.bank.exchange import (
+    Proof,
+    Taken,
+    export,
+    import_lines,
+    merge,
+    remove_with_proof,
+    replace_content,
+    restore,
+    take,
+)
 from mbc_engine.bank.multi_bank import Banks, ReadableBank
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
     BankTotals,
+    Codes,
+    CodeShape,
     ModelSignature,
     Origin,
     StoredChunk,
     StoredDocument,
+    count,
     fingerprint,
     origin_name,
+    pack,
+    perplexity,
+    unpack,
+    unused,
 )
-from mbc_engine.bank.removal import Proof, Taken, remove_with_proof, restore, take
 from mbc_engine.bank.search import documents_with_code, find_documents
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank

@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.codes import Codes, CodeShape, Counts
-from mbc_engine.bank.records import BankHeader, Origin, StoredDocument
+from mbc_engine.bank.records import BankHeader, Codes, CodeShape, Counts, Origin, StoredDocument
 from mbc_engine.errors import BankError
 
 # A fifth faster to append than zlib's own choice, for two in a hundred bytes more.

@@ -27,9 +27,20 @@ from mbc_engine.bank.block import (
     read_lengths,
     read_origins,
 )
-from mbc_engine.bank.codes import Codes, Counts, Indices, check, count, pack, unpack, unpack_some
 from mbc_engine.bank.database import damaged, decoded, read_state
-from mbc_engine.bank.records import BankHeader, Origin, StoredDocument
+from mbc_engine.bank.records import (
+    BankHeader,
+    Codes,
+    Counts,
+    Indices,
+    Origin,
+    StoredDocument,
+    check,
+    count,
+    pack,
+    unpack,
+    unpack_some,
+)
 from mbc_engine.bank.text_codec import decode_row, row_checksum
 
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.

@@ -20,8 +20,7 @@ import numpy as np
 
 from mbc_engine.atomic_write import PRIVATE_FILE, make_private_folder
 from mbc_engine.bank.block import checksum, read_counts, write_counts
-from mbc_engine.bank.codes import CodeShape, Counts
-from mbc_engine.bank.records import BankHeader, ModelSignature
+from mbc_engine.bank.records import BankHeader, CodeShape, Counts, ModelSignature
 from mbc_engine.errors import BankBusy, BankError
 
 _BUSY_SECONDS: Final = 10.0

@@ -14,9 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank.block import Lengths
-from mbc_engine.bank.codes import Codes, Indices, Scores, located
 from mbc_engine.bank.database import identity
-from mbc_engine.bank.records import BankHeader, BankSizes, BankTotals, ModelSignature, StoredChunk
+from mbc_engine.bank.records import (
+    BankHeader,
+    BankSizes,
+    BankTotals,
+    Codes,
+    Indices,
+    ModelSignature,
+    Scores,
+    StoredChunk,
+    located,
+)
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.store import MemoryBank, Numbers
 from mbc_engine.errors import ConfigError, ModelMismatch

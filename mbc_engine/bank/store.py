@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank.block import Block, Lengths, write_counts
 from mbc_engine.bank.blocks import BlockTable, Name
-from mbc_engine.bank.codes import Codes, CodeShape, Counts, Indices, Scores, located, table_sums, unpack
 from mbc_engine.bank.database import (
     bytes_at,
     closed_on_error,
@@ -43,10 +42,18 @@ from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,
     BankTotals,
+    Codes,
+    CodeShape,
+    Counts,
+    Indices,
     ModelSignature,
     Origin,
+    Scores,
     StoredChunk,
     StoredDocument,
+    located,
+    table_sums,
+    unpack,
 )
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.text_codec import decode_chunk, encode_chunk

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank.block import Block, keys_of, read_block, read_keys
 from mbc_engine.bank.blocks import BlockTable
-from mbc_engine.bank.codes import Counts, count, unpack
 from mbc_engine.bank.database import NONSENSE, opened, read_header, read_state, require_format, transaction
-from mbc_engine.bank.records import BankHeader
+from mbc_engine.bank.records import BankHeader, Counts, count, unpack
 from mbc_engine.bank.text_codec import decode_row
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, DamageFound, Event, Progressed

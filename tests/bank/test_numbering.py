@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank.codes import located
+from mbc_engine.bank.records import located
 
 
 @given(sizes=st.lists(st.integers(0, 4), max_size=5), data=st.data())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, CodeShape, pack, unpack
-from mbc_engine.bank.codes import columns, table_sums, unpack_some
+from mbc_engine.bank.records import columns, table_sums, unpack_some
 
 SHAPES = st.builds(
     CodeShape,
@@ -96,7 +96,7 @@ def test_only_places_worth_something_are_looked_up(monkeypatch: pytest.MonkeyPat
             looked.append(place)
             yield rows, place, values
 
-    monkeypatch.setattr("mbc_engine.bank.codes.columns", spied)
+    monkeypatch.setattr("mbc_engine.bank.records.columns", spied)
     tables = np.zeros((2, 4, 1, 8), np.float32)
     tables[1, 2, 0, 5] = -1
     shape = CodeShape(4, 1, 8, per_position=True)
