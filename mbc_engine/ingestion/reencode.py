@@ -34,8 +34,6 @@ def reencode(
     memorised from the text that the bank keeps, if it does.
 
     Args:
-        model: the new model.
-        path: the bank.
         drop_missing: drop documents that can no longer be read; otherwise they keep the old bank in place.
         workers, stop: as in `ingest`.
 

@@ -55,8 +55,6 @@ def ingest(
     """Memorise files and folders. Unchanged files are skipped, changed ones replace their codes.
 
     Args:
-        model: the bank's own model.
-        bank: where the codes go; each commit is one transaction.
         paths: files and folders, or what a walk has found of them.
         ignore: patterns as in .gitignore, relative to each named folder.
         prune: in the end, forget what the bank has from below the named folders and the walk did not meet.

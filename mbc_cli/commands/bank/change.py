@@ -54,11 +54,7 @@ def merge(
 
 @contextmanager
 def _target(path: Path, banks: list[Path]) -> Iterator["MemoryBank"]:
-    """The bank to merge into. If there is none, one like the first of `banks`; it goes again if the block fails.
-
-    Raises:
-        ConfigError: it is one of `banks`.
-    """
+    """The bank to merge into. If there is none, one like the first of `banks`; it goes again if the block fails."""
     from mbc_engine.bank import MemoryBank, delete
     from mbc_engine.bank.database import bytes_at
     from mbc_engine.errors import ConfigError

@@ -124,11 +124,7 @@ def import_(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A file to read, or stdin for `-`.
-
-    Raises:
-        DataError: it cannot be read, or is damaged.
-    """
+    """A file to read, or stdin for `-`. Raises DataError where it cannot be read, or is damaged."""
     try:
         with nullcontext(sys.stdin.buffer) if path == STANDARD else path.open("rb", buffering=0) as file:
             reader = io.BufferedReader(cast("io.RawIOBase", file))
@@ -154,14 +150,9 @@ def _lines(stream: Any) -> Iterator[bytes]:
 
 @contextmanager
 def _written(path: Path, *, force: bool) -> Iterator[Any]:
-    """A file to write, or stdout for `-`. The file appears, complete, when the block succeeds.
+    """A file to write, compressed by its suffix, or stdout for `-`; it appears, complete, when the block succeeds.
 
-    Args:
-        path: where to; the suffix .gz or .xz asks for compression.
-        force: replace a file that is there.
-
-    Raises:
-        ConfigError: it is there, or cannot be written.
+    Raises ConfigError where it is there, without `force`, or cannot be written.
     """
     from mbc_engine.atomic_write import atomic_write
 

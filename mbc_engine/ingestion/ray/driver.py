@@ -40,8 +40,6 @@ def encode_files(
     The files are read where the actors are, by their paths here, and the model is loaded there by its name or folder.
 
     Args:
-        model, bank, paths, text_column: as in `ingest`.
-        actors: the processes.
         encoded: gets the seconds that encoding takes, for all actors together as if they were one.
 
     Raises:

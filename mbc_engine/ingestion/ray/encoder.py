@@ -58,10 +58,8 @@ class Encoder:
     Args:
         model: its name or folder.
         expected: whose codes the bank holds.
-        device: where the model runs.
         threads: of torch, on a CPU.
         chunks: a batch is full with so many; documents are not divided.
-        text_column: as of `read_file`.
         shared: what cuts the texts, and `LookedUp.contents` and `digest_bytes`.
     """
 
