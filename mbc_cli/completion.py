@@ -140,7 +140,7 @@ def _entries(folder: str) -> Iterator["os.DirEntry[str]"]:
     """What is in a folder by name, unless that hides something; nothing if it cannot be looked into."""
     try:
         with os.scandir(os.path.expanduser(folder)) as found:  # noqa: PTH111
-            shown = (entry for entry in found if entry.name[0] != "." and plain(entry.name) == entry.name)
-            yield from sorted(shown, key=lambda entry: entry.name)
+            visible = (entry for entry in found if entry.name[0] != "." and plain(entry.name) == entry.name)
+            yield from sorted(visible, key=lambda entry: entry.name)
     except OSError:
         return

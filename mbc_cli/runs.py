@@ -97,7 +97,7 @@ def new_run(preset: str, runs: Path) -> Path:
 
 
 def read_run(folder: Path, *, has_curves: bool = True) -> FollowedRun:
-    """A run as its log tells it now; without its curves that takes a tenth of the time."""
+    """A run as its log has it now; without its curves that takes a tenth of the time."""
     run = FollowedRun(folder, has_curves=has_curves)
     run.update()
     return run
@@ -112,7 +112,7 @@ def existing_run(name: str, runs: Path) -> Path:
 
 
 def open_run(name: str, runs: Path) -> FollowedRun:
-    """A run by its name or folder, as its log tells it now. Raises ConfigError if there is none."""
+    """A run by its name or folder, as its log has it now. Raises ConfigError if there is none."""
     return read_run(existing_run(name, runs))
 
 

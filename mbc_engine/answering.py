@@ -157,7 +157,7 @@ class PrefixAnswerer:
         require_askable(model, options)
         calibration = settings.confidence if options.read_mode in (None, settings.read) else None
         if calibration is not None and not calibration.slope:
-            calibration = None  # it tells no two answers apart
+            calibration = None  # it cannot distinguish answers
         reading = self._read(questions, options, max(1, options.sources))
         searched = time.perf_counter()
         texts = model.say(

@@ -24,7 +24,7 @@ def usable_cores() -> int:
 
 
 def memory() -> int | None:
-    """Bytes of memory; None where the system does not tell, as Windows."""
+    """Bytes of memory; None where the system does not say, as on Windows."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -47,7 +47,7 @@ def installing(extra: str) -> str:
 
 
 def require_extra(extra: str, *packages: str, asked_by: str) -> None:
-    """Raise ConfigError if a package of an extra, which `asked_by` needs as it was typed, is not installed."""
+    """Raise ConfigError if a package of an extra, which the command `asked_by` needs, is not installed."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise ConfigError(

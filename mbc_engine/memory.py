@@ -228,7 +228,7 @@ class Memory:
             return banks.totals(), banks.sizes()
 
     def can_stream(self, options: AskOptions) -> bool:
-        """Whether an answer can be shown while it is generated: where it is, and cannot be withheld any more."""
+        """Whether an answer can be streamed: it is generated greedily and cannot be withheld."""
         from mbc_engine.paper.mbc import MBC
 
         return isinstance(self.model, MBC) and options.beams == 1 and options.min_confidence is None

@@ -23,7 +23,7 @@ def own_models() -> Path:
 
 
 def own_runs() -> Path:
-    """Where the user's training runs lie, unless they were told to lie elsewhere."""
+    """Where the user's training runs are by default."""
     return platformdirs.user_data_path("mbc") / "runs"
 
 

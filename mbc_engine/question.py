@@ -72,7 +72,7 @@ class Answer:
         question: what was asked.
         text: the answer; None where it is not in this memory, as far as the model can tell.
         confidence: in the answer, or in the one that was withheld; None if the model is not calibrated, its calibration
-            tells no answers apart, or it was asked by another read than its own, which it is calibrated for.
+            cannot distinguish answers, or it was asked with another read than its own, which it is calibrated for.
         sources: the documents the question leads to: the one that the answer was read in, then the others, best first.
         seconds: what the whole batch took: `search` for encoding the questions and scanning or attending to the bank,
             `answer` for reading or generating and judging it, `sources` for looking up files, texts and sentences.

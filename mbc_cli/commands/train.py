@@ -232,7 +232,7 @@ def _train(run: Path, config: Config, command: RunCommand, threads: int | None, 
         for event in train_here(stop=stop):
             view.show(event)
     if view.end is None:
-        view.tell(f"Stopped. {view.way_to_continue}")
+        view.announce(f"Stopped. {view.way_to_continue}")
         raise typer.Exit(INTERRUPTED)
     if not as_json:
         _show_end(view.end)
@@ -313,7 +313,7 @@ class TrainProgress(ProgressView):
     def stopping(self) -> None:
         """Answer a first Ctrl-C."""
         again = "" if is_launched() else "; Ctrl-C again ends at once and loses the steps since the last snapshot"
-        self.tell(f"Stopping after this step{again}.")
+        self.announce(f"Stopping after this step{again}.")
 
     @property
     def way_to_continue(self) -> str:

@@ -175,7 +175,7 @@ def _no_document() -> ApiError:
 
 
 def application(service: MemoryService, *, has_token: bool) -> FastAPI:
-    """The app that serves a memory. At its end, `state.is_finished` tells whether the model's thread has come to rest."""
+    """The app that serves a memory. At its end, `state.is_finished` says whether the model's thread has finished."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from mbc_cli import asking_fields as fields
+from mbc_cli import question_options as fields
 from mbc_cli.http.server import ApiError, api_error
 from mbc_engine.config import parse_read_mode
 from mbc_engine.question import AskOptions

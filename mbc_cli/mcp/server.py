@@ -19,7 +19,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field
 
-from mbc_cli import asking_fields as fields
+from mbc_cli import question_options as fields
 from mbc_cli.render.answer import FILE_STATES, NOT_IN_MEMORY, percent
 from mbc_cli.render.terminal import verbosity
 from mbc_cli.text import counted, plain, size
@@ -29,7 +29,7 @@ from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.question import AskOptions
 from mbc_engine.sources import State
-from mbc_engine.text import Found, Skipped, find_files, require_paths, shown
+from mbc_engine.text import Found, Skipped, find_files, printable_path, require_paths
 
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
@@ -79,10 +79,12 @@ def resolve_allowed(names: Sequence[str], folders: Sequence[Path], banks: Sequen
         except (OSError, RuntimeError, ValueError):  # too long a name, nobody's home, a null character
             path = None
         if path is None or not _is_inside(path, folders):
-            below = ", ".join(map(shown, folders))
+            below = ", ".join(map(printable_path, folders))
             raise DataError(f"{name} is not allowed.", hint=f"Only visible files below {below} may be memorised.")
         if path in [Path(os.path.realpath(bank)) for bank in banks]:
-            raise DataError(f"{shown(path)} is a bank, not a document.", hint="Name files and folders to memorise.")
+            raise DataError(
+                f"{printable_path(path)} is a bank, not a document.", hint="Name files and folders to memorise."
+            )
         paths.append(path)
     require_paths(paths)
     return paths
@@ -97,7 +99,7 @@ def find_allowed(paths: Sequence[Path], folders: Sequence[Path]) -> Found:
         item for item in found.skipped if _is_inside(Path(item.source), folders) or not os.path.lexists(item.source)
     )
     if len(files) + len(skipped) < len(found.files) + len(found.skipped):
-        named = ", ".join(map(shown, paths))
+        named = ", ".join(map(printable_path, paths))
         skipped += (Skipped(named, "has links to places outside the allowed folders, which are not followed"),)
     return Found(files, skipped)
 
@@ -268,7 +270,10 @@ class MemoryServer:
         for tool, title in ((self.ask, "Ask the memory"), (self.search, "Search the memory")):
             about = " ".join(f"{tool.__doc__} {_QUOTED}".split())
             self.server.add_tool(tool, title=title, description=about, annotations=_READING)
-        folders = ", ".join(map(shown, self._allowed)) or "none; the user can allow some with `mbc mcp --allow FOLDER`"
+        folders = (
+            ", ".join(map(printable_path, self._allowed))
+            or "none; the user can allow some with `mbc mcp --allow FOLDER`"
+        )
         about = " ".join(f"{self.ingest.__doc__} Allowed folders: {folders}.".split())
         writing = _READING.model_copy(update={"read_only_hint": False})
         self.server.add_tool(self.ingest, title="Memorise files", description=about, annotations=writing)

@@ -42,8 +42,8 @@ def confidence_line(answer: "Answer") -> Text | None:
     """How far to trust an answer and where it was read; None if nothing is known of that, or there is no answer."""
     if answer.text is None or answer.confidence is None:
         return None
-    told = confidence_words(answer.confidence)
-    return Text.assemble(told, ", ", place_read(answer.sources[0])) if is_read(answer) and answer.sources else told
+    words = confidence_words(answer.confidence)
+    return Text.assemble(words, ", ", place_read(answer.sources[0])) if is_read(answer) and answer.sources else words
 
 
 def confidence_words(confidence: "Confidence") -> Text:
@@ -70,7 +70,7 @@ def sources_heading(answer: "Answer") -> str:
 
 
 def source_line(label: str, source: "Source", *, with_bank: bool = False) -> Text:
-    """A source's name, bank if that is to be told, share, date, and how many others have the same share."""
+    """A source's name, its bank if wanted, share, date, and how many others have the same share."""
     bank = f"  in {near(source.bank)}" if with_bank else ""
     date = f"  {plain(source.date)}" if source.date else ""
     ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""

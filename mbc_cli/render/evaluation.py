@@ -109,11 +109,11 @@ class ExperimentView(ProgressView):
 
     def stopping(self) -> None:
         """Answer a first Ctrl-C."""
-        self.tell("Stopping; press Ctrl-C again to end at once. Finished stages are kept.")
+        self.announce("Stopping; press Ctrl-C again to end at once. Finished stages are kept.")
 
     def stopped(self) -> None:
         """Say how to continue."""
-        self.tell(f"Stopped. {self._resume}")
+        self.announce(f"Stopped. {self._resume}")
 
     def _show_kept(self) -> None:
         if self._kept:
@@ -222,8 +222,8 @@ def _print_table(table: "Table", room: Mapping[str, int]) -> None:
     if not _has_room(room.get("F1 difference", 0)) and table.columns.count("p") > 1:
         places.remove(len(table.columns) - 1)
     rows = [[_with_note(line[place]) for place in places] for line in table.lines]
-    shown = [table.columns[place] for place in places]
-    print_table(shown, rows, right=[name for name in shown if name != "method"])
+    names = [table.columns[place] for place in places]
+    print_table(names, rows, right=[name for name in names if name != "method"])
 
 
 def _with_note(entry: "Entry") -> str:

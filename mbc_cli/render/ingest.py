@@ -69,11 +69,11 @@ class IngestView(ProgressView):
 
     def stopping(self) -> None:
         """Answer a first Ctrl-C."""
-        self.tell("Stopping. Documents that are encoded are being saved; Ctrl-C again ends at once.")
+        self.announce("Stopping. Documents that are encoded are being saved; Ctrl-C again ends at once.")
 
     def stopped(self) -> None:
         """Say what a stop leaves behind."""
-        self.tell(f"Stopped. {self._saved}; run the same command again to continue.")
+        self.announce(f"Stopped. {self._saved}; run the same command again to continue.")
 
     @property
     def is_complete(self) -> bool:
@@ -148,7 +148,7 @@ class WatchView(IngestView):
             self._is_first = False
 
     def stopping(self) -> None:
-        self.tell("Stopping.")
+        self.announce("Stopping.")
 
     def _start(self, event: IngestStarted) -> None:
         if self._is_first:

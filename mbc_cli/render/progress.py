@@ -92,7 +92,7 @@ class ProgressView:
         """One line, above the bars if there are any."""
         notes.print(Text(text, style))
 
-    def tell(self, text: str) -> None:
+    def announce(self, text: str) -> None:
         """A line that --quiet does not silence: the answer to Ctrl-C."""
         (errors if notes.quiet else notes).print(Text(text))
 

@@ -158,7 +158,7 @@ def bytes_at(path: Path) -> int:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """What tells the file at a path from any that takes its place; None where there is none.
+    """What distinguishes the file at a path from any that takes its place; None where there is none.
 
     Raises BankError if it cannot be looked at.
     """

@@ -59,11 +59,11 @@ def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterat
         and how many have matched so far, whether they were yielded or not.
     """
     sought = text.casefold()
-    matches = shown = 0
+    matches = yielded = 0
     for block in bank.document_blocks():
         found = _matching(block, sought)
-        documents = list(islice(_documents(block, found), most - shown))
-        shown, matches = shown + len(documents), matches + sum(found)
+        documents = list(islice(_documents(block, found), most - yielded))
+        yielded, matches = yielded + len(documents), matches + sum(found)
         yield documents, matches
 
 

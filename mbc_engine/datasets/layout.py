@@ -198,8 +198,8 @@ def _layout_of(row: Row) -> Layout:
 
 def _listed(columns: Sequence[object]) -> str:
     names = [str(column) for column in columns]
-    shown = [name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}…" for name in names[:_MOST_COLUMNS]]
-    return ", ".join(shown + ["…"] * (len(names) > _MOST_COLUMNS))
+    listed = [name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}…" for name in names[:_MOST_COLUMNS]]
+    return ", ".join(listed + ["…"] * (len(names) > _MOST_COLUMNS))
 
 
 def _jsonl(file: TextIO) -> Iterator[Row]:

@@ -126,14 +126,14 @@ class _Session:
             batch = order[first : first + self._batch_size]
             questions = [examples[number].question for number in batch]
             began = _now()
-            replies = self._method.answer(questions)
+            answers = self._method.answer(questions)
             seconds += _now() - began
-            for number, reply in zip(batch, replies, strict=True):
+            for number, answer in zip(batch, answers, strict=True):
                 place = self._stream.place_of[examples[number].text]
                 found[number] = predict(
-                    examples[number], reply, document=place, place=place - self.start, golds=self._golds
+                    examples[number], answer, document=place, place=place - self.start, golds=self._golds
                 )
-                self._names_sources |= reply.sources is not None
+                self._names_sources |= answer.sources is not None
             self._answered += len(batch)
             yield Progressed("answer questions", self._answered, self._questions)
         return [found[number] for number in range(len(examples))], seconds

@@ -19,7 +19,7 @@ from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.statistics import Difference, Interval, compare_pairs, interval
-from mbc_engine.methods.method import MethodReply
+from mbc_engine.methods.method import MethodAnswer
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import LOCK
@@ -124,14 +124,14 @@ class CodeUsage:
     without_reset: tuple[tuple[int, float], ...]
 
 
-def predict(example: QAExample, reply: MethodReply, *, document: int, place: int, golds: Golds) -> Prediction:
-    """A reply to an example, compared with the gold answers.
+def predict(example: QAExample, given: MethodAnswer, *, document: int, place: int, golds: Golds) -> Prediction:
+    """An answer to an example, compared with the gold answers.
 
     `document` is the place of the example's document in the stream, `place` that among the documents taken in.
     """
-    answer = storable(reply.text)
+    answer = storable(given.text)
     compared = compare(answer, example.answers, golds)
-    sources = (reply.sources or ())[:_SOURCES]
+    sources = (given.sources or ())[:_SOURCES]
     return Prediction(
         id=example.id,
         document=document,

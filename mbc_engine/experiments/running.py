@@ -221,8 +221,8 @@ def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
     """Code usage over a training run, as its log has it."""
     steps = [event for event in read_events(training / EVENTS) if isinstance(event, TrainStep)]
     every = max(1, len(steps) // _POINTS)
-    shown = [step for number, step in enumerate(steps, 1) if number % every == 0 or number in (1, len(steps))]
-    return tuple((step.step, step.perplexity) for step in shown)
+    sampled = [step for number, step in enumerate(steps, 1) if number % every == 0 or number in (1, len(steps))]
+    return tuple((step.step, step.perplexity) for step in sampled)
 
 
 Preparation = Callable[[Cell, threading.Event], Iterator[Event]]

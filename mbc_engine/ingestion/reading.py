@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import MBCError
-from mbc_engine.text import Chunk, Document, Skipped, read_file, shown
+from mbc_engine.text import Chunk, Document, Skipped, printable_path, read_file
 from mbc_engine.text.chunks import Chunker
 
 # Documents read ahead: enough for the model's next batches while it is busy with one.
@@ -83,7 +83,7 @@ def chunked(document: Document, known: KnownDocuments, chunker: Chunker, size: i
 
 def read_chunks(path: Path, known: KnownDocuments, chunker: Chunker, text_column: str | None = None) -> Iterator[Item]:
     """The documents of one file, read as by `read_file`; `FileRead` comes last."""
-    source, parts, is_whole, position = shown(os.path.realpath(path)), set[str](), True, 0
+    source, parts, is_whole, position = printable_path(os.path.realpath(path)), set[str](), True, 0
     for document in read_file(path, text_column):
         if isinstance(document, Skipped):
             is_whole = is_whole and (document.is_whole or document.source != source)
@@ -180,7 +180,7 @@ class Workers:
                         self._put(item)
                 except (EOFError, ConnectionError):
                     if not self._is_closed.is_set():
-                        self._put(Skipped(shown(path), "ended the process that read it"))
+                        self._put(Skipped(printable_path(path), "ended the process that read it"))
                         self._put(FileRead(bytes_at(path)))
                         connection = self._start()
             connection.close()

@@ -9,7 +9,7 @@ from torch import nn
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.events import RateTried
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.methods.method import Footprint, Method, MethodReply
+from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.methods.reading import answers
 from mbc_engine.methods.token_weights import TokenWeights
 from mbc_engine.metrics import exact_match, f1, shortest
@@ -75,8 +75,8 @@ class FineTuned(Method):
                 self._optimiser.step()
                 self._optimiser.zero_grad()
 
-    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
-        return [MethodReply(text) for text in answers(self._base, questions)]
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        return [MethodAnswer(text) for text in answers(self._base, questions)]
 
     def footprint(self) -> Footprint:
         """All weights that differ from the base LM's, as they are stored; the paper counts none for fine-tuning."""
@@ -110,7 +110,7 @@ def sweep(
         method = FineTuned(base, weights, rate=rate, optimiser=optimiser, window=window)
         try:
             method.adapt(documents)
-            pairs = [(reply.text, gold) for reply, gold in zip(method.answer(questions), golds, strict=True)]
+            pairs = [(answer.text, gold) for answer, gold in zip(method.answer(questions), golds, strict=True)]
         finally:
             method.reset()
         count = max(1, len(pairs))

@@ -16,7 +16,7 @@ import torch
 
 from mbc_engine.bank import Codes, MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.config import ReadMode
-from mbc_engine.methods.method import Footprint, Method, MethodReply
+from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory, VectorMemory
 from mbc_engine.paper.scoring import Memorised, answer_from
@@ -68,13 +68,13 @@ class MemoryMethod(Method):
         self._digests += map(_digest, documents)
         self._memorised = None
 
-    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
         """Answer in batches of questions of about one length, each from everything remembered."""
         order = sorted(range(len(questions)), key=lambda place: len(questions[place]))
         asked = [questions[place] for place in order]
         answers = answer_from(self._model, asked, self.memorised(), read_mode=self._read_mode, reader=self._reader)
-        replies = {place: MethodReply(*own) for place, own in zip(order, answers, strict=True)}
-        return [replies[place] for place in range(len(questions))]
+        placed = {place: MethodAnswer(*own) for place, own in zip(order, answers, strict=True)}
+        return [placed[place] for place in range(len(questions))]
 
     def memorised(self) -> Memorised:
         """All documents, as they are read."""
@@ -141,8 +141,8 @@ class EmptyBank(MemoryMethod):
     def adapt(self, documents: Sequence[str]) -> None:
         """Nothing is kept."""
 
-    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
-        return [MethodReply(reply.text) for reply in super().answer(questions)]
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        return [MethodAnswer(answer.text) for answer in super().answer(questions)]
 
     def footprint(self) -> Footprint:
         return Footprint(0)
@@ -179,8 +179,8 @@ class WrongBank(MemoryMethod):
         super().adapt(wanted[len(held) :])
         self._stream, self._held = stream, wanted
 
-    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
-        return [MethodReply(reply.text, ()) for reply in super().answer(questions)]
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        return [MethodAnswer(answer.text, ()) for answer in super().answer(questions)]
 
 
 def shuffled_documents(model: MBC, seed: int = 0, *, read_mode: str | None = None) -> MemoryMethod:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MethodReply:
+class MethodAnswer:
     """An answer, and the documents it was drawn from, best first.
 
     `sources` are places in the stream; None where a method cannot name any.
@@ -43,7 +43,7 @@ class Method(Protocol):
     def adapt(self, documents: "Sequence[str]") -> None:
         """Take in the next documents of the stream, in order; it does not matter how a stream is cut into calls."""
 
-    def answer(self, questions: "Sequence[str]") -> list[MethodReply]:
+    def answer(self, questions: "Sequence[str]") -> list[MethodAnswer]:
         """Answer questions from what was taken in so far; the order of the questions does not matter."""
         ...
 

@@ -17,7 +17,7 @@ from mbc_engine.bank import MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.bank.exchange import merge
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.encoders import padded_batches
-from mbc_engine.methods.method import Footprint, Method, MethodReply
+from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.text.chunks import Chunker
@@ -99,8 +99,8 @@ class ClosedBook(Method):
     def adapt(self, documents: Sequence[str]) -> None:
         """Nothing is kept."""
 
-    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
-        return [MethodReply(text) for text in answers(self._base, questions)]
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+        return [MethodAnswer(text) for text in answers(self._base, questions)]
 
     def footprint(self) -> Footprint:
         return Footprint(on_disk=0)
@@ -131,11 +131,11 @@ class BM25Reading(Method):
         self._documents += documents
         self._index = None
 
-    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
         """Answers, with the documents of the best pieces."""
         read = [self._passage(question) for question in questions]
         texts = answers(self._base, questions, [passage for passage, _ in read])
-        return [MethodReply(text, sources) for text, (_, sources) in zip(texts, read, strict=True)]
+        return [MethodAnswer(text, sources) for text, (_, sources) in zip(texts, read, strict=True)]
 
     def footprint(self) -> Footprint:
         """The texts and the index, as they are saved."""
@@ -226,14 +226,14 @@ class RetrieveAndRead(Method):
         self._documents += len(documents)
         self._searched = None
 
-    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
         """Answers, each with five documents: the one that it was read in, then those found best."""
         model, bank = self._model, self._bank
         if not bank.totals().chunks:
-            return [MethodReply("", ()) for _ in questions]
+            return [MethodAnswer("", ()) for _ in questions]
         if self._searched is None:
             self._searched = model.scope(bank)
-        replies = []
+        found_answers = []
         with bank.snapshot():
             hits = model.find(questions, self._searched, top=model.settings.candidates)
             read = [own[: model.settings.passages] for own in hits]
@@ -244,8 +244,8 @@ class RetrieveAndRead(Method):
                 ranked = by_document(found, _SOURCES, own[span.passage] if span else None)
                 chunks = bank.chunks_at([source.chunk for source in ranked])
                 sources = tuple(self._places[chunk.document.digest] for chunk in chunks)
-                replies.append(MethodReply(" ".join(span.text.split()) if span else "", sources))
-        return replies
+                found_answers.append(MethodAnswer(" ".join(span.text.split()) if span else "", sources))
+        return found_answers
 
     def footprint(self) -> Footprint:
         """The bank file, as `mbc ingest --no-sources` makes it. The paper counts no text."""

@@ -101,7 +101,7 @@ _DATES: Final = re.compile(
     # "3 March 2020", "March 3rd, 2020", "March 2020"
     rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTHS})(?:,?\s+\d{{4}})?(?!\w)"
     rf"|\b(?:{_MONTHS})\s+\d{{1,4}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?"
-    # Months by themselves; "May" and "March" are words too, which only their place in the sentence tells.
+    # Months by themselves; "May" and "March" are words too, which only their place in the sentence decides.
     rf"|\b(?:{_MONTHS.replace('March|', '').replace('May|', '')})(?!\w)"
     r"|\b\d{4}-\d{2}-\d{2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"
     # Decades, centuries, years

@@ -101,7 +101,7 @@ class TuningFolder:
 
 
 def training_digest(base: BaseLM, *examples: Sequence[QAExample]) -> str:
-    """What tells base LMs, by their embeddings, and sets of questions apart."""
+    """What distinguishes base LMs, by their embeddings, and sets of questions."""
     digest = hashlib.sha256()
     for part in examples:
         digest.update(json.dumps([[one.text, one.question, one.answers] for one in part]).encode())

@@ -1,14 +1,14 @@
 """Finding the passages that a question is about: one scan of the bank's address codes, then the words of the best.
 
 An address is a few codes by which a question scores a chunk: product quantisation (Jégou, Douze and Schmid, 2011) of a
-frozen encoder's sentence vectors, centred and turned so that every position has an even share of what tells texts
+frozen encoder's sentence vectors, centred and turned so that every position has an even share of what sets texts
 apart. Two things are added to the plain sum of products with the codebooks, and the score of a chunk stays a sum of
 look-ups:
 
 - *Length.* Codes make some vectors shorter than others, by chance. A cosine would divide by the length; the tables take
   off a share of its square instead.
 - *Whitening.* The chunks of one bank differ less in some directions than texts at large do, and a question is about what
-  tells its chunk from the others. The covariance of the bank's own codes says which directions those are.
+  sets its chunk apart from the others. The covariance of the bank's own codes says which directions those are.
 
 Address codes find by meaning; a rare word that a question shares with a chunk speaks for the chunk beside that. The
 words are looked for in the text of the best chunks alone, where the bank keeps text: that puts the right one of 402

@@ -1,6 +1,6 @@
 """Did the memory help? The gain of an answer as a probability that the bank held what was asked, and as a label.
 
-The gain is what the bank adds to the log-likelihood of the answer (`MBC.memory_gains`). How much of it tells a memory
+The gain is what the bank adds to the log-likelihood of the answer (`MBC.memory_gains`). How much of it separates a memory
 from a lucky guess differs from model to model; held-out questions, asked with and without their document in the bank,
 tell (`evaluation/calibrate.py`).
 """

@@ -1,4 +1,4 @@
-"""Ingests into one bank: the log of their events, and their history as it tells it.
+"""Ingests into one bank: the log of their events, and the history read from it.
 
 The log keeps the last ingest whole; of those before it, how the bank was in the end.
 """

@@ -2,7 +2,7 @@
 
 from mbc_engine.text.chunks import Chunk, chunk, split_sentences
 from mbc_engine.text.decoding import named_whole
-from mbc_engine.text.document import Document, Skipped, shown
+from mbc_engine.text.document import Document, Skipped, printable_path
 from mbc_engine.text.reader import Part, find_text_column, read_document, read_file, read_stream, reread_file
 from mbc_engine.text.walk import IGNORE_FILE, Found, find_files, ignore_path, is_empty, require_paths
 
@@ -19,11 +19,11 @@ __all__ = [
     "ignore_path",
     "is_empty",
     "named_whole",
+    "printable_path",
     "read_document",
     "read_file",
     "read_stream",
     "require_paths",
     "reread_file",
-    "shown",
     "split_sentences",
 ]

@@ -37,7 +37,7 @@ OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedReader | gzip.Gzi
 
 
 def split_suffixes(name: str) -> tuple[str, str]:
-    """The suffix of a file's name that tells what is in it, and that of its compression, one of `OPENERS`; small."""
+    """The suffix of a file's name that gives its format, and that of its compression, one of `OPENERS`; small."""
     stem, suffix = os.path.splitext(name.lower())
     return (os.path.splitext(stem)[1], suffix) if suffix and suffix in OPENERS else (suffix, "")
 
@@ -228,7 +228,7 @@ def pieces(stream: ByteStream) -> Iterator[Content]:
     """Cut a text into pieces of at most `PIECE_BYTES`. Their texts, one after the other, are the whole text.
 
     A piece that is not the whole text has its number from 1 as its part. A whole text's bytes identify it; those of a
-    piece do not tell their encoding, which other pieces may have shown.
+    piece do not give away their encoding, which other pieces may have.
 
     Raises UnreadableFile if the bytes, or from some piece on the further ones, are no text.
     """
@@ -304,7 +304,7 @@ def _unmarked_utf16(data: bytes) -> str:
 
 def _legacy(data: bytes) -> str:
     first = _NOT_ASCII.search(data)
-    # Nothing before it tells anything, and beginning at an ASCII character's end cuts none in two.
+    # Nothing before it helps, and beginning at an ASCII character's end cuts none in two.
     start = max(0, first.start() - 1024) if first else 0
     sample = data[start : start + PEEK_BYTES]
     if len(_NOT_ASCII.findall(sample[: 1 << 16])) >= _LEAST_EVIDENCE:
@@ -312,7 +312,7 @@ def _legacy(data: bytes) -> str:
 
         matches = from_bytes(sample, cp_isolation=_LEGACY)
         best = matches.best()
-        # Central European and Baltic texts are told by statistics of letters; where Western letters fit as well,
+        # Central European and Baltic texts are detected by statistics of letters; where Western letters fit as well,
         # they are far more likely.
         if best is not None and not any("cp1252" in match.could_be_from_charset for match in matches):
             return best.encoding

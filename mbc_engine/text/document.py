@@ -202,7 +202,7 @@ def reason(error: OSError | UnreadableFile) -> str:
     return str(error)
 
 
-def shown(path: Path | str) -> str:
+def printable_path(path: Path | str) -> str:
     """The path as text that can always be printed and stored, whatever bytes the file system holds."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 

@@ -19,8 +19,8 @@ from mbc_engine.text.document import (
     Skipped,
     UnreadableFile,
     day_of_timestamp,
+    printable_path,
     reason,
-    shown,
 )
 from mbc_engine.text.formats import SUFFIXES, TEXT, Format, format_of
 from mbc_engine.text.formats.rows import read_candidates, read_contents
@@ -84,7 +84,7 @@ def reread_file(path: Path) -> Iterator[Part | Skipped]:
 
 
 def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
-    """The `text_column` that one file was read with; None for the default, or where nothing tells.
+    """The `text_column` that one file was read with; None for the default, or where it is unknown.
 
     Args:
         path: the file, some of whose rows may have changed.
@@ -105,7 +105,7 @@ def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
     found: list[str | None] = []
     for item in _read(path, columns):
         if not isinstance(item, Skipped):
-            # Two columns may say the same in one row: a later one tells which it was.
+            # Two columns may say the same in one row: a later row decides which it was.
             found = [column for column in found if column in item] or found or item
             if len(found) == 1:
                 break
@@ -123,14 +123,14 @@ def _read(
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableFile("is not a regular file")
         format, compression = format_of(path.name)
-        if source != shown(source):
+        if source != printable_path(source):
             raise UnreadableFile("has a name that is not UTF-8")
         with open_bytes(path, compression) as stream:
             yield from read(stream, format, source, day_of_timestamp(status.st_mtime))
     except EmptyFile as error:
         yield Skipped(source, reason(error), is_whole=True)
     except (OSError, UnreadableFile) as error:
-        yield Skipped(shown(source), reason(error))
+        yield Skipped(printable_path(source), reason(error))
 
 
 def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Skipped]:
@@ -149,7 +149,7 @@ def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Sk
 
 
 def read_document(source: str, part: str = "", digest: str = "") -> Document:
-    """One document again, as its file has it now; whether it has changed tells its digest.
+    """One document again, as its file has it now; its digest says whether it has changed.
 
     Takes as long as reading the file up to the document.
 
@@ -168,9 +168,9 @@ def read_document(source: str, part: str = "", digest: str = "") -> Document:
     for item in reread_file(path):
         if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part, digest)):
             return document
-        if isinstance(item, Skipped) and item.source == shown(os.path.realpath(path)):
+        if isinstance(item, Skipped) and item.source == printable_path(os.path.realpath(path)):
             why = item.reason
-    raise DataError(f"{shown(source)} {why}.", hint=f"Files that can be read: {', '.join(sorted(SUFFIXES))}.")
+    raise DataError(f"{printable_path(source)} {why}.", hint=f"Files that can be read: {', '.join(sorted(SUFFIXES))}.")
 
 
 def _documents(

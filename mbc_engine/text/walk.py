@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
-from mbc_engine.text.document import Skipped, UnreadableFile, reason, shown
+from mbc_engine.text.document import Skipped, UnreadableFile, printable_path, reason
 from mbc_engine.text.formats import format_of
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def ignore_path(path: Path) -> tuple[Path, str | None]:
             written.write(after)
     except (OSError, UnreadableFile) as error:
         raise DataError(
-            f"{shown(named)} {reason(error).replace('be read', 'be changed')}.",
-            hint=f"{shown(path)} can be left out with `mbc ingest --ignore` instead.",
+            f"{printable_path(named)} {reason(error).replace('be read', 'be changed')}.",
+            hint=f"{printable_path(path)} can be left out with `mbc ingest --ignore` instead.",
         ) from error
     return named, pattern
 
@@ -172,7 +172,7 @@ def _walk(
             format_of(place.path)
             yield Path(place.path)
         except (OSError, UnreadableFile) as error:
-            yield Skipped(shown(place.path), reason(error))
+            yield Skipped(printable_path(place.path), reason(error))
 
 
 def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
@@ -186,9 +186,11 @@ def _require(path: Path) -> None:
     try:
         path.stat()
     except FileNotFoundError as error:
-        raise DataError(f"{shown(path)} does not exist.", hint="Check the path.") from error
+        raise DataError(f"{printable_path(path)} does not exist.", hint="Check the path.") from error
     except OSError as error:
-        raise DataError(f"{shown(path)} {reason(error)}.", hint="Check the path and its permissions.") from error
+        raise DataError(
+            f"{printable_path(path)} {reason(error)}.", hint="Check the path and its permissions."
+        ) from error
 
 
 def _named(path: Path, ignore: Sequence[str]) -> _Unvisited:
@@ -204,7 +206,7 @@ def _written(folder: _Unvisited) -> tuple[tuple[Ignore, ...], list[Skipped]]:
     try:
         own = _read_ignore(folder.path)
     except (OSError, UnreadableFile) as error:
-        return folder.written, [Skipped(shown(os.path.join(folder.path, IGNORE_FILE)), reason(error))]
+        return folder.written, [Skipped(printable_path(os.path.join(folder.path, IGNORE_FILE)), reason(error))]
     return (own, *folder.written) if own else folder.written, []
 
 

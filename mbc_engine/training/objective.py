@@ -29,7 +29,7 @@ class Losses:
         total: what is minimised, a scalar with gradient.
         question, vq, routing, reconstruction: its parts before weighting, without gradient.
         route_accuracy: fraction of questions whose own document scores highest, a share too; None without a router.
-        document_variance: share of the documents' energy that tells them apart.
+        document_variance: share of the documents' energy that distinguishes them.
         codes: [U, T, levels], None while there are no codes.
         residuals: what each level coded, [levels, U, T, D]; None likewise.
     """

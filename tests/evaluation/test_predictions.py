@@ -6,24 +6,24 @@ import pytest
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.evaluation.results import Prediction, predict, score
-from mbc_engine.methods.method import MethodReply
+from mbc_engine.methods.method import MethodAnswer
 
 ASKED = QAExample("7", "Ada moved to the old port of Bergen.", "Where?", ("the old port of Bergen", "Bergen"))
 
 
-def predicted(reply: MethodReply, golds: str = "shortest") -> Prediction:
+def predicted(reply: MethodAnswer, golds: str = "shortest") -> Prediction:
     return predict(ASKED, reply, document=12, place=2, golds=golds)  # type: ignore[arg-type]
 
 
 def test_a_prediction_tells_everything_of_the_question():
-    assert predicted(MethodReply("Bergen harbour")) == Prediction(
+    assert predicted(MethodAnswer("Bergen harbour")) == Prediction(
         "7", 12, "Where?", ASKED.answers, "Bergen harbour", False, pytest.approx(2 / 3), True, None
     )
 
 
 def test_golds_are_the_shortest_or_any():
-    assert predicted(MethodReply("old port of Bergen")).f1 == pytest.approx(2 / 5)
-    assert predicted(MethodReply("old port of Bergen"), "any").exact_match
+    assert predicted(MethodAnswer("old port of Bergen")).f1 == pytest.approx(2 / 5)
+    assert predicted(MethodAnswer("old port of Bergen"), "any").exact_match
 
 
 @pytest.mark.parametrize(
@@ -31,15 +31,15 @@ def test_golds_are_the_shortest_or_any():
     [(None, None), ((), None), ((2,), 0), ((9, 8, 7, 6, 2), 4), ((9, 8, 7, 6, 5, 2), None), ((12,), None)],
 )
 def test_the_rank_is_of_the_documents_place_among_the_first_five(sources, rank):
-    assert predicted(MethodReply("", sources)).rank == rank
+    assert predicted(MethodAnswer("", sources)).rank == rank
 
 
 def test_what_no_file_can_hold_of_an_answer_is_replaced():
-    assert predicted(MethodReply("Berg\ud800en\0")).answer == "Berg\ufffden\ufffd"
+    assert predicted(MethodAnswer("Berg\ud800en\0")).answer == "Berg\ufffden\ufffd"
 
 
 def test_scores_are_means_in_percent():
-    right = replace(predicted(MethodReply("Bergen", (2,))), document=0)
+    right = replace(predicted(MethodAnswer("Bergen", (2,))), document=0)
     half = replace(right, exact_match=False, f1=0.5, rank=3)
     wrong = replace(right, document=1, exact_match=False, f1=0.0, lenient_match=False, rank=None)
     scores = score([right, half, half, wrong], names_sources=True, seed=0)

@@ -17,7 +17,7 @@ from mbc_engine.evaluation.protocols import online, retention, scaling, stream
 from mbc_engine.evaluation.results import Cost, predict
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.events import Event, Progressed
-from mbc_engine.methods.method import Footprint, MethodReply
+from mbc_engine.methods.method import Footprint, MethodAnswer
 
 T = TypeVar("T")
 
@@ -47,18 +47,18 @@ class Perfect:
         self.clock += 2 * len(documents) if self._is_warm else 1000
         self._is_warm = True
 
-    def answer(self, questions: Sequence[str]) -> list[MethodReply]:
+    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
         self.asked.append(list(questions))
         self.clock += 0.5 * len(questions)
         return [self.reply(question.split()[2]) for question in questions]
 
-    def reply(self, name: str) -> MethodReply:
+    def reply(self, name: str) -> MethodAnswer:
         known = {text.split()[0]: place for place, text in enumerate(self.documents)}
         if name not in known:
-            return MethodReply("nowhere", () if self.names_sources else None)
+            return MethodAnswer("nowhere", () if self.names_sources else None)
         place = known[name]
         answer = self.documents[place].split(" to ")[1]
-        return MethodReply(answer, self.sources(place) if self.names_sources else None)
+        return MethodAnswer(answer, self.sources(place) if self.names_sources else None)
 
     def sources(self, place: int) -> tuple[int, ...]:
         return (place,)
@@ -84,17 +84,17 @@ class Forgetful(Perfect):
 class Ignorant(Perfect):
     """Answers everything wrong."""
 
-    def reply(self, name: str) -> MethodReply:
-        return MethodReply("nowhere")
+    def reply(self, name: str) -> MethodAnswer:
+        return MethodAnswer("nowhere")
 
 
 class ByPlace(Perfect):
     """Right about documents of even places; as many sources stand before the right one as documents before it."""
 
-    def reply(self, name: str) -> MethodReply:
+    def reply(self, name: str) -> MethodAnswer:
         right = super().reply(name)
         assert right.sources is not None
-        return MethodReply(right.text if right.sources[-1] % 2 == 0 else "nowhere", right.sources)
+        return MethodAnswer(right.text if right.sources[-1] % 2 == 0 else "nowhere", right.sources)
 
     def sources(self, place: int) -> tuple[int, ...]:
         return (*range(100, 100 + place), place)

@@ -15,7 +15,7 @@ from mbc_engine.methods.memory_methods import (
     shuffled_codes,
     shuffled_documents,
 )
-from mbc_engine.methods.method import Footprint, MethodReply
+from mbc_engine.methods.method import Footprint, MethodAnswer
 from mbc_engine.paper.mbc import MBC
 
 BOOKS = ["{ codes = 8 }", "{ codes = 8, per_position = true }", "{ codes = 8, levels = 2, per_position = true }"]
@@ -73,9 +73,9 @@ def test_every_code_becomes_one_other_of_its_book(tiny: Any, books: str) -> None
     assert len({tuple(sorted(book.items())) for book in others.values()}) == len(others)
 
 
-def answers(method: Any, some: Any) -> list[MethodReply]:
+def answers(method: Any, some: Any) -> list[MethodAnswer]:
     method.adapt([one.text for one in some])
-    said: list[MethodReply] = method.answer([one.question for one in some])
+    said: list[MethodAnswer] = method.answer([one.question for one in some])
     return said
 
 
@@ -143,7 +143,7 @@ def test_a_wrong_bank_gives_way_to_the_stream(model: MBC, examples: Any) -> None
     for text in texts:
         method.adapt([text])
     assert method._held == []
-    assert method.answer(["Who moved?"])[0] == MethodReply(EmptyBank(model).answer(["Who moved?"])[0].text, ())
+    assert method.answer(["Who moved?"])[0] == MethodAnswer(EmptyBank(model).answer(["Who moved?"])[0].text, ())
     method.reset()
     method.adapt(texts[:3])
     assert sorted(method._held) == sorted(texts[3:])

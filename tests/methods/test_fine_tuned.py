@@ -14,7 +14,7 @@ from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.texts import TokenisedText
 from mbc_engine.methods import fine_tuned as rate_sweep
 from mbc_engine.methods.fine_tuned import FineTuned, Optimiser, sweep
-from mbc_engine.methods.method import MethodReply
+from mbc_engine.methods.method import MethodAnswer
 from mbc_engine.methods.reading import answers
 from mbc_engine.methods.token_weights import TokenWeights, salient_spans, tf_idf, uniform
 from mbc_engine.methods.tuning import train_on_questions
@@ -139,7 +139,7 @@ def test_answers_are_the_models_in_the_order_of_the_questions(base: BaseLM) -> N
     method = tuned(base)
     method.adapt(DOCUMENTS)
     questions = ["Where did Ada move to in the spring?", "Who?", "Where did Hugo move?"]
-    assert method.answer(questions) == [MethodReply(text) for text in answers(base, questions)]
+    assert method.answer(questions) == [MethodAnswer(text) for text in answers(base, questions)]
     assert method.answer([]) == []
 
 
@@ -148,7 +148,7 @@ def test_rounded_weights_are_refused(tiny: Any) -> None:
         tuned(load_base(str(tiny.bases["gpt2"]), weights="bf16"))
 
 
-class Told(FineTuned):
+class RecordedFineTuned(FineTuned):
     """A method that answers by its rate: at 0.1 right, at 0.2 half right twice, at 0.3 one right, one wrong."""
 
     said: ClassVar = {0.1: ["Aalen", "Bergen"], 0.2: ["Aalen in", "Bergen in"], 0.3: ["Aalen", "Cadiz"], 0.4: ["", ""]}
@@ -157,8 +157,8 @@ class Told(FineTuned):
         super().__init__(*arguments, rate=rate, **options)
         self.answers = self.said[round(rate % 1, 1)]
 
-    def answer(self, questions: Any) -> list[MethodReply]:
-        return [MethodReply(text) for text in self.answers]
+    def answer(self, questions: Any) -> list[MethodAnswer]:
+        return [MethodAnswer(text) for text in self.answers]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ class Told(FineTuned):
 def test_the_sweep_takes_the_best_f1_then_the_smallest_rate(
     tiny: Any, monkeypatch: pytest.MonkeyPatch, rates: list[float], best: float
 ) -> None:
-    monkeypatch.setattr(rate_sweep, "FineTuned", Told)
+    monkeypatch.setattr(rate_sweep, "FineTuned", RecordedFineTuned)
     asked = [
         QAExample("0", "Ada moved.", "Where?", ("Aalen",)),
         QAExample("1", "Bru moved.", "Where?", ("Bergen", "Bergen in Norway")),

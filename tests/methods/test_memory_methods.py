@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from mbc_engine import ingest, open_bank
 from mbc_engine.errors import ModelError
 from mbc_engine.methods.memory_methods import MemoryMethod
-from mbc_engine.methods.method import Footprint, Method, MethodReply
+from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 
 VECTORS = ("model.quantised=false", "model.lora.layers=0")
 CODES = ("model.routing=true", "model.codebook={ codes = 8, per_position = true }")
@@ -31,7 +31,7 @@ def method(request: pytest.FixtureRequest, tiny: Any) -> MemoryMethod:
 
 def replies(
     method: Method, documents: Sequence[str], questions: Sequence[str], cuts: Sequence[int]
-) -> list[MethodReply]:
+) -> list[MethodAnswer]:
     method.reset()
     for start, end in zip([0, *cuts], [*cuts, len(documents)], strict=True):
         method.adapt(documents[start:end])
@@ -135,7 +135,7 @@ def test_vectors_are_read_as_they_are(tiny: Any, examples: Any) -> None:
         said = model.base.generate(model.prefix(modulation), [question])
     method = mac(model)
     method.adapt([text])
-    assert method.answer([question]) == [MethodReply(said[0], (0,))]
+    assert method.answer([question]) == [MethodAnswer(said[0], (0,))]
 
 
 def test_a_model_without_codes_is_no_mbc(tiny: Any) -> None:

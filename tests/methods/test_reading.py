@@ -8,7 +8,7 @@ import pytest
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.methods.method import Method, MethodReply
+from mbc_engine.methods.method import Method, MethodAnswer
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, BM25Reading, ClosedBook, OracleReading, WordIndex
 from mbc_engine.methods.tuning import train_on_questions
 
@@ -40,7 +40,7 @@ def methods(base: BaseLM) -> dict[str, Method]:
 def test_closed_book_reads_nothing(parrot: BaseLM) -> None:
     method = ClosedBook(parrot)
     method.adapt(DOCUMENTS)
-    assert method.answer(QUESTIONS) == [MethodReply("read: ")] * 4
+    assert method.answer(QUESTIONS) == [MethodAnswer("read: ")] * 4
     assert method.footprint().on_disk == 0
 
 
@@ -48,10 +48,10 @@ def test_bm25_reads_the_best_document(parrot: BaseLM) -> None:
     method = BM25Reading(parrot)
     method.adapt(DOCUMENTS)
     assert method.answer(QUESTIONS) == [
-        MethodReply(f"read: {DOCUMENTS[2]}", (2,)),
-        MethodReply(f"read: {DOCUMENTS[1]}", (1,)),
-        MethodReply(f"read: {DOCUMENTS[1]}", (1, 0, 2)),
-        MethodReply("read: ", ()),  # no document has any of its words
+        MethodAnswer(f"read: {DOCUMENTS[2]}", (2,)),
+        MethodAnswer(f"read: {DOCUMENTS[1]}", (1,)),
+        MethodAnswer(f"read: {DOCUMENTS[1]}", (1, 0, 2)),
+        MethodAnswer("read: ", ()),  # no document has any of its words
     ]
 
 
@@ -59,17 +59,17 @@ def test_the_oracle_reads_the_questions_own_document(parrot: BaseLM) -> None:
     method = OracleReading(parrot, OWN)
     method.adapt(DOCUMENTS)
     assert method.answer(QUESTIONS) == [
-        MethodReply(f"read: {DOCUMENTS[2]}", (2,)),
-        MethodReply(f"read: {DOCUMENTS[1]}", (1,)),
-        MethodReply(f"read: {DOCUMENTS[0]}", (0,)),
-        MethodReply("read: ", (3,)),  # white space holds nothing to read
+        MethodAnswer(f"read: {DOCUMENTS[2]}", (2,)),
+        MethodAnswer(f"read: {DOCUMENTS[1]}", (1,)),
+        MethodAnswer(f"read: {DOCUMENTS[0]}", (0,)),
+        MethodAnswer("read: ", (3,)),  # white space holds nothing to read
     ]
 
 
 def test_the_oracle_does_not_read_what_has_not_come(parrot: BaseLM) -> None:
     method = OracleReading(parrot, OWN)
     method.adapt(DOCUMENTS[:2])
-    assert method.answer(QUESTIONS[:2]) == [MethodReply("read: ", ()), MethodReply(f"read: {DOCUMENTS[1]}", (1,))]
+    assert method.answer(QUESTIONS[:2]) == [MethodAnswer("read: ", ()), MethodAnswer(f"read: {DOCUMENTS[1]}", (1,))]
 
 
 def test_the_oracle_has_to_be_told(parrot: BaseLM) -> None:

@@ -53,7 +53,10 @@ def remove(
     from mbc_engine.text import ignore_path
 
     proof = None
-    with ending_with("Either all of them are gone or none; `mbc bank list` tells."), MemoryBank.open(bank) as memory:
+    with (
+        ending_with("Either all of them were removed or none; check with `mbc bank list`."),
+        MemoryBank.open(bank) as memory,
+    ):
         names, digests, files = _meant(memory, sources, ignore=ignore)
         before = memory.totals()
         if prove:

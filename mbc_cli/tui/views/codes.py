@@ -210,7 +210,7 @@ class CodesView(View):
 
 
 def most_read(shares: NDArray[np.floating[Any]]) -> list[int]:
-    """The fewest codes that got most of what was read of a codebook, [codes], and no more than can be told apart."""
+    """The fewest codes that got most of what was read of a codebook, [codes], and no more than can be distinguished."""
     total = float(shares.sum())
     if total <= 0:
         return []

@@ -218,8 +218,8 @@ class DocumentsView(View):
         # Columns that say nothing leave their room to the names.
         self._visible_columns = [0, *(own for own in range(1, len(_COLUMNS)) if any(texts[own] for texts in cells))]
         columns = [replace(_COLUMNS[column], title=titles[column]) for column in self._visible_columns]
-        shown = (tuple(texts[column] for column in self._visible_columns) for texts in cells)
-        self._table.show([(_key(own), texts) for own, texts in zip(found, shown, strict=True)], columns)
+        visible = (tuple(texts[column] for column in self._visible_columns) for texts in cells)
+        self._table.show([(_key(own), texts) for own, texts in zip(found, visible, strict=True)], columns)
 
     def _show_found(self, found: FoundDocuments | MBCError) -> None:
         if isinstance(found, MBCError):
@@ -356,10 +356,10 @@ def _sort_key(found: StoredDocument, column: int) -> tuple[object, ...]:
 
 
 def _count(found: FoundDocuments) -> str:
-    shown, matches = len(found.rows), found.matches
+    listed, matches = len(found.rows), found.matches
     if not found.is_done:
         return f"{matches:,} so far"
-    return f"{shown:,} of {matches:,} shown" if shown < matches else f"{matches:,} found"
+    return f"{listed:,} of {matches:,} shown" if listed < matches else f"{matches:,} found"
 
 
 def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:

@@ -194,8 +194,8 @@ class IngestView(View):
 
     def _show_root(self) -> None:
         root = Path(self.query_one(FolderTree).path)
-        shown = Path("~", root.relative_to(Path.home())) if root.is_relative_to(Path.home()) else root
-        self.query_one("#choose").border_title = Text(shorten(plain(shown), _TITLE_WIDTH))
+        title = Path("~", root.relative_to(Path.home())) if root.is_relative_to(Path.home()) else root
+        self.query_one("#choose").border_title = Text(shorten(plain(title), _TITLE_WIDTH))
 
     def _shown_name(self, name: str) -> str:
         root = Path(self.query_one(FolderTree).path)

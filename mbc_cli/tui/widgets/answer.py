@@ -131,12 +131,12 @@ class _Clipped:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = self.text.wrap(console, options.max_width)
-        shown = lines[: self.most]
+        visible = lines[: self.most]
         if len(lines) > self.most:
-            shown[-1].rstrip()
-            shown[-1].truncate(options.max_width - 2)
-            shown[-1].append(" …")
-        yield from shown
+            visible[-1].rstrip()
+            visible[-1].truncate(options.max_width - 2)
+            visible[-1].append(" …")
+        yield from visible
 
 
 class PassagePane(VerticalScroll, can_focus=True):

@@ -29,7 +29,7 @@ _WIDEST: Final = 1024.0
 _NARROWEST: Final = 1.25
 # Rows are multiples of one of these, so that their labels are round numbers.
 _ROUND: Final = (16, 8)
-# Without colour, a step is told by its height.
+# Without colour, its height marks a step.
 _HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 _EMPTY, _MARK, _CURSOR_WIDE, _CURSOR = "·", "◆", "[]", "□"
 _PARTS: Final = ("empty", "mark", "cursor", "label")

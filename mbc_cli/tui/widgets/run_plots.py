@@ -89,7 +89,7 @@ MEASURES: Final = (
 class RunPlots(Grid, can_focus=True):
     """Plots of all measures in rows. Where they have no room, some are shown, and the others can be turned to.
 
-    `place` tells which are shown, as `1-6 of 12`; "" if all are.
+    `place` says which are visible, as `1-6 of 12`; "" if all are.
     """
 
     place: reactive[str] = reactive("")

@@ -1,1 +1,1 @@
-"""What an experiment found out, judged and shown: as a page, as Markdown, as JSON, and beside another experiment."""
+"""What an experiment found out, judged and presented: as a page, as Markdown, as JSON, and beside another experiment."""

@@ -29,8 +29,8 @@ def interval(found: Interval) -> str:
 
 def difference(value: float) -> str:
     """`+1.2`, `−0.4`, `0.0`."""
-    shown = _signless_zero(f"{value:+.1f}")
-    return "0.0" if shown in ("0.0", "+0.0") else shown.replace("-", "\N{MINUS SIGN}")
+    text = _signless_zero(f"{value:+.1f}")
+    return "0.0" if text in ("0.0", "+0.0") else text.replace("-", "\N{MINUS SIGN}")
 
 
 def p_value(value: float) -> str:
@@ -44,11 +44,11 @@ def seconds(value: float | None) -> str:
         return NOTHING
     if value == 0 or value >= 0.9995:
         return f"{value:.3g} s" if value < 999.5 else f"{value:,.0f} s"
-    shown, units = value * 1000, iter(("ms", "µs", "ns"))
+    scaled, units = value * 1000, iter(("ms", "µs", "ns"))
     unit = next(units)
-    while shown < 0.9995 and unit != "ns":
-        shown, unit = shown * 1000, next(units)
-    return f"{shown:.3g} {unit}"
+    while scaled < 0.9995 and unit != "ns":
+        scaled, unit = scaled * 1000, next(units)
+    return f"{scaled:.3g} {unit}"
 
 
 def size(count: int | None) -> str:
@@ -67,12 +67,12 @@ def moment(date: str) -> str:
     return date.replace("T", " ").replace("+00:00", " UTC")
 
 
-def _signless_zero(shown: str) -> str:
-    return "0.0" if shown == "-0.0" else shown
+def _signless_zero(text: str) -> str:
+    return "0.0" if text == "-0.0" else text
 
 
 def visible(text: str) -> str:
-    """The text with what no reader could see shown: ↵ for a line end, `<U+001B>` for ESC; tabs are spaces."""
+    """The text with invisible characters made visible: ↵ for a line end, `<U+001B>` for ESC; tabs are spaces."""
     return _UNSEEN.sub(lambda found: {"\n": "↵", "\t": " "}.get(found[0], f"<U+{ord(found[0]):04X}>"), text)
 
 

@@ -61,10 +61,10 @@ def page(report: Report, predictions: Mapping[str, Mapping[str, Sequence[Predict
     """The page, with the predictions of each cell's methods to look through."""
     from jinja2 import Environment
 
-    def shown(value: Any) -> Any:
+    def displayed(value: Any) -> Any:
         return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
-    environment = Environment(autoescape=True, finalize=shown)
+    environment = Environment(autoescape=True, finalize=displayed)
     environment.filters["moment"] = moment
     template = files(__package__).joinpath("page.html").read_text("utf-8")
     has_figures = importlib.util.find_spec("matplotlib") is not None

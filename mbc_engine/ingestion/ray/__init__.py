@@ -116,7 +116,7 @@ def _start(address: str | None, folder: str | None, *, verbose: bool) -> None:
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
         raise _unreachable(address, error) from error
     logging.getLogger("ray").setLevel(level)
-    # Deaths of processes would be told on stdout, which is for data.
+    # Ray would report dead processes on stdout, which is for data.
     worker._worker_logs_enabled = verbose  # noqa: SLF001 - there is no public way
 
 

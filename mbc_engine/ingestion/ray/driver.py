@@ -14,7 +14,7 @@ from mbc_engine.ingestion.reading import Item
 from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
 from mbc_engine.model_folder import own_models, packaged_model
-from mbc_engine.text import shown
+from mbc_engine.text import printable_path
 
 # Files that an actor takes in one go: few enough to be named when they bring it down, enough to be worth a message.
 _FILES: Final = 64
@@ -53,7 +53,7 @@ def encode_files(
     number = room_for(actors) if actors.number is None else actors.number
     # Of few files fewer at a time, so that every actor has something to do.
     at_a_time = max(1, min(_FILES, len(paths) // (4 * number)))
-    parts = _parts(bank, {shown(path.resolve()) for path in paths})
+    parts = _parts(bank, {printable_path(path.resolve()) for path in paths})
     team = _start(model, bank, text_column, actors, number)
     under_way: deque[tuple[list[Path], Any]] = deque()
     starts = iter(range(0, len(paths), at_a_time))
@@ -62,7 +62,7 @@ def encode_files(
         while True:
             while len(under_way) < _TASKS * number and (start := next(starts, None)) is not None:
                 files = [path.absolute() for path in paths[start : start + at_a_time]]
-                known = {source: parts[source] for path in files if (source := shown(path.resolve())) in parts}
+                known = {source: parts[source] for path in files if (source := printable_path(path.resolve())) in parts}
                 options = {"num_returns": "streaming", "_generator_backpressure_num_objects": _BATCHES}
                 under_way.append((files, team[task % number].encode.options(**options).remote(files, known)))
                 task += 1
@@ -128,7 +128,7 @@ def _gave_up(error: Exception) -> MBCError:
 
 
 def _lost(paths: Sequence[Path]) -> MBCError:
-    first, last = shown(paths[0]), shown(paths[-1])
+    first, last = printable_path(paths[0]), printable_path(paths[-1])
     named = first if len(paths) == 1 else f"{len(paths)} files, {first} to {last},"
     return MBCError(
         f"The processes that took {named} died {RETRIES + 1} times in a row.",

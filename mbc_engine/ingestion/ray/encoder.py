@@ -11,7 +11,7 @@ import numpy as np
 from mbc_engine.bank import ModelSignature
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.ingestion.reading import ChunkedDocument, Item, read_chunks
-from mbc_engine.text import Document, shown
+from mbc_engine.text import Document, printable_path
 from mbc_engine.text.chunks import Chunker
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Encoder:
         try:
             batch, waiting = list[Item](), 0
             for path in files:
-                own = LookedUp(known.get(shown(path.resolve()), {}), self._contents, self._digest_bytes)
+                own = LookedUp(known.get(printable_path(path.resolve()), {}), self._contents, self._digest_bytes)
                 for item in read_chunks(path, own, self._chunker, self._text_column):
                     batch.append(item)
                     waiting += len(item.chunks) if isinstance(item, ChunkedDocument) else 0

@@ -41,7 +41,7 @@ def read_contents(
         text_column: the field that holds the text.
 
     Raises:
-        UnreadableFile: there are rows, and none of them has this field; told at the first row of a table.
+        UnreadableFile: there are rows, and none of them has this field; raised at the first row of a table.
     """
     lacking: list[int] = []
     names = ""
@@ -89,8 +89,8 @@ def _no_column(name: str, columns: str) -> UnreadableFile:
 
 
 def _listed(fields: Iterable[str]) -> str:
-    told = "".join(letter if letter.isprintable() else "?" for letter in ", ".join(fields))
-    return told if len(told) <= _LONGEST_LIST else f"{told[:_LONGEST_LIST]}…"
+    names = "".join(letter if letter.isprintable() else "?" for letter in ", ".join(fields))
+    return names if len(names) <= _LONGEST_LIST else f"{names[:_LONGEST_LIST]}…"
 
 
 def _named(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[Content | Fields | Skipped, str]]:
@@ -186,14 +186,14 @@ def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
 
 
 def _separator(header: str) -> str:
-    """The header tells it: the one that yields a column named for a text, or else most columns."""
+    """The separator of the header: the one that yields a column named for a text, or else most columns."""
 
-    def worth(separator: str) -> tuple[bool, int]:
+    def rank(separator: str) -> tuple[bool, int]:
         cells = next(_parsed([header], separator), [])
         names = [] if isinstance(cells, csv.Error) else [name.strip().lower() for name in cells]
         return bool({*TEXT_FIELDS} & {*names}), len(names)
 
-    return max(("\t", ",", ";"), key=worth)  # a name rarely holds a tab: of as many columns it is that
+    return max(("\t", ",", ";"), key=rank)  # a name rarely holds a tab: of as many columns it is that
 
 
 def _joined(columns: Iterable[str], cells: Iterable[str]) -> str:

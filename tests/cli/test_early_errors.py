@@ -1,4 +1,4 @@
-"""What is wrong with a command is told before torch and transformers, which take seconds, are imported."""
+"""What is wrong with a command is reported before torch and transformers, which take seconds, are imported."""
 
 import subprocess
 import sys
