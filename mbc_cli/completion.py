@@ -43,12 +43,11 @@ def models(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def models_and_presets(ctx: typer.Context, incomplete: str) -> Found:
-    """Models and presets; of a model and a preset of one name, the model."""
+    """Of a model and a preset of one name, the model."""
     return sorted((dict.fromkeys(dict(presets(incomplete)), "a preset") | dict(models(ctx, incomplete))).items())
 
 
 def runs(ctx: typer.Context, incomplete: str) -> Found:
-    """Training runs by their names in --runs."""
     from mbc_engine.runs.training_runs import CONFIG
 
     found = {entry.name: "" for entry in _entries(str(_runs_folder(ctx))) if Path(entry.path, CONFIG).is_file()}
@@ -56,45 +55,38 @@ def runs(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def presets(incomplete: str) -> Found:
-    """The built-in presets."""
     return _beginning(dict.fromkeys(preset_names(), ""), incomplete)
 
 
 def reads(incomplete: str) -> Found:
-    """The ways to read a bank."""
     return _beginning(READ_MODES, incomplete)
 
 
 def suites(incomplete: str) -> Found:
-    """The built-in suites of evaluations."""
     from mbc_engine.experiments.settings import suite_names
 
     return _beginning(dict.fromkeys(suite_names(), ""), incomplete)
 
 
 def methods(incomplete: str) -> Found:
-    """The methods that can be evaluated."""
     from mbc_engine.experiments.registry import METHODS
 
     return _beginning({name: kind.description for name, kind in METHODS.items()}, incomplete)
 
 
 def protocols(incomplete: str) -> Found:
-    """The protocols of an evaluation."""
     from mbc_engine.experiments.registry import Protocol
 
     return _beginning(dict.fromkeys(get_args(Protocol), ""), incomplete)
 
 
 def golds(incomplete: str) -> Found:
-    """Which gold answers an answer is compared with."""
     from mbc_engine.metrics import Golds
 
     return _beginning(dict.fromkeys(get_args(Golds), ""), incomplete)
 
 
 def evaluations(incomplete: str) -> Found:
-    """Evaluations by their names in the user's data folder."""
     from mbc_cli.paths import evaluation_names
 
     return _beginning(dict.fromkeys(evaluation_names(), ""), incomplete)
@@ -115,7 +107,7 @@ def config_keys(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def config_values(ctx: typer.Context, incomplete: str) -> Found:
-    """What the option of the key that stands before takes."""
+    """What the option of the key before takes."""
     from mbc_cli.config import find_key, root_of
 
     try:
@@ -132,7 +124,6 @@ def _beginning(found: dict[str, str], incomplete: str) -> Found:
 
 
 def _runs_folder(ctx: typer.Context) -> Path:
-    """The folder that was typed with --runs, else the one that holds."""
     return Path(ctx.params.get("runs") or runs_folder())
 
 

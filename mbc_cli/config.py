@@ -25,12 +25,10 @@ Options = list[tuple[Words, TyperOption]]
 
 
 def config_path() -> Path:
-    """Where the file is, whether it exists or not."""
     return Path(os.environ.get(PATH_VARIABLE) or platformdirs.user_config_path("mbc") / "config.toml")
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The content of the file; empty if there is none. Raises ConfigError if it cannot be read, or is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -56,10 +54,7 @@ def entries(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def set_value(path: Path, key: str, value: Any) -> None:
-    """Set a key; None removes it. All else in the file, with its comments, stays as it is.
-
-    Raises ConfigError if the file cannot be read or written, has a value where the table would be, or has no such key.
-    """
+    """Set a key, or remove it with None; the rest of the file and its comments stay."""
     import tomlkit
 
     read_config(path)  # what cannot be read must not be overwritten
@@ -80,7 +75,6 @@ def set_value(path: Path, key: str, value: Any) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write the file, readable by its owner alone. Raises ConfigError if it cannot be written."""
     target = Path(os.path.realpath(path))
     try:
         make_private_folder(target.parent)
@@ -91,12 +85,10 @@ def write(path: Path, text: str) -> None:
 
 
 def not_set(path: Path, key: str) -> ConfigError:
-    """The error of a key that the file does not have."""
     return ConfigError(f"{key} is not set in {path}.", hint="`mbc config list` shows the settings.")
 
 
 def root_of(ctx: typer.Context) -> TyperGroup:
-    """The whole program."""
     root = ctx.find_root().command
     assert isinstance(root, TyperGroup)
     return root
@@ -114,7 +106,6 @@ def commands_below(group: TyperGroup, *words: str) -> Iterator[tuple[Words, Type
 
 
 def long_name(option: TyperOption) -> str:
-    """An option's longest name, without dashes in front."""
     return max(option.opts, key=len).lstrip("-")
 
 
@@ -140,7 +131,7 @@ def keys(root: TyperGroup) -> dict[str, Options]:
 
 
 def find_key(root: TyperGroup, key: str) -> Options:
-    """The options that a key sets. Raises ConfigError if there are none, or if at the top they mean several things."""
+    """The options that a key sets. Raises ConfigError with a suggestion if there are none."""
     known = keys(root)
     if key in known:
         return known[key]
@@ -150,10 +141,7 @@ def find_key(root: TyperGroup, key: str) -> Options:
 
 
 def defaults(root: TyperGroup, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The content of the file as a Click default map: parameters by name, within their commands and groups.
-
-    Raises ConfigError if a key is no option, or its value is nothing that an option takes.
-    """
+    """The file as a Click default map: parameters by name, within their commands and groups."""
     found: dict[str, Any] = {}
     # What is for one command comes last, and so overrides what is for all.
     for key, value in sorted(entries(content).items(), key=lambda entry: "." in entry[0]):

@@ -74,7 +74,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def require_model(name: str, device: str | None = None) -> None:
-    """Raise ModelError or ConfigError, before the heavy libraries are loaded, if there is no such model or device."""
+    """Check, before the heavy libraries are loaded, that there is such a model and kind of device."""
     find_model(name)
     require_device(device)
 
@@ -115,11 +115,7 @@ def open_memory(
 
 
 def prepare_torch(device: str | None, threads: int | None = None) -> str:
-    """Set how many threads torch uses, and find where models run: on a GPU by default, if torch sees one.
-
-    Raises:
-        ConfigError: the device is not there.
-    """
+    """Set torch's threads and find the device: a GPU by default, if torch sees one."""
     import torch
 
     if threads is not None:
@@ -138,7 +134,6 @@ def prepare_torch(device: str | None, threads: int | None = None) -> str:
 
 
 def number_of_workers(wanted: int | None) -> int:
-    """How many processes read files: as many as wanted, else one for each core that the model can spare."""
     return max(1, usable_cores() - 1) if wanted is None else wanted
 
 
@@ -167,7 +162,6 @@ def hub_is_reachable() -> bool | None:
 
 
 def read_data(sources: Sequence[str]) -> list[QAExample]:
-    """The questions of datasets, one dataset after the other. Raises DataError if one of them cannot be read."""
     if not verbosity().verbose:  # keeps the libraries of the hub quiet, unless they are imported already
         for library in ("DATASETS", "HF_HUB"):
             os.environ.setdefault(f"{library}_VERBOSITY", "error")

@@ -29,14 +29,7 @@ Settings = ModelSettings | RetrieverReaderSettings
 
 @dataclass(frozen=True)
 class ModelHere:
-    """A model that can be used.
-
-    Attributes:
-        name: what people call it.
-        config: None if it cannot be read, for the reason `problem`.
-        size: bytes of its files.
-        best: the validation that it was kept for; None if no run has one.
-    """
+    """A model that can be used; `config` is None if it cannot be read, for the reason `problem`."""
 
     name: str
     folder: Path
@@ -48,7 +41,6 @@ class ModelHere:
 
     @property
     def settings(self) -> Settings | None:
-        """What it is made of."""
         return settings_of(self.config) if self.config else None
 
     @property
@@ -58,7 +50,6 @@ class ModelHere:
 
 
 def settings_of(config: Config | RetrieverReaderConfig) -> Settings:
-    """The settings of the model, of whichever kind it is."""
     return config.retriever_reader if isinstance(config, RetrieverReaderConfig) else config.model
 
 
@@ -75,10 +66,7 @@ def model_folders(runs: Path) -> list[tuple[str, Path, Place]]:
 
 
 def find(name: str, runs: Path) -> ModelHere | None:
-    """The model of a name, a run, or a folder; None if there is none.
-
-    A bare name means what it means after --model; a run's name comes after that.
-    """
+    """The model that --model would find, or that of a run; None if there is none."""
     try:
         folder = find_model(name).absolute()
     except ModelError:
@@ -93,18 +81,12 @@ def find(name: str, runs: Path) -> ModelHere | None:
 
 
 def find_preset(name: str) -> Config | None:
-    """The preset of a name, or of a TOML file; None if there is none.
-
-    Raises:
-        ConfigError: there is one, and it cannot be used.
-    """
     with suppress(OSError):  # no file could have this name
         return load_preset(name) if name in preset_names() or Path(name).is_file() else None
     return None
 
 
 def not_found(name: str, runs: Path) -> ModelError:
-    """The error that there is neither a model nor a preset of a name."""
     run = find_run(name, runs)
     if run in runs_in(run.parent):
         return ModelError(
@@ -117,7 +99,6 @@ def not_found(name: str, runs: Path) -> ModelError:
 
 
 def read_model(name: str, folder: Path, place: Place) -> ModelHere:
-    """A model, from its folder and the run that it lies in."""
     config, problem, path, run = None, None, folder / CONFIG, run_of(folder)
     try:
         config = parse_model_config(path.read_text(encoding="utf-8"), str(path))

@@ -95,7 +95,6 @@ _READS: Final = ", ".join(
 
 
 def _checked_read(typed: str | None) -> str | None:
-    """Make sure, before any model is loaded, that there is such a read mode."""
     try:
         if typed is not None:
             parse_read_mode(typed)
@@ -133,11 +132,6 @@ _SPECIAL: Final = re.compile(r"[*?\[\]\\!# ]")
 def selection(
     since: str | None, as_of: str | None, half_life: str | None, only: Sequence[str], exclude: Sequence[str]
 ) -> Selection:
-    """What the options of these names mean together.
-
-    Raises:
-        ConfigError: one of them means nothing, or they contradict each other.
-    """
     return Selection(
         since=None if since is None else _day("--since", since, is_last=False),
         as_of=None if as_of is None else _day("--as-of", as_of, is_last=True),
@@ -148,7 +142,6 @@ def selection(
 
 
 def _day(option: str, typed: str, *, is_last: bool) -> date:
-    """A day, or the first or last of a month or year."""
     found = _DATE.fullmatch(typed.strip())
     with suppress(ValueError):
         if found:

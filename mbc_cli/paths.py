@@ -13,7 +13,6 @@ DEFAULT_MODEL = "mini"
 
 
 def default_bank() -> Path:
-    """The user's own bank."""
     return platformdirs.user_data_path("mbc") / "memory.mbc"
 
 
@@ -23,7 +22,6 @@ def runs_folder() -> Path:
 
 
 def evaluations_folder() -> Path:
-    """Where evaluations lie that are given by a bare name."""
     return platformdirs.user_data_path("mbc") / "evaluations"
 
 
@@ -37,7 +35,6 @@ def evaluation_names() -> list[str]:
 
 
 def question_history() -> Path:
-    """Where the questions of conversations are kept."""
     return platformdirs.user_data_path("mbc") / "questions.history"
 
 

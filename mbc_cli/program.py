@@ -38,7 +38,6 @@ def note_shared(ctx: typer.Context, param: typer.CallbackParam, is_given: bool) 
 
 
 def config_error(ctx: typer.Context) -> ConfigError | None:
-    """The error in the config file, if there is one."""
     error: ConfigError | None = ctx.meta.get(_CONFIG_ERROR)
     return error
 
@@ -49,8 +48,6 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
 
 
 class _Common:
-    """The options that every command and group has."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for param in self.params:  # type: ignore[attr-defined]
@@ -75,8 +72,6 @@ class _Common:
 
 
 class Command(_Common, TyperCommand):
-    """A command as all of mbc's are."""
-
     def invoke(self, ctx: Any) -> Any:
         with _running(ctx):
             return super().invoke(ctx)
@@ -100,8 +95,6 @@ class Group(_Common, TyperGroup):
 
 
 class Program(Group):
-    """All commands. Errors are reported here, in a line or two, with an exit code for each kind."""
-
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _errors_reported(None):
             ctx = super().make_context(*args, **kwargs)
@@ -209,7 +202,6 @@ def _report_misuse(error: typer.TyperException) -> int:
 
 
 def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
-    """The way out, and the options in the message that were not typed."""
     running: typer.Context | None = root and root.meta.get(_RUNNING)
     banks = running.params.get("bank") if running and _origin(running, "bank") == "default" else None
     bank = banks[0] if isinstance(banks, list) else banks
@@ -223,7 +215,6 @@ def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
 
 
 def _origin(ctx: typer.Context, name: str) -> str:
-    """Where a parameter's value comes from: commandline, environment, config or default."""
     source = ctx.get_parameter_source(name)
     return "default" if source is None else source.name.lower().replace("default_map", "config")
 

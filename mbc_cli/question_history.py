@@ -11,18 +11,12 @@ LONGEST: Final = 1000
 
 
 class QuestionHistory:
-    """What was typed, kept for the next session, whichever command it was typed into.
-
-    Args:
-        path: the file; nothing is kept where it cannot be written.
-        most: how many lines are kept.
-    """
+    """What was typed, the last `most` lines; nothing is kept where `path` cannot be written."""
 
     def __init__(self, path: Path, most: int = LONGEST) -> None:
         self._path, self._most = path, most
 
     def read(self) -> list[str]:
-        """The lines, the first one typed first. Bytes that are no text come as in `os.fsdecode`."""
         try:
             lines = self._path.read_bytes().split(b"\n")
         except OSError:

@@ -56,10 +56,5 @@ def ask_options(
     only: list[str],
     exclude: list[str],
 ) -> AskOptions:
-    """The fields of these names as options.
-
-    Raises:
-        ConfigError: a date, a period or a pattern is not valid, or two of them contradict each other.
-    """
     chosen = selection(since, as_of, half_life, only, exclude)
     return AskOptions(selection=chosen, sources=sources, min_confidence=min_confidence)

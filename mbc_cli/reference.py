@@ -16,7 +16,6 @@ _Command = tuple[Words, TyperCommand | TyperGroup]
 
 
 def reference() -> str:
-    """All commands: the options they share, then each with its own."""
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
     commands = [found for found in commands_below(root, "mbc") if not found[1].hidden]
@@ -33,7 +32,6 @@ def reference() -> str:
 
 
 def renewed(page: str) -> str:
-    """A page with what stands between the two marks written anew."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{reference()}\n{END}{after}"
@@ -85,7 +83,6 @@ def _name(param: TyperArgument | TyperOption) -> str:
 
 
 def _help(param: TyperArgument | TyperOption) -> str:
-    """Help, default and environment."""
     parts = [_plain(param.help)]
     if isinstance(param.show_default, str):
         parts.append(f"Default: {param.show_default}.")

@@ -59,7 +59,7 @@ class RunCommand:
 
     @classmethod
     def load(cls, run: Path) -> Self:
-        """The command that started a run. Raises ConfigError if there is no such run, or the note is damaged."""
+        """Raises ConfigError if there is no such run, or the file is damaged."""
         try:
             return cls(**json.loads((run / _COMMAND).read_text()))
         except FileNotFoundError as error:
@@ -71,7 +71,6 @@ class RunCommand:
 
 
 def config_of(run: Path) -> "Config":
-    """The settings of a run. Raises ConfigError if they cannot be read."""
     from mbc_engine.config import parse_config
 
     try:
@@ -86,12 +85,10 @@ def find_run(name: str, runs: Path) -> Path:
 
 
 def name_of(run: Path) -> str:
-    """What --run takes to find a run again from any working folder, without --runs."""
     return name_in(run, runs_folder())
 
 
 def new_run(preset: str, runs: Path) -> Path:
-    """The first folder `runs/PRESET-NUMBER` that is not there yet."""
     stem = Path(preset).stem
     return next(runs / f"{stem}-{number}" for number in count(1) if not (runs / f"{stem}-{number}").exists()).absolute()
 
@@ -104,7 +101,6 @@ def read_run(folder: Path, *, has_curves: bool = True) -> FollowedRun:
 
 
 def existing_run(name: str, runs: Path) -> Path:
-    """The folder of a run, by its name or folder. Raises ConfigError if there is none."""
     folder = find_run(name, runs)
     if not (folder / EVENTS).is_file():
         raise ConfigError(f"There is no run at {folder}.", hint="`mbc runs list` shows those in --runs.")
@@ -112,12 +108,10 @@ def existing_run(name: str, runs: Path) -> Path:
 
 
 def open_run(name: str, runs: Path) -> FollowedRun:
-    """A run by its name or folder, as its log has it now. Raises ConfigError if there is none."""
     return read_run(existing_run(name, runs))
 
 
 def run_at_work(name: str, runs: Path) -> FollowedRun:
-    """A run whose training is at work, in whatever process. Raises ConfigError if there is none."""
     run = open_run(name, runs)
     if is_at_work(run.folder):
         return run
@@ -138,19 +132,16 @@ def ask(run: FollowedRun, request: Request | None) -> None:
 
 
 def run_of(model: Path) -> Path | None:
-    """The run whose model lies in a folder; None if it is no run's."""
     return model.parent if model.name == MODEL and (model.parent / EVENTS).is_file() else None
 
 
 def base_of(run: Path) -> str | None:
-    """The base LM of a run; None if its settings cannot be read."""
     with suppress(ConfigError):
         return config_of(run).model.base
     return None
 
 
 def command_of(run: Path) -> RunCommand | None:
-    """What a run was started with; None if the command line did not start it."""
     with suppress(ConfigError):
         return RunCommand.load(run)
     return None

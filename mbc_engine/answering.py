@@ -31,10 +31,9 @@ Drafts = tuple["list[Draft]", float, float]  # and when searching and answering 
 
 @dataclass(frozen=True)
 class Draft:
-    """An answer before its sources are looked up.
+    """An answer before its sources are looked up; see `Answer`.
 
     Attributes:
-        text, confidence, gain, codes: see `Answer`.
         ranked: the best documents, best first.
         sentences: what was read, by chunk; the others' are still to be found.
     """
@@ -48,9 +47,7 @@ class Draft:
 
 
 def answerer_of(model: Model, bank: ReadableBank) -> "Answerer":
-    """What answers from a bank, or several as `Banks`, with their own model, which has to stay as it is.
-
-    Its methods are to be called in a snapshot of the bank.
+    """What answers from a bank with its own model; its methods need a snapshot of the bank.
 
     Raises:
         ModelMismatch: another model wrote the bank.
@@ -60,7 +57,7 @@ def answerer_of(model: Model, bank: ReadableBank) -> "Answerer":
 
 
 class _Searching(Generic[_Searched]):
-    """What is searched of a bank: of all of an unchanged one the same again, of which more is known by then."""
+    """Searches a bank, and keeps the result for all of it until the bank changes."""
 
     def __init__(self, bank: ReadableBank, search: Callable[[Selection | None], _Searched]) -> None:
         self._bank = bank
@@ -68,7 +65,6 @@ class _Searching(Generic[_Searched]):
         self._whole: tuple[Hashable, _Searched] | None = None
 
     def __call__(self, selection: Selection | None) -> _Searched:
-        """Raises NothingToRead: the bank is empty, or nothing in it is selected."""
         if selection is not None and not selection.is_everything:
             return self._required(self._search(selection))
         version = self._bank.version()
@@ -130,13 +126,11 @@ class ReadingAnswerer:
         return drafts, searched, time.perf_counter()
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
-        """The best chunks for each query."""
         require_askable(self.model, options)
         found = self.model.find(queries, self._scope(options.selection), top=max(top, self.model.settings.candidates))
         return [own[:top] for own in found]
 
     def _codes(self, hits: Sequence[Hit]) -> CodeMap:
-        """The shares of the chunks read, spread over their codes."""
         codes, shape = self.bank.codes_at([hit.chunk for hit in hits]), self.model.code_shape
         shares = np.repeat(np.array([[hit.share] for hit in hits]), shape.tokens, axis=1)
         found: CodeMap = spread(shares[None], codes[None], shape)[0]
@@ -182,7 +176,6 @@ class PrefixAnswerer:
         return drafts, searched, answered
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
-        """The best chunks for each query."""
         return self._read(queries, options, top).chunks
 
     def _read(self, questions: Sequence[str], options: AskOptions, top: int) -> Reading:
@@ -194,11 +187,7 @@ Answerer = ReadingAnswerer | PrefixAnswerer
 
 
 def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
-    """Make sure, before there is a question, that a model can be asked with these options.
-
-    Raises:
-        ConfigError: it reads its bank in another way, or cannot tell what `min_confidence` asks for.
-    """
+    """Raise ConfigError if a model cannot be asked with these options."""
     if isinstance(model, RetrieverReader):
         if options.read_mode is not None:
             raise ConfigError(

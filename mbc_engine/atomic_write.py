@@ -16,12 +16,9 @@ PRIVATE_FOLDER: Final = 0o700
 
 @contextmanager
 def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[io.BufferedWriter]:
-    """A file to write, which takes the place of the one at `path` when the block succeeds; else nothing is left of it.
+    """A file that replaces the one at `path` when the block succeeds; otherwise nothing is left of it.
 
-    An existing file's permissions are kept. A new one is readable by its owner alone if `is_private`, else by the umask.
-
-    Raises:
-        OSError: it cannot be written, or `path` is not a regular file.
+    Permissions are kept; a new file is readable by its owner alone if `is_private`. Raises OSError.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "Not a file", str(path))

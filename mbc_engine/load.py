@@ -17,11 +17,11 @@ def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> Model
     """Open a model, ready to ingest documents and answer questions.
 
     Args:
-        name: a folder, a run's folder, or the name of a model.
-        device: where it is to run; pretrained weights are read straight to there.
+        name: a model's folder, a run's folder, or the name of a model.
+        device: where it runs; pretrained weights are read straight to it.
 
     Raises:
-        ModelError: it is not there, damaged, or a pretrained part is missing or does not fit the device's memory.
+        ModelError: it is missing or damaged, or a pretrained part is missing or does not fit the device's memory.
         ModelMismatch: its adapter belongs to another base LM.
     """
     folder = find_model(str(name))

@@ -66,9 +66,7 @@ class SlowDown:
         return now >= self._next
 
     def seconds_left(self, now: float) -> float:
-        """How long it is until then; 0 if it is due."""
         return max(0.0, self._next - now)
 
     def took(self, began: float, ended: float) -> None:
-        """Note that the work was done."""
         self._next = began + max(self._least, (ended - began) / self._share)

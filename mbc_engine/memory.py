@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 class Memory:
     """Documents in, answers out; the model and the banks are opened when they are first needed.
 
-    Whatever other processes do to the banks meanwhile is seen by the next call.
+    Every call sees what other processes did to the banks meanwhile.
 
     Args:
-        banks: the files of one or more banks of one model, asked as one; documents go into the first, which is made if
-            it is not there. Or an open bank, or `Banks`, which stay open.
+        banks: files of one or more banks of one model, asked as one; documents go into the first, which is created if
+            needed. Or an open bank, or `Banks`, which stay open.
         model: the banks' own, or its name or folder.
-        device: where a model that is given by its name runs.
+        device: for a model given by name.
         weights: how much the documents of each bank count; None for all alike.
         log: a file that keeps the events of `add` and `watch` for other processes to follow.
-        load: opens a model by its name; None for `mbc_engine.load_model`.
+        load: opens a model by name; None for `mbc_engine.load_model`.
 
     Attributes:
-        paths: of the banks; none of open ones.
+        paths: of the banks; empty for open ones.
         loading: seconds that loading the model took.
     """
 
@@ -62,12 +62,7 @@ class Memory:
 
     @property
     def model(self) -> "Model":
-        """The model, loaded if it is not.
-
-        Raises:
-            ModelError: it cannot be loaded.
-            ConfigError: the device is not there.
-        """
+        """The model, loaded if needed. Raises ModelError, or ConfigError if there is no such device."""
         if isinstance(self._model, str):
             from mbc_engine.load import load_model
 
@@ -78,7 +73,7 @@ class Memory:
         return self._model
 
     def open(self, options: AskOptions | None = None) -> Self:
-        """Open everything that a question needs now. What is wrong with the banks is found before the model is loaded.
+        """Open everything that a question needs; problems with the banks are found before the model is loaded.
 
         Raises:
             BankError: there is no bank.
@@ -105,8 +100,7 @@ class Memory:
         """Answer questions, all in one batch.
 
         Args:
-            questions: one or more.
-            options: how; None for the defaults.
+            options: None for the defaults.
             **changes: single options, such as `sources=5`.
             on_token: gets a generated answer in pieces as they become certain; for one question, greedy.
 
@@ -114,7 +108,7 @@ class Memory:
             NothingToRead: the banks are empty, or nothing in them is selected.
             BankError: a bank cannot be opened.
             ConfigError: the model cannot be asked with these options.
-            MBCError: the banks or the read do not fit the model.
+            ModelMismatch: the banks belong to another model.
         """
         options = replace(options or AskOptions(), **changes)
         began = time.perf_counter()
@@ -133,20 +127,9 @@ class Memory:
     def search(
         self, queries: Sequence[str], options: AskOptions | None = None, *, top: int = 5, **changes: Any
     ) -> list[tuple[Source, ...]]:
-        """The passages that queries lead to, all in one batch; nothing is answered.
+        """The best passages for each query, with their shares and no sentence; raises as `ask`.
 
-        Args:
-            queries: one or more.
-            options: which documents count, and how a model of the paper's method reads.
-            top: the most to find for each; there may be several of one document. A hierarchical read knows only the
-                best passage of each.
-            **changes: single options, as of `ask`.
-
-        Returns:
-            For each query its passages, best first, with their own shares and no sentence.
-
-        Raises:
-            NothingToRead, BankError, MBCError: as `ask`.
+        There may be several of one document, but a hierarchical read finds only the best of each.
         """
         with self._reading() as answerer, answerer.bank.snapshot():
             found = answerer.chunks(queries, replace(options or AskOptions(), **changes), top)
@@ -156,13 +139,9 @@ class Memory:
     def add(
         self, paths: Sequence[Path], *, keeps_origins: bool = True, keeps_text: bool | None = None, **options: Any
     ) -> "Iterator[Event]":
-        """Memorise files and folders; the events and further options of `mbc_engine.ingest`.
+        """Memorise files and folders; yields the events of `mbc_engine.ingest`, and takes its options.
 
-        Args:
-            paths: files and folders.
-            keeps_origins: whether a new bank knows where its documents were read.
-            keeps_text: whether a new bank keeps the exact text of every chunk; None for what the model asks for.
-            **options: `ignore`, `prune`, `workers`, `text_column`, `stop`.
+        `keeps_origins` and `keeps_text` are for a new bank; None keeps text if the model reads it.
 
         Raises:
             DataError: a path does not exist.
@@ -182,11 +161,7 @@ class Memory:
         keeps_text: bool | None = None,
         stop: threading.Event | None = None,
     ) -> "Iterator[Event]":
-        """Memorise a text from a stream, such as standard input; as `mbc_engine.ingest_stream`.
-
-        Raises:
-            BankError, ModelMismatch: as `add`.
-        """
+        """Memorise a text from a stream, such as standard input; as `mbc_engine.ingest_stream`."""
         from mbc_engine.ingestion.run import ingest_stream
 
         with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
@@ -195,33 +170,20 @@ class Memory:
     def watch(
         self, paths: Sequence[Path], *, keeps_origins: bool = True, keeps_text: bool | None = None, **options: Any
     ) -> "Iterator[Event]":
-        """Memorise files and folders, and again what changes in them, until `stop` is set; as `mbc_engine.watch`.
-
-        Raises:
-            DataError: a path does not exist, or cannot be watched.
-            BankError, ModelMismatch: as `add`.
-        """
+        """Memorise files and folders, and their changes until `stop` is set; as `mbc_engine.watch`."""
         from mbc_engine.ingestion.run import watch
 
         with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
             yield from self._recorded(watch(self.model, bank, paths, **options), bank)
 
     def remove(self, sources: Collection[str]) -> int:
-        """Forget what was read from these files; how many documents went. Needs no model.
-
-        Raises:
-            BankError: the bank is not there or cannot be written.
-        """
+        """Forget what was read from these files; returns how many documents were removed. Needs no model."""
         given = self._given if isinstance(self._given, MemoryBank) else None
         with nullcontext(given) if given else MemoryBank.open(self.paths[0]) as bank, bank.changing():
             return bank.remove({(source, part) for source in sources for part in bank.parts_of(source)})
 
     def info(self) -> tuple[BankTotals, BankSizes]:
-        """How much the banks hold, and what they weigh in bytes; of several, the sums. Needs no model.
-
-        Raises:
-            BankError: a bank cannot be opened.
-        """
+        """Totals and sizes in bytes, summed over the banks. Needs no model."""
         if self._given is not None:
             return self._given.totals(), self._given.sizes()
         with Banks.open(self.paths, self._weights) as banks, banks.snapshot():
@@ -247,11 +209,7 @@ class Memory:
 
     @contextmanager
     def writing(self, *, keeps_origins: bool = True, keeps_text: bool | None = None) -> Iterator[MemoryBank]:
-        """The bank that documents go into, made if it is not there; one that is left empty then goes again.
-
-        Raises:
-            BankError, ModelMismatch: as `add`.
-        """
+        """The bank that documents go into, created if needed; a new one left empty is deleted."""
         from mbc_engine.lm.coding import open_bank
 
         if isinstance(self._given, MemoryBank):
@@ -276,9 +234,9 @@ class Memory:
 
     @contextmanager
     def _reading(self) -> "Iterator[Answerer]":
-        """What answers, its banks opened anew if another file stands at a path or another model has encoded one.
+        """The answerer; its banks are opened again if their files were replaced.
 
-        The banks are let go of if anything but an error of theirs ends it: Ctrl-C may come between any two lines.
+        The banks are closed on anything but an MBCError: Ctrl-C may come between any two lines.
         """
         try:
             if self._banks is not None and self._banks.is_replaced():
@@ -295,7 +253,6 @@ class Memory:
             raise
 
     def _bank(self) -> MemoryBank | Banks:
-        """The banks that are read, opened if they are not."""
         if self._given is not None:
             return self._given
         if self._banks is None:

@@ -41,11 +41,7 @@ def is_model(folder: Path) -> bool:
 
 
 def find_model(name: str) -> Path:
-    """The folder of a model: a path, a run's folder, one of the user's own models, one in the package, or a run's name.
-
-    Raises:
-        ModelError: there is none of this name.
-    """
+    """A model's folder, from a path, a run's folder, a model's name or a run's name. Raises ModelError."""
     places = (Path(name), Path(name) / MODEL, own_models() / name, packaged_model(name), own_runs() / name / MODEL)
     for folder in places:
         if is_model(folder):

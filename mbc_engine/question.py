@@ -14,21 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AskOptions:
-    """How questions are to be answered.
+    """How questions are to be answered; ConfigError if a value is out of range.
 
     Attributes:
-        read_mode: of a model of the paper's method, NAME or NAME:NUMBER; None takes its own.
+        read_mode: of a model of the paper's method, NAME or NAME:NUMBER; None for its own.
         selection: which documents count, and how much; None for all.
-        sources: how many documents to name for each answer; of a model of the paper's method, 0 saves the look at every
-            document that the flat read's sources take.
-        min_confidence: an answer of a lower probability is withheld; None takes a retriever-reader's own threshold, and
-            withholds nothing of a model of the paper's method.
-        with_codes: also tell which codes were read.
-        max_new_tokens: longest answer that is generated.
-        beams: beam search's width, 1 is greedy.
-
-    Raises:
-        ConfigError: a value is out of range.
+        sources: documents to name for each answer; 0 saves a model of the paper's method a scan in flat reads.
+        min_confidence: withhold answers below this probability; None for a retriever-reader's own threshold.
+        with_codes: also return which codes were read.
+        max_new_tokens: longest generated answer.
+        beams: beam search's width; 1 is greedy.
     """
 
     read_mode: str | None = None
@@ -51,13 +46,11 @@ Label = Literal["high", "medium", "low", "memory", "model", "unsure"]
 
 @dataclass(frozen=True)
 class Confidence:
-    """How far to trust an answer.
+    """How far to trust an answer, calibrated on held-out questions.
 
     Attributes:
-        probability: of a retriever-reader, that the answer is right; of a model of the paper's method, that the bank
-            held what was asked. As held-out questions had it.
-        label: of a retriever-reader, high, medium or low; otherwise where the answer comes from: the memory, the model
-            alone, or one cannot be sure.
+        probability: of a retriever-reader, that the answer is right; otherwise that the bank held what was asked.
+        label: of a retriever-reader, high, medium or low; otherwise where the answer comes from.
     """
 
     probability: float
@@ -66,20 +59,18 @@ class Confidence:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer with everything a person may want to know of it.
+    """An answer with its sources.
 
     Attributes:
-        question: what was asked.
-        text: the answer; None where it is not in this memory, as far as the model can tell.
-        confidence: in the answer, or in the one that was withheld; None if the model is not calibrated, its calibration
-            cannot distinguish answers, or it was asked with another read than its own, which it is calibrated for.
-        sources: the documents the question leads to: the one that the answer was read in, then the others, best first.
-        seconds: what the whole batch took: `search` for encoding the questions and scanning or attending to the bank,
-            `answer` for reading or generating and judging it, `sources` for looking up files, texts and sentences.
-        totals, sizes: of the whole bank; of several, the sums.
+        text: the answer; None if it is not in this memory, as far as the model can say.
+        confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read.
+        sources: the document the answer was read in, then the others, best first.
+        seconds: of the whole batch: `search` for encoding the questions and scanning the bank, `answer` for reading or
+            generating, `sources` for looking up files, texts and sentences.
+        totals, sizes: of the banks, summed.
         gain: what the bank adds to the log-likelihood of a token of the answer, in nats; None of a retriever-reader.
-        codes: how much of the attention each code got, [levels, positions, num_codes], 1 over each level; None if it
-            was not asked for. A hierarchical read estimates it, see `model/reads.py`.
+        codes: each code's share of the attention, [levels, positions, num_codes], summing to 1 per level; None unless
+            asked for. A hierarchical read estimates it, see `paper/reads.py`.
     """
 
     question: str

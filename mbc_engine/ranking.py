@@ -31,12 +31,9 @@ class Hit:
 
 
 class Ranking:
-    """Takes the chunks of documents block by block and keeps a question's best few; memory does not grow with the bank.
+    """Keeps a question's best `top` documents while a bank is scanned block by block.
 
-    A document weighs as much as its chunks together; of equal ones, the first stays. What weighs nothing is not ranked.
-
-    Args:
-        top: how many documents are kept.
+    A document weighs as much as its chunks together; of equal ones, the first stays. Weights of zero are not ranked.
     """
 
     def __init__(self, top: int) -> None:
@@ -75,10 +72,7 @@ class Ranking:
         self._merge(scores[rows], np.array(chunks), left_out)
 
     def extend(self, other: "Ranking") -> None:
-        """Take the chunks that come next from a ranking of them with the same `top`, made elsewhere: of another shard.
-
-        What comes out is what adding these chunks here would have given, shares included.
-        """
+        """Append the ranking of the chunks that come next, made elsewhere with the same `top`, as of another shard."""
         # ruff: noqa: SLF001 - one of its own kind
         self._total = float(np.logaddexp(self._total, other._total))
         first, self._seen = self._seen, self._seen + other._seen
@@ -113,7 +107,6 @@ def _first(scores: NDArray[np.floating], top: int) -> tuple[NDArray[np.int64], i
 
 
 def _log_sums(log_scores: NDArray[np.float32], starts: NDArray[np.int64], lengths: Lengths) -> NDArray[np.float32]:
-    """The logarithm of what the chunks of each document weigh together."""
     peaks = np.maximum.reduceat(log_scores, starts)
     base = np.where(np.isfinite(peaks), peaks, 0)
     with np.errstate(divide="ignore"):  # the logarithm of nothing is what it should be

@@ -29,9 +29,9 @@ class Files:
         self._unreadable: set[str] = set()
 
     def look(self, origin: "Origin", digest: str) -> "tuple[State, Document | None]":
-        """What has become of an origin's part of its file, by a digest or its first digits; the document if unchanged.
+        """What has become of an origin's part of its file, and the document if it is unchanged.
 
-        `unknown` is what never was a file.
+        The digest may be shortened; `unknown` is the state of what never was a file.
         """
         if not Path(origin.source).is_absolute():
             return "unknown", None
@@ -107,12 +107,7 @@ class Source:
 
 
 class Passages:
-    """The passages of chunks in one snapshot of a bank; no file is opened twice.
-
-    Args:
-        bank: where the chunks were found.
-        chunker: of the bank's model, which cuts the files as they were cut.
-    """
+    """The passages of chunks in one snapshot of a bank; no file is opened twice."""
 
     def __init__(self, bank: "ReadableBank", chunker: Chunker) -> None:
         self._bank, self._chunker, self._files = bank, chunker, Files()
@@ -153,12 +148,7 @@ class Passages:
 
 
 def best_sentences(encoder: "Model", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
-    """The sentence of each passage that fits its question best; None of no passage.
-
-    Args:
-        encoder: compares them, all in one batch: many small ones would take several times as long.
-        wanted: questions, each with a passage.
-    """
+    """The sentence of each passage that fits its question best, or None; `wanted` is compared in one batch."""
     sentences = [_sentences(passage) if passage else [] for _, passage in wanted]
     texts = list(
         dict.fromkeys([question for question, _ in wanted] + [own for several in sentences for own in several])
@@ -180,7 +170,7 @@ def sentence_around(passage: str, start: int, end: int) -> str:
 
 @dataclass
 class _Place:
-    """Where a document is to be found now, and its text there; None where that is not as it was."""
+    """Where a document is now; its text is None if it has changed."""
 
     path: str
     part: str
@@ -190,11 +180,9 @@ class _Place:
     chunks: "Sequence[Chunk] | None" = None
 
     def holder_of(self, kept: Chunk) -> TextFrom:
-        """Where a chunk that the bank has the text of is to be read: in the file, if it stands there still."""
         return "file" if self.text is not None and self.text.startswith(kept.text, kept.start) else "bank"
 
     def chunk(self, chunker: Chunker, ordinal: int) -> Chunk | None:
-        """The chunk of that number in the file; None also if chunks are made by other rules since."""
         if self.text is None:
             return None
         if self.chunks is None:
@@ -217,6 +205,6 @@ def _place(files: Files, document: "StoredDocument") -> _Place:
 
 
 def _sentences(passage: str) -> list[str]:
-    """The sentences of a passage; headings, which would often fit best and say nothing, only where nothing else is."""
+    """The sentences of a passage, without headings unless there is nothing else."""
     sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
     return [sentence for sentence in sentences if len(sentence.split()) >= _FEWEST_WORDS] or sentences

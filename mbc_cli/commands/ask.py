@@ -139,7 +139,7 @@ def ask(
 
 
 def _work(question: str | None, file: Path | None, *, as_json: bool) -> Callable[[Memory, AskOptions], object]:
-    """What to do. Whatever is wrong with the questions is found here, before a model is loaded."""
+    """What to do; problems with the questions are found before a model is loaded."""
     if question is not None:
         if file is not None:
             raise ConfigError("A question and --questions cannot be combined.", hint="Ask one or the other.")
@@ -182,7 +182,6 @@ def _ask_all(
     as_json: bool,
     shows_progress: bool = True,
 ) -> None:
-    """Answer questions in their order, in batches of those that are there together."""
     began, answered = time.perf_counter(), 0
     with ProgressView(is_shown=shows_progress) as view:
         for group in groups:

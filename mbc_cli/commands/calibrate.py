@@ -76,7 +76,6 @@ def calibrate(
 
 
 def _require_generating(name: str, folder: Path) -> None:
-    """Make sure that a model is of the paper's method."""
     from mbc_engine.config import RetrieverReaderConfig, parse_model_config
     from mbc_engine.errors import ConfigError
     from mbc_engine.model_folder import CONFIG

@@ -41,7 +41,6 @@ _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 
 
 def chat(memory: Memory, options: AskOptions) -> None:
-    """Answer what is typed until it ends."""
     totals, _ = memory.info()
     notes.print(f"{' + '.join(map(near, memory.paths))}: {holdings(totals)}.")
     notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
@@ -49,13 +48,6 @@ def chat(memory: Memory, options: AskOptions) -> None:
 
 
 def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) -> None:
-    """Answer lines until they end.
-
-    Args:
-        memory: answers.
-        options: of every question.
-        read_line: gives the next line; raises EOFError at the end, KeyboardInterrupt on Ctrl-C.
-    """
     answers: list[Answer] = []
     last: Answer | None = None
     was_interrupted = False
@@ -92,7 +84,7 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
 
 
 def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
-    """Show the answer to a question, as it is generated where that is possible, and return it."""
+    """Print the answer to a question, streamed if possible, and return it."""
     begun = False
 
     def show(piece: str) -> None:
@@ -147,7 +139,6 @@ def _show_history(answers: Sequence[Answer]) -> None:
 
 
 def _show_passages(answer: Answer | None, *, with_bank: bool) -> None:
-    """The passages of an answer's sources in full."""
     if answer is None:
         notes.print("There is no answer yet.")
         return
@@ -164,12 +155,7 @@ def _show_passages(answer: Answer | None, *, with_bank: bool) -> None:
 
 
 class LineEditor:
-    """Lines typed on a terminal, with arrow keys and a history that outlives the session, where there is `readline`.
-
-    Args:
-        history: what was typed before, and keeps what is typed.
-        words: what the tab key completes at the beginning of a line.
-    """
+    """Reads lines on a terminal, with a persistent history, and tab completion of `words`, if there is `readline`."""
 
     def __init__(self, history: QuestionHistory, words: Sequence[str] = ()) -> None:
         self._history, self._words = history, words
@@ -184,12 +170,7 @@ class LineEditor:
             readline.add_history(line)
 
     def __call__(self) -> str:
-        """The next line; "" for one that was begun and given up with Ctrl-C.
-
-        Raises:
-            EOFError: there is none.
-            KeyboardInterrupt: on Ctrl-C where nothing was typed.
-        """
+        """The next line; "" for one abandoned with Ctrl-C. Raises EOFError, or KeyboardInterrupt on an empty line."""
         if not sys.stdout.isatty():  # the prompt must not stand among the answers
             notes.print(_PROMPT, end="")
             return input()

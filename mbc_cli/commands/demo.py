@@ -38,8 +38,6 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class StoryQuestion:
-    """A question about a story, given by its id, with every answer that counts as right."""
-
     story: str
     text: str
     answers: tuple[str, ...]
@@ -103,7 +101,7 @@ def demo(
 
 
 def pick_questions(news: "Sequence[Story]") -> list[StoryQuestion]:
-    """Up to two questions of each kind (who, where, how, what, when), each about another story as far as possible."""
+    """Up to two questions of each kind (who, where, how, what, when), spread over the stories."""
     gold: dict[tuple[str, str], list[str]] = {}
     for story in news:
         for text, answer in story.questions:
@@ -119,7 +117,7 @@ def pick_questions(news: "Sequence[Story]") -> list[StoryQuestion]:
 
 
 def _write(news: "Sequence[Story]", folder: Path) -> dict[str, Path]:
-    """Write each story to a file named after the first words of its title; the files by the stories' ids."""
+    """Write each story to a file named after its title; the files by story id."""
     folder.mkdir(exist_ok=True)
     files = {}
     for number, story in enumerate(news, 1):
@@ -132,7 +130,6 @@ def _write(news: "Sequence[Story]", folder: Path) -> dict[str, Path]:
 
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
-    """A folder for the demo, deleted at the end unless it is to be kept."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="mbc-demo-") as folder:
             yield Path(folder)
@@ -162,7 +159,6 @@ def _row(answer: "Answer", question: StoryQuestion, file: Path, spent: float) ->
 
 
 def _report(rows: list[Row], loading: float, done: IngestFinished) -> dict[str, Any]:
-    """What `mbc demo --json` prints; times in seconds, sizes in bytes. An answer is null where none was given."""
     sizes = {"codes": done.code_bytes, "texts": done.text_bytes, "codebook": done.codebook_bytes}
     bank = {"documents": done.bank_documents, "chunks": done.bank_chunks, "sizes": {**sizes, "file": done.file_bytes}}
     timings = {"model": round(loading, 4), "ingest": done.seconds}
@@ -211,7 +207,6 @@ def _show_answer(answer: "Answer", row: Row) -> None:
 
 
 def _show_line(*parts: Text) -> None:
-    """A line of any length, wrapped between words on a terminal."""
     out.print(Text.assemble(*parts), soft_wrap=not out.is_terminal)
 
 

@@ -100,7 +100,6 @@ def _devices() -> Report:
 
 
 def _hub(*, asks: bool) -> Report:
-    """The hub, and the models that were downloaded from it."""
     from mbc_cli.engine import hub_is_reachable
 
     try:
@@ -117,7 +116,6 @@ def _hub(*, asks: bool) -> Report:
 
 
 def _encoder() -> Report:
-    """The embedded model's encoder, which a package of its own carries; official if its checksums are."""
     try:
         from mbc_engine.lm.encoders import BUNDLED, bundle_folder, install_hint, unofficial_file
     except (ImportError, OSError):
@@ -161,7 +159,7 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
 
 
 def _missing(model: str, hub: Report) -> str | None:
-    """How to get what a model needs; None if all is here, or on a hub that can be reached."""
+    """How to get what a model needs; None if nothing is missing."""
     try:
         from mbc_engine.config import RetrieverReaderConfig, parse_model_config
         from mbc_engine.lm.encoders import install_hint, locate

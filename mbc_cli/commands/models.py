@@ -109,7 +109,6 @@ def show(
 
 
 def show_presets(*, as_json: bool) -> None:
-    """A line a preset; as JSON with every setting."""
     presets = {name: load_preset(name) for name in preset_names()}
     if as_json:
         print_json({name: config.model_dump() for name, config in presets.items()})
@@ -124,7 +123,7 @@ def show_presets(*, as_json: bool) -> None:
 
 
 def made_of(settings: Settings) -> dict[str, Any]:
-    """Base LM, encoders and codes as JSON; null where there is no base LM, or no codes."""
+    """Base LM, encoders and codes as JSON; null if there is none."""
     shape = code_shape(settings)
     if isinstance(settings, RetrieverReaderSettings):
         base, documents, questions = None, settings.encoder, settings.encoder
@@ -138,7 +137,7 @@ def made_of(settings: Settings) -> dict[str, Any]:
 
 
 def layout(settings: Settings) -> str:
-    """The codes of a chunk, as tokens x levels x codes; one level is left out."""
+    """Tokens x levels x codes; a single level is left out."""
     if not _has_codes(settings):
         return "none"
     shape = code_shape(settings)
@@ -146,7 +145,7 @@ def layout(settings: Settings) -> str:
 
 
 def chunk(settings: Settings) -> str:
-    """Bytes of a chunk's codes, which need not be whole, or the number of its vectors."""
+    """Bytes of a chunk's codes, or the number of its vectors."""
     shape = code_shape(settings)
     return f"{shape.bits_per_chunk / 8:.4g} B" if _has_codes(settings) else counted(shape.tokens, "vector")
 
@@ -167,7 +166,7 @@ def _row(model: ModelHere) -> tuple[str, ...]:
 
 
 def _short(name: str) -> str:
-    """On a terminal, where lines are short, a hub model without its owner."""
+    """Without its owner on a terminal, to save space."""
     if not out.is_terminal:
         return name
     return "embedded" if name.startswith(EMBEDDED) else name.rstrip("/").rpartition("/")[2]
@@ -233,7 +232,7 @@ def _training(config: Config) -> str:
 
 
 def _parameters(settings: ModelSettings) -> "tuple[dict[str, Parameters] | None, ModelError | None]":
-    """The parameters of a model of these settings, or why they cannot be counted; it takes torch, and no weights."""
+    """The parameters, or why they cannot be counted; this needs torch but no weights."""
     from mbc_cli.engine import loading
 
     with loading("torch"):
@@ -246,7 +245,6 @@ def _parameters(settings: ModelSettings) -> "tuple[dict[str, Parameters] | None,
 
 
 def _show_parameters(table: "dict[str, Parameters]") -> None:
-    """The parameters, part by part, in columns that stay columns in a pipe."""
     cells = [("parameters", "trainable", "frozen", "weights")]
     cells += [(part, f"{own.trainable:,}", f"{own.frozen:,}", size(own.bytes)) for part, own in table.items()]
     first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))

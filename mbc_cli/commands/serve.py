@@ -107,7 +107,7 @@ def serve(
 
 
 def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] | None) -> None:
-    """Load the model and bring the bank in line with the documents; what is wrong with the banks is found before."""
+    """Load the model and bring the bank in line with the documents, after checking the banks."""
     from mbc_engine.bank import Banks
     from mbc_engine.bank.database import bytes_at
 
@@ -121,7 +121,6 @@ def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] |
 
 
 def _report(error: BaseException) -> None:
-    """An unexpected error as a line on stderr, with its traceback if --debug."""
     errors.print(plain(f"Unexpected error: {type(error).__name__}: {error}"), style="red")
     if verbosity().debug:
         errors.print(plain("".join(traceback.format_exception(error))))

@@ -146,7 +146,7 @@ def push(
 
 
 def _training_command(run: Path) -> str | None:
-    """How to train the same: with the names of files, and nothing of where they lay."""
+    """How to train the same model, with file names but no paths."""
     from mbc_cli.runs import command_of
 
     command = command_of(run)
@@ -162,7 +162,6 @@ def _training_command(run: Path) -> str | None:
 
 
 def _set_up_client() -> None:
-    """Let the hub's client draw its progress bars on a terminal only, and warn only if --verbose."""
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     if notes.quiet or not notes.is_terminal:

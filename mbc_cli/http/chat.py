@@ -76,7 +76,6 @@ class ChatRequest(BaseModel):
 
     @property
     def question(self) -> str:
-        """What is asked, the text of the user's last message."""
         content = next((message.content for message in reversed(self.messages) if message.role == "user"), None)
         if isinstance(content, list):
             texts = [part.get("text") if part.get("type") == "text" else None for part in content]
@@ -93,7 +92,6 @@ class ChatRequest(BaseModel):
 
     @property
     def options(self) -> AskOptions:
-        """How it is to be answered; ConfigError where values are not valid or contradict each other."""
         read = self.mbc.read
         if read is not None and (parse_read_mode(read).number or 0) > _MOST_READ:
             raise ApiError(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", "mbc.read")
@@ -118,12 +116,6 @@ class Completion(BaseModel):
 
 
 def completion(model: str, answer: dict[str, Any]) -> Completion:
-    """An answer in one piece.
-
-    Args:
-        model: the name under which the model is served.
-        answer: the fields `content`, `usage`, `sources` and `mbc`.
-    """
     message = {"role": "assistant", "content": answer["content"]}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
     return Completion(model=model, choices=[choice], **{name: answer[name] for name in ("usage", "sources", "mbc")})
@@ -137,15 +129,7 @@ async def stream_events(
     *,
     with_usage: bool,
 ) -> AsyncIterator[str]:
-    """An answer as events, token by token where it comes so.
-
-    Args:
-        model: the name under which the model is served.
-        token: the first, if there is one.
-        tokens: the others, None at the end.
-        answer: what they come to, as `completion` takes it.
-        with_usage: whether a last chunk has the usage.
-    """
+    """An answer as server-sent events; `tokens` ends with None, `token` is the first of them."""
     head = Completion(model=model, object="chat.completion.chunk").model_dump(
         include={"id", "object", "created", "model"}
     )

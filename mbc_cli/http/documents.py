@@ -81,17 +81,14 @@ class NewDocument(BaseModel):
     )
 
     def model_post_init(self, _: object) -> None:
-        """Let the text stand for a name that was left out."""
         if self.name is None:
             self.name = _digest(self.text)
 
     @property
     def id(self) -> str:
-        """Stands for the name in paths and addresses."""
         return _digest(self.name or "")
 
     def reply(self, chunks: int | None = None) -> DocumentReply:
-        """The document as clients see it; `chunks` is None while it is not memorised."""
         state: Literal["memorised", "waiting"] = "memorised" if chunks else "waiting"
         return DocumentReply(id=self.id, name=self.name, date=self.date, chunks=chunks, state=state, text=self.text)
 
@@ -154,19 +151,15 @@ class DocumentFolder:
             lock.release()
 
     def file(self, id: str) -> Path:
-        """Where a document is, or would be."""
         return self.path / f"{id}{_SUFFIX}"
 
     def has(self, source: str) -> bool:
-        """Whether a source is a file of this folder."""
         return source.startswith(f"{self.path}{os.sep}")
 
     def ids(self) -> list[str]:
-        """The ids of all documents, sorted."""
         return sorted(path.stem for path in self.path.iterdir() if _is_own(path.name))
 
     def read(self, id: str) -> NewDocument | None:
-        """A document, or None where there is none of this id."""
         if _ID.fullmatch(id) is None:
             return None
         try:
@@ -209,7 +202,7 @@ def _digest(text: str) -> str:
 
 
 def client_document(bank: MemoryBank, folder: DocumentFolder, id: str) -> DocumentReply | None:
-    """A document that a client sent, or None where there is none of this id; the bank has long ones in pieces."""
+    """A document that a client sent, or None; the bank has long ones in pieces."""
     document = folder.read(id)
     if document is None:
         return None
@@ -220,7 +213,6 @@ def client_document(bank: MemoryBank, folder: DocumentFolder, id: str) -> Docume
 
 
 def find_document(path: Path, folder: DocumentFolder, id: str) -> DocumentReply | None:
-    """A document of a bank or its folder, or None where there is none of this id."""
     with MemoryBank.open(path, read_only=True) as bank:
         if not id.startswith(INGESTED):
             return client_document(bank, folder, id)
@@ -233,7 +225,6 @@ def find_document(path: Path, folder: DocumentFolder, id: str) -> DocumentReply 
 
 
 def list_documents(path: Path, folder: DocumentFolder, limit: int, after: str) -> ListReply[DocumentReply]:
-    """Some documents in the order of their ids, those of clients first, behind the one with the id `after`."""
     with MemoryBank.open(path, read_only=True) as bank:
         is_ingested = after.startswith(INGESTED)
         ids = [] if is_ingested else [id for id in folder.ids() if id > after][: limit + 1]
@@ -247,7 +238,6 @@ def list_documents(path: Path, folder: DocumentFolder, limit: int, after: str) -
 
 
 def _is_from(folder: DocumentFolder, document: StoredDocument) -> bool:
-    """Whether a document was read nowhere else than in a folder of clients' documents."""
     return bool(document.origins) and all(folder.has(origin.source) for origin in document.origins)
 
 

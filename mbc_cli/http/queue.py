@@ -38,8 +38,8 @@ class BatchQueue:
     """A bounded queue of work for one thread, done in batches of one key, the oldest first.
 
     Args:
-        process: does works of one key, in the thread; returns a result for each, or the error to raise.
-        batch: the most works in one batch, whose sizes add up to 1 at most.
+        process: does the work in the thread; returns a result for each, or the error to raise.
+        batch: the most items in a batch; their sizes add up to 1 at most.
         capacity: how many may wait.
     """
 
@@ -52,16 +52,11 @@ class BatchQueue:
         self.is_open = False
 
     def start(self) -> None:
-        """Begin to work, in the running loop."""
         self.is_open = True
         self._worker = asyncio.create_task(self._run())
 
     def submit(self, key: Hashable, work: Any, size: float = 0.0) -> "asyncio.Future[Any]":
-        """Let work wait for its turn. Cancelling it before that drops it.
-
-        Raises:
-            ApiError: too much is waiting, or no more is done.
-        """
+        """Queue work; cancelling it before its turn drops it. Raises ApiError if the queue is full or closed."""
         if not self.is_open:
             raise ApiError(503, _ENDING, "unavailable")
         self._waiting = [job for job in self._waiting if not job.future.cancelled()]
@@ -121,7 +116,7 @@ class BatchQueue:
 
 
 async def until_disconnected(request: Request, wanted: "asyncio.Future[Any]", work: "asyncio.Future[Any]") -> Any:
-    """What is waited for; if the client leaves before, work that has not begun is dropped."""
+    """Wait for the result; if the client disconnects, work that has not begun is dropped."""
     leaving = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({wanted, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -142,14 +137,7 @@ async def _disconnected(request: Request) -> None:
 
 
 class MemoryService:
-    """Answers questions from a memory and keeps clients' documents in it: as files first, which it can be made from.
-
-    Args:
-        memory: its first bank takes the documents.
-        name: the model's, as clients call it.
-        folder: where documents are kept; open.
-        batch, capacity: of the queue, see `BatchQueue`.
-    """
+    """Answers questions from a memory and keeps clients' documents in it, first as files in `folder`."""
 
     def __init__(
         self, memory: "Memory", name: str, folder: DocumentFolder, *, batch: int = 16, capacity: int = 64
@@ -161,11 +149,10 @@ class MemoryService:
 
     @property
     def bank(self) -> Path:
-        """The bank that documents go into."""
         return self.memory.paths[0]
 
     def catch_up(self) -> None:
-        """Make the bank, if it is not there, and bring it in line with the folder, whatever ended the last server."""
+        """Create the bank if needed, and bring it in line with the folder."""
         from mbc_engine.lm.coding import open_bank
 
         with open_bank(self.memory.model, self.bank) as bank:
@@ -196,10 +183,10 @@ class MemoryService:
         return fields
 
     def _change(self, changes: list[list[NewDocument] | str]) -> list[Any]:
-        """Add documents, and remove the ones named by their ids: in the folder, in order and for good, then in the bank.
+        """Add documents, or remove those given by id: first in the folder, in order, then in the bank.
 
         Returns:
-            For each change the documents as they are now, or whether there was one to remove, or what went wrong.
+            For each change its documents, whether one was removed, or an error.
         """
         if bytes_at(self.bank):
             with MemoryBank.open(self.bank, read_only=True) as bank:
@@ -238,11 +225,7 @@ class MemoryService:
         return [client_document(bank, self.folder, new.id) or new.reply() for new in documents]
 
     def _update_bank(self, ids: Sequence[str] = ()) -> dict[str, str]:
-        """Bring documents with these ids, or all of them, into the bank as the folder has them.
-
-        Returns:
-            Why documents cannot be read, by their ids.
-        """
+        """Bring these documents, or all, into the bank; returns why some cannot be read, by id."""
         from mbc_engine.events import FileSkipped
 
         files = [self.folder.file(id) for id in ids]

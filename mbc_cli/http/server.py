@@ -65,7 +65,6 @@ class ApiError(Exception):
         self.body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
     def response(self) -> JSONResponse:
-        """As an answer."""
         return JSONResponse(self.body, self.status, self.headers)
 
 
@@ -95,7 +94,6 @@ def _engine_error(error: MBCError) -> ApiError:
 
 
 async def respond_with_error(_: Request, error: Exception) -> Response:
-    """Handle any exception."""
     return api_error(error).response()
 
 
@@ -105,7 +103,7 @@ EXCEPTION_HANDLERS: Final[dict[Any, Any]] = dict.fromkeys(
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
-    """The first thing that is wrong with a request, without repeating what was sent."""
+    """The first thing that is wrong with a request, without repeating its content."""
     first = error.errors()[0]
     if isinstance(error.body, bytes):
         return ApiError(400, "Send JSON, with `Content-Type: application/json`.", "invalid_json")
@@ -119,11 +117,7 @@ def _invalid(error: RequestValidationError) -> ApiError:
 
 
 def read_token(file: Path | None, host: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The token in a file, else in the environment; None where there is neither.
-
-    Raises:
-        ConfigError: it cannot be read or is not valid, or there is none though other machines can reach the host.
-    """
+    """The token in a file or the environment. Raises ConfigError if it is required but missing, or not valid."""
     if file is None and TOKEN_VARIABLE not in environment:
         if is_loopback(host):
             return None
@@ -145,7 +139,6 @@ def read_token(file: Path | None, host: str, environment: Mapping[str, str] = os
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address can only be reached from its own machine."""
     with suppress(ValueError):
         return host.lower() == "localhost" or ip_address(host).is_loopback
     return False
@@ -199,10 +192,10 @@ def guarded(
     crashed: Callable[[BaseException], object],
     body_seconds: float = BODY_SECONDS,
 ) -> ASGIApp:
-    """An app behind access control (but for /health), limits for bodies and an access log.
+    """An app behind access control (except /health), body size limits and an access log.
 
     Args:
-        token: what requests have to bring; None asks that they come from this machine's own programs.
+        token: what requests must send; None admits only programs on this machine.
         log: gets a line for each request, which holds foreign text.
         crashed: gets unexpected errors.
     """
@@ -243,11 +236,6 @@ def guarded(
 
 
 def require_certificate(file: Path | None, key: Path | None) -> None:
-    """Make sure that a certificate can be used with its key, which may be in the same file.
-
-    Raises:
-        ConfigError: it cannot.
-    """
     if file is None:
         if key is not None:
             raise ConfigError("--tls-key needs the certificate it belongs to.", hint="Name it with --tls-cert.")
@@ -262,11 +250,7 @@ def require_certificate(file: Path | None, key: Path | None) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address, which keeps the port while the model is loaded; clients that connect wait.
-
-    Raises:
-        ConfigError: there is no such address here, or another program uses it.
-    """
+    """A listening socket, held while the model is loaded; clients that connect wait."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -277,7 +261,6 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def base_url(listener: socket.socket, *, is_tls: bool) -> str:
-    """The address that clients take as the base of all others."""
     host, port = listener.getsockname()[:2]
     return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
@@ -286,7 +269,6 @@ class Connection(H11Protocol):
     """A connection that is closed if the head of the next request does not arrive in time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a request."""
         super().connection_made(transport)
         self.loop.call_later(HEAD_SECONDS, self._check_progress, None)
 
@@ -324,7 +306,6 @@ class Server(uvicorn.Server):
         )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve, and say where."""
         await super().startup(sockets)
         out.print(self._url)
         notes.print("Programs can ask the memory at this address. Ctrl-C stops the server.")
@@ -336,6 +317,5 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening and finish what was accepted."""
         notes.print("Shutting down: finishing accepted requests. Ctrl-C again stops at once.")
         await super().shutdown(sockets)

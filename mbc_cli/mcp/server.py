@@ -51,11 +51,6 @@ _READING: Final = ToolAnnotations(
 
 
 def allowed_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """Folders whose files may be memorised, as they are really called.
-
-    Raises:
-        ConfigError: one of them is not a folder.
-    """
     for folder in folders:
         if not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder.", hint="Name existing folders with --allow.")
@@ -63,12 +58,7 @@ def allowed_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def resolve_allowed(names: Sequence[str], folders: Sequence[Path], banks: Sequence[Path] = ()) -> list[Path]:
-    """Where names lead, absolute or relative to an allowed folder; what is hidden there and the banks are not allowed.
-
-    Raises:
-        ConfigError: no folder is allowed.
-        DataError: a path is not allowed, whether it exists or not, or does not exist.
-    """
+    """Resolve names, absolute or relative to an allowed folder. Hidden files and the banks are refused."""
     if not folders:
         raise ConfigError("No folder is allowed.", hint="Start the server with `mbc mcp --allow FOLDER`.")
     paths = []
@@ -196,7 +186,6 @@ def _quoted_lines(heading: str, quotations: Sequence[Quotation]) -> Iterator[str
 
 
 def ask_reply(answer: "Answer") -> CallToolResult:
-    """An answer as structured content and as a short text."""
     confidence = answer.confidence
     result = AskResult(
         answer=answer.text,
@@ -212,13 +201,11 @@ def ask_reply(answer: "Answer") -> CallToolResult:
 
 
 def search_reply(passages: "Sequence[Source]") -> CallToolResult:
-    """Passages as structured content and as text."""
     result = SearchResult(passages=[_quotation(source, text=source.passage) for source in passages])
     return _reply(result, _quoted_lines("Passages, quoted", result.passages))
 
 
 def ingest_reply(end: IngestFinished, skipped: Sequence[tuple[str, str]]) -> CallToolResult:
-    """What became of an ingest, and of the sources skipped in it, as structured content and as a short text."""
     held = {"documents": end.bank_documents, "chunks": end.bank_chunks}
     result = IngestResult(
         **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed", "seconds")},
@@ -250,12 +237,7 @@ _NONE: Final[list[str]] = []
 
 
 class MemoryServer:
-    """Serves a memory to one client. Calls wait for the one thread that has the model.
-
-    Args:
-        memory: what is asked and written; its banks need not be there yet.
-        allowed: folders whose files may be memorised, see `allowed_folders`.
-    """
+    """Serves a memory to one client. Calls wait for the one thread that has the model."""
 
     def __init__(self, memory: "Memory", allowed: Sequence[Path]) -> None:
         self._memory, self._allowed = memory, tuple(allowed)
@@ -368,7 +350,6 @@ class MemoryServer:
         raise RuntimeError("an ingest did not end")
 
     def describe(self) -> str:
-        """What the memory holds, as JSON; needs no model."""
         try:
             self._require_banks()
             with Banks.open(self._memory.paths) as banks, banks.snapshot():
@@ -409,21 +390,21 @@ class MemoryServer:
                 os._exit(0)
 
     async def _exit(self) -> None:
-        """End the process once what is encoded is committed; what takes longer than a client waits is broken off."""
+        """End the process after committing what is encoded, within the time a client waits."""
         closed = self._thread.submit(self._memory.close)
         with anyio.move_on_after(_ENDING_SECONDS):
             await asyncio.wrap_future(closed)
         os._exit(0)
 
     async def _run(self, work: Callable[[], CallToolResult]) -> CallToolResult:
-        """Do what needs the model when its turn comes; a call that is cancelled before that is dropped."""
+        """Run in the model's thread; a call cancelled before its turn is dropped."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except MBCError as error:
             raise ToolError(_message(error)) from error
 
     def _require_banks(self) -> None:
-        """Tell the beginning of all use apart from a bank that was lost, and before a model is loaded for it."""
+        """Report a missing bank before a model is loaded for it."""
         for path in self._memory.paths:
             if not path.exists():
                 raise BankError(

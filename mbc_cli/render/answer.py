@@ -34,12 +34,12 @@ _ORIGINS: Final = {
 
 
 def is_read(answer: "Answer") -> bool:
-    """Whether there is an answer, and it was read in a text rather than generated."""
+    """Whether the answer was read in a text rather than generated."""
     return answer.text is not None and answer.gain is None
 
 
 def confidence_line(answer: "Answer") -> Text | None:
-    """How far to trust an answer and where it was read; None if nothing is known of that, or there is no answer."""
+    """How far to trust an answer and where it was read; None if unknown."""
     if answer.text is None or answer.confidence is None:
         return None
     words = confidence_words(answer.confidence)
@@ -47,7 +47,6 @@ def confidence_line(answer: "Answer") -> Text | None:
 
 
 def confidence_words(confidence: "Confidence") -> Text:
-    """How likely it is that an answer is right; of a generated one, where it comes from."""
     likely = percent(confidence.probability)
     if confidence.label in _ORIGINS:
         return Text.assemble(_ORIGINS[confidence.label], f" ({likely} likely that the bank holds the answer)")
@@ -55,7 +54,6 @@ def confidence_words(confidence: "Confidence") -> Text:
 
 
 def place_read(source: "Source") -> Text:
-    """Where an answer was read: the file, or the bank's copy of it and what has become of the file."""
     if source.text_from != "bank":
         return Text.assemble("read in ", (named(source), "cyan"))
     state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
@@ -63,14 +61,12 @@ def place_read(source: "Source") -> Text:
 
 
 def sources_heading(answer: "Answer") -> str:
-    """What the sources below an answer are, but for the one that `confidence_line` names already."""
     if answer.text is None:
         return "Closest passages:"
     return "Other sources:" if is_read(answer) else "Sources:"
 
 
 def source_line(label: str, source: "Source", *, with_bank: bool = False) -> Text:
-    """A source's name, its bank if wanted, share, date, and how many others have the same share."""
     bank = f"  in {near(source.bank)}" if with_bank else ""
     date = f"  {plain(source.date)}" if source.date else ""
     ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""
@@ -78,12 +74,10 @@ def source_line(label: str, source: "Source", *, with_bank: bool = False) -> Tex
 
 
 def share_of(source: "Source") -> str:
-    """A source's share of the search; of one that is named, it is more than nothing."""
     return f"{source.share:.0%}" if source.share >= 0.005 else "<1%"
 
 
 def state_of(source: "Source") -> str | None:
-    """What has become of a source's file, if it is no longer what was ingested."""
     if source.state not in FILE_STATES:
         return None
     copy = "; this is the bank's copy" if source.text_from == "bank" else ""
@@ -96,12 +90,7 @@ def named(source: "Source") -> str:
 
 
 def times(answer: "Answer", loading: float | None = None) -> str:
-    """How long an answer took.
-
-    Args:
-        answer: the answer.
-        loading: seconds spent on loading the model; None if that is long ago.
-    """
+    """How long an answer took, and `loading` the model, if given."""
     model = "" if loading is None else f"model {seconds(loading)} · "
     return model + " · ".join(f"{step} {seconds(spent)}" for step, spent in answer.seconds.items())
 
@@ -115,12 +104,11 @@ _INDENT: Final = 3
 
 
 def show_answer(answer: "Answer", *, with_bank: bool = False, is_streamed: bool = False) -> None:
-    """The answer as the first line of stdout, or that there is none; how sure it is, where it was read, and sources.
+    """Print the answer, or that there is none; its confidence, where it was read, and sources.
 
     Args:
-        answer: the answer.
-        with_bank: sources say which bank they are from, which matters where there are several.
-        is_streamed: the answer stands there already.
+        with_bank: name each source's bank.
+        is_streamed: the answer has been printed already.
     """
     if not is_streamed:
         out.print(_first_line(answer))
@@ -145,7 +133,6 @@ def _first_line(answer: "Answer") -> Text:
 
 
 def show_source(label: str, source: "Source", *, with_bank: bool = False) -> None:
-    """A document, its share of the search, and the sentence that fits the question best."""
     out.print(source_line(label, source, with_bank=with_bank))
     if source.sentence:
         print_indented(source.sentence, by=len(label))
@@ -153,21 +140,18 @@ def show_source(label: str, source: "Source", *, with_bank: bool = False) -> Non
 
 
 def show_state(source: "Source", *, by: int) -> None:
-    """What has become of a source's file, if it is no longer what was ingested."""
     if state := state_of(source):
         print_indented(state, by=by, style="yellow")
 
 
 def show_times(answer: "Answer", loading: float | None = None) -> None:
-    """How long an answer took, on stderr; see `times`."""
     notes.print(times(answer, loading), style="dim")
 
 
 def answer_json(answer: "Answer", banks: Sequence[Path], loading: float) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
-    What the banks hold and weigh are their sums. `answer` is null where it is not in this memory; `confidence` is then
-    that of the answer that was withheld.
+    `answer` is null if withheld; `confidence` is then that of the withheld answer.
     """
     confidence = answer.confidence
     return {
@@ -188,5 +172,4 @@ def answer_json(answer: "Answer", banks: Sequence[Path], loading: float) -> dict
 
 
 def source_json(source: "Source") -> dict[str, Any]:
-    """A source without its passage, which is as long as it likes."""
     return {name: value for name, value in asdict(source).items() if name != "passage"}

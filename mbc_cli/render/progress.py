@@ -24,8 +24,6 @@ _NARROW: Final = 100
 
 
 class _SpeedColumn(ProgressColumn):
-    """The bar's note, or how much is done in a second."""
-
     def render(self, task: Task) -> Text:
         if note := task.fields["note"]:
             return Text(note, "dim")
@@ -34,12 +32,7 @@ class _SpeedColumn(ProgressColumn):
 
 
 class ProgressView:
-    """Bars by name.
-
-    Args:
-        in_bytes: the bars count bytes.
-        is_shown: False for work whose output shares the terminal with the bars.
-    """
+    """Bars by name; `is_shown` is False if the work itself prints on the terminal."""
 
     def __init__(self, *, in_bytes: bool = False, is_shown: bool = True) -> None:
         self._in_bytes, self._is_shown = in_bytes, is_shown
@@ -61,7 +54,6 @@ class ProgressView:
 
     @property
     def is_live(self) -> bool:
-        """Whether bars are drawn."""
         return not self._progress.disable
 
     def bar(self, name: str, total: int | None, *, completed: int = 0, note: str = "") -> None:
@@ -84,12 +76,10 @@ class ProgressView:
         self.line(f"{line}{note and f' · {note}'}")
 
     def remove_bar(self, name: str) -> None:
-        """Draw a bar no longer."""
         if name in self._bars:
             self._progress.remove_task(self._bars.pop(name))
 
     def line(self, text: str, style: str = "") -> None:
-        """One line, above the bars if there are any."""
         notes.print(Text(text, style))
 
     def announce(self, text: str) -> None:

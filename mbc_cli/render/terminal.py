@@ -22,8 +22,6 @@ out, notes, errors = _console(), _console(stderr=True), _console(stderr=True)
 
 @dataclass(frozen=True)
 class Verbosity:
-    """Which of --quiet, --verbose and --debug were given."""
-
     quiet: bool = False
     verbose: bool = False
     debug: bool = False
@@ -33,13 +31,11 @@ _current = Verbosity()
 
 
 def verbosity() -> Verbosity:
-    """That of the command that is running."""
     return _current
 
 
 @contextmanager
 def talking(wanted: Verbosity) -> Iterator[None]:
-    """Inside, this verbosity holds, also in other threads."""
     global _current  # a process runs one command
     before, was_quiet = _current, notes.quiet
     _current, notes.quiet = wanted, wanted.quiet
@@ -50,33 +46,29 @@ def talking(wanted: Verbosity) -> Iterator[None]:
 
 
 def detail(text: str) -> None:
-    """A line on stderr with --verbose; it may hold foreign text."""
+    """A line on stderr with --verbose."""
     if _current.verbose:
         notes.print(Text(plain(text), "dim"))
 
 
 def working(what: str) -> AbstractContextManager[object]:
-    """Show on a terminal that something is under way, for as long as it takes."""
+    """Show a spinner on a terminal."""
     return notes.status(f"{plain(what)}…") if notes.is_terminal and not notes.quiet else nullcontext()
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on stdout, laid out for a terminal, on one line for a pipe; dates as text. ASCII only, so harmless."""
+    """One JSON value on stdout, indented on a terminal; ASCII only."""
     print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=str), flush=True)
 
 
 def print_json_lines(values: Iterable[Any]) -> None:
-    """JSON values on stdout as they come, one a line; ASCII as well."""
     for value in values:
         print(json.dumps(value))
     sys.stdout.flush()
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
-    """A table on a terminal, with the columns `right` aligned on the right; tab-separated without a heading in a pipe.
-
-    Cells may hold foreign text.
-    """
+    """A table on a terminal; tab-separated without headings in a pipe."""
     cells = [[plain(cell) for cell in row] for row in rows]
     if not out.is_terminal:
         for row in cells:
@@ -111,7 +103,6 @@ def print_indented(text: str, *, by: int, style: str = "") -> None:
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Labelled values on stdout, one a line; values may hold foreign text."""
     width = max(len(label) for label, _ in facts)
     for label, value in facts:
         out.print(Text.assemble((f"{label:<{width}}  ", "dim"), plain(value)))

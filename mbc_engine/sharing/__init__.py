@@ -40,11 +40,7 @@ def is_hub_id(text: str) -> bool:
 
 
 def code_shape(settings: ModelSettings | RetrieverReaderSettings) -> CodeShape:
-    """The shape of a chunk's codes, or what it would be in a model without codes.
-
-    Raises:
-        ConfigError: no bank can hold them.
-    """
+    """The shape of a chunk's codes, or what it would be without codes. Raises ConfigError if no bank can hold them."""
     try:
         return CodeShape(*settings.code_numbers)
     except ValueError as error:
@@ -54,8 +50,7 @@ def code_shape(settings: ModelSettings | RetrieverReaderSettings) -> CodeShape:
 def check(folder: Path, what: str, hint: str) -> Config:
     """The config of the model in a folder, after checking settings and the headers of weights; `what` names it in errors.
 
-    Raises:
-        ModelError: something is missing, damaged, inconsistent or not to be trusted; or it is a retriever-reader.
+    Raises ModelError if something is missing, damaged, inconsistent or unsafe, or it is a retriever-reader.
     """
     try:
         config = _parsed(folder, CONFIG, lambda text: parse_model_config(text, CONFIG))

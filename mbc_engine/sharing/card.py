@@ -57,14 +57,7 @@ mbc ask "..." --model {repository} --bank my.mbc
 def model_card(
     config: Config, repository: str, *, licence: str | None, history: RunHistory | None, command: str | None
 ) -> str:
-    """The card as Markdown, with its front matter.
-
-    Args:
-        config: checked, so that its names are those of the hub and no Markdown.
-        licence: as the hub names it.
-        history: of its training run; None for a model without its run.
-        command: trains the same with the model's config.
-    """
+    """The card as Markdown, with its front matter; `command` trains the same model with its config."""
     shape, base = code_shape(config.model), config.model.base
     front_matter = ModelCardData(
         library_name="mbc",

@@ -39,13 +39,13 @@ class Transfer:
 def pull(
     repository: str, models: Path, *, name: str | None = None, revision: str | None = None, replaces: bool = False
 ) -> Transfer:
-    """Bring a model into a folder of models: downloaded beside its place, checked there, then moved into it.
+    """Download a model into a folder of models, check it, then move it into place.
 
-    Only the files of a model are downloaded. An interrupted download is continued by the next pull. It is saved under
-    `name`, by default `repository`, and may take the place of a model of that name if `replaces`.
+    Only a model's files are downloaded; an interrupted download is continued by the next pull. It is saved under `name`,
+    by default `repository`.
 
     Raises:
-        ConfigError: a name cannot be used, or is taken.
+        ConfigError: a name is not valid or taken.
         ModelError: it is not on the hub, cannot be downloaded, or is not sound.
     """
     _require_repository(repository)
@@ -86,13 +86,12 @@ def push(
     replaces: bool = False,
     is_private: bool = False,
 ) -> Transfer:
-    """Share the model in a folder in one commit, with a model card.
+    """Share the model in a folder in one commit, with a model card, creating the repository if needed.
 
-    The repository is created if there is none, private if `is_private`; a model that is there is replaced if `replaces`.
     A card written by hand is kept, the one beside the model rather than the one on the hub; else `model_card` writes it.
 
     Raises:
-        ConfigError: the name cannot be used or is taken, or the licence belongs into a card that is kept.
+        ConfigError: the name is not valid or taken, or the licence belongs into a card that is kept.
         ModelError: the model is not sound, names a path on this machine, or the hub refuses it.
     """
     _require_repository(repository)
