@@ -10,7 +10,7 @@ from typing import get_args
 
 import typer
 
-from mbc_cli.paths import default_bank, runs_folder
+from mbc_cli.config import default_bank, runs_folder
 from mbc_cli.text import plain
 from mbc_engine.config import READ_MODES, preset_names
 from mbc_engine.errors import MBCError
@@ -87,7 +87,7 @@ def golds(incomplete: str) -> Found:
 
 
 def evaluations(incomplete: str) -> Found:
-    from mbc_cli.paths import evaluation_names
+    from mbc_cli.config import evaluation_names
 
     return _beginning(dict.fromkeys(evaluation_names(), ""), incomplete)
 

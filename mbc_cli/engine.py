@@ -12,14 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mbc_cli.paths import activity_log
+from mbc_cli.config import activity_log
 from mbc_cli.render.terminal import detail, verbosity, working
 from mbc_cli.text import seconds
+from mbc_engine.config import find_model
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import usable_cores
-from mbc_engine.model_folder import find_model
 
 if TYPE_CHECKING:
     from mbc_engine.load import Model

@@ -6,20 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mbc_cli.paths import DEFAULT_MODEL
+from mbc_cli.config import DEFAULT_MODEL
 from mbc_cli.runs import find_run, read_run, run_of
 from mbc_engine.config import (
+    CONFIG,
     Config,
     ModelSettings,
     RetrieverReaderConfig,
     RetrieverReaderSettings,
+    find_model,
+    is_model,
     load_preset,
+    own_models,
+    packaged_model,
     parse_model_config,
     preset_names,
 )
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
-from mbc_engine.model_folder import CONFIG, find_model, is_model, own_models, packaged_model
 from mbc_engine.runs.training_runs import MODEL, runs_in
 from mbc_engine.sharing import code_shape
 

@@ -12,11 +12,10 @@ from typing import Annotated, Final
 import typer
 
 from mbc_cli.completion import banks, models, reads
-from mbc_cli.paths import DEFAULT_MODEL, default_bank
+from mbc_cli.config import DEFAULT_MODEL, default_bank
 from mbc_engine.bank import Selection
-from mbc_engine.config import LEAST_NUMBERS, READ_MODES, parse_read_mode
+from mbc_engine.config import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode
 from mbc_engine.errors import ConfigError
-from mbc_engine.model_folder import own_runs
 
 EVERYWHERE: Final = "In every command"
 

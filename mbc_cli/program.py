@@ -1,13 +1,16 @@
-"""What all commands have in common: shared options, the config file, and how errors are reported."""
+"""What all commands have in common: shared options, the config file, errors, and Ctrl-C in long work."""
 
 import errno
 import os
+import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, TextIO
 
 import typer
@@ -15,10 +18,10 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.config import config_path, defaults, long_name, read_config
-from mbc_cli.interrupt import INTERRUPTED
 from mbc_cli.render.terminal import Verbosity, detail, errors, talking
 from mbc_cli.text import plain, seconds
 from mbc_engine.errors import BankError, ConfigError, MBCError
+from mbc_engine.machine import is_launched
 
 USAGE, UNEXPECTED = 2, 1
 # What a shell reports for a program that SIGPIPE ended: nobody reads its output any more, as after `| head`.
@@ -241,3 +244,49 @@ def _discard(stream: TextIO) -> None:
     """Drop what is in a stream's buffer, which would fail once more at the very end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+# The exit code that a shell gives to a program that SIGINT ended.
+INTERRUPTED: Final = 130
+
+
+@contextmanager
+def ending_with(text: str) -> Iterator[None]:
+    """Inside, SIGINT ends the command at once; `text` says what is left then, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(*error.args or (text,)) from error
+
+
+@contextmanager
+def stop_on_interrupt(on_stop: Callable[[], None]) -> Iterator[threading.Event]:
+    """Inside, the first SIGINT sets the event that is given and calls `on_stop`; a second raises KeyboardInterrupt.
+
+    `on_stop` runs in another thread: a signal handler must not print, as it may have interrupted a print.
+    """
+    stop, awake = threading.Event(), threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if not stop.is_set():
+            stop.set()
+            awake.set()
+        elif (
+            not is_launched()
+        ):  # a launcher passes on what the terminal has sent already, and kills what takes too long
+            raise KeyboardInterrupt
+
+    def watch() -> None:
+        awake.wait()
+        if stop.is_set():
+            on_stop()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+        awake.set()
+        watcher.join(timeout=1)

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mbc_cli.paths import name_in, placed, runs_folder
+from mbc_cli.config import name_in, placed, runs_folder
 from mbc_engine.errors import ConfigError
 from mbc_engine.runs.training_runs import (
     CONFIG,

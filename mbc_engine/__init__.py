@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from mbc_engine.methods.reading import RetrieveAndRead
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.paper.mbc import MBC
-    from mbc_engine.question import Answer, Confidence
-    from mbc_engine.sources import Source
+    from mbc_engine.question import Answer, Confidence, Source
     from mbc_engine.training.trainer import train
 
 __version__ = "0.1.0"
@@ -47,7 +46,7 @@ _HOMES = {
     "RetrieveAndRead": "mbc_engine.methods.reading",
     "RetrieverReader": "mbc_engine.mini.model",
     "Selection": "mbc_engine.bank",
-    "Source": "mbc_engine.sources",
+    "Source": "mbc_engine.question",
     "calibrate": "mbc_engine.evaluation.calibrate",
     "evaluate": "mbc_engine.evaluation.protocols",
     "ingest": "mbc_engine.ingestion.run",

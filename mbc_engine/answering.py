@@ -20,9 +20,8 @@ from mbc_engine.paper.confidence import judge
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 from mbc_engine.paper.reads import Reading
-from mbc_engine.question import AskOptions, Confidence
+from mbc_engine.question import AskOptions, Confidence, Passages, sentence_around
 from mbc_engine.ranking import Hit
-from mbc_engine.sources import Passages, sentence_around
 
 _Searched = TypeVar("_Searched", Scope, BankMemory)
 OnToken = Callable[[str], None] | None

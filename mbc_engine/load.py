@@ -4,9 +4,8 @@ from pathlib import Path
 
 import torch
 
-from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
 from mbc_engine.mini.model import RetrieverReader, load
-from mbc_engine.model_folder import CONFIG, find_model
 from mbc_engine.paper import checkpoint
 from mbc_engine.paper.mbc import MBC
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from mbc_engine.bank import Banks, BankSizes, BankTotals, MemoryBank, delete
 from mbc_engine.bank.database import bytes_at, wal_of
 from mbc_engine.errors import MBCError
-from mbc_engine.question import Answer, AskOptions
+from mbc_engine.question import Answer, AskOptions, Passages, Source, best_sentences
 from mbc_engine.runs.ingests import recorded
-from mbc_engine.sources import Passages, Source, best_sentences
 
 if TYPE_CHECKING:
     from mbc_engine.answering import Answerer, Draft

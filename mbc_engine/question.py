@@ -1,15 +1,21 @@
-"""A question's options and its answer; without torch, so that what was typed is checked before a model is loaded."""
+"""A question's options, its answer, and the sources it leads to: files, whether they changed, and sentences. No torch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
 
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
+from mbc_engine.text.chunks import Chunker
 
 if TYPE_CHECKING:
-    from mbc_engine.bank import BankSizes, BankTotals, Selection
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mbc_engine.bank import BankSizes, BankTotals, Origin, ReadableBank, Selection, StoredChunk, StoredDocument
+    from mbc_engine.load import Model
     from mbc_engine.paper.codebook import CodeMap
-    from mbc_engine.sources import Source
 
 
 @dataclass(frozen=True)
@@ -82,3 +88,197 @@ class Answer:
     sizes: "BankSizes"
     gain: float | None = None
     codes: "CodeMap | None" = field(default=None, repr=False, compare=False)
+
+
+State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]
+
+
+class Files:
+    """Looks into files for what was memorised of them; parts that are looked for in order need a single reading."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, set[str]] = {}
+        self._last: dict[str, Part] = {}
+        self._unread: dict[str, Iterator[Part | Skipped]] = {}
+        self._unreadable: set[str] = set()
+
+    def look(self, origin: "Origin", digest: str) -> "tuple[State, Document | None]":
+        """What has become of an origin's part of its file, and the document if it is unchanged.
+
+        The digest may be shortened; `unknown` is the state of what never was a file.
+        """
+        if not Path(origin.source).is_absolute():
+            return "unknown", None
+        found = self._find(origin.source, origin.part, digest)
+        if found is not None:
+            return ("unchanged", found) if found.digest.startswith(digest) else ("changed", None)
+        if not Path(origin.source).exists():
+            return "gone", None
+        if origin.source in self._unreadable:
+            return "unreadable", None
+        return ("gone" if origin.part else "changed"), None
+
+    def _find(self, source: str, part: str, digest: str) -> Document | None:
+        """A part of a source as it is now: the document of this digest, where it can be read as that."""
+        if source in self._last and self._last[source].may_hold(part):
+            return self._last[source].find(part, digest)
+        if self._seen.get(source, set()) & {part, named_whole(part)}:  # passed by already
+            with suppress(DataError):
+                return read_document(source, part, digest)
+            return None
+        items = self._unread.setdefault(source, reread_file(Path(source)))
+        seen = self._seen.setdefault(source, set())
+        for item in items:
+            if isinstance(item, Skipped):
+                if item.source == source:
+                    self._unreadable.add(source)
+                continue
+            seen.add(item.name)
+            self._last[source] = item
+            if item.may_hold(part):
+                return item.find(part, digest)
+        return None
+
+
+_FEWEST_WORDS: Final = 4
+TextFrom = Literal["file", "bank"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A passage that a question leads to: a chunk of a document, and where it came from.
+
+    Attributes:
+        path: where it was read from; the document's digest in a bank without origins.
+        part: which part of that, "" for all of it.
+        share: the probability that a search gives the document, or its share of the attention. In [0, 1].
+        ties: how many other documents of the bank have the same share.
+        state: whether the file is still what was ingested; `unknown` in a bank without origins.
+        sentence: the sentence that the answer was read in; of other sources, the one that fits the question best; None
+            where the text is not to be had, or none was looked for.
+        passage: the chunk, exactly as it was ingested; None where neither the file nor the bank has it any more.
+        text_from: the file while it is unchanged, otherwise the bank; None without text.
+        start: the character of the document's text that the chunk starts at; None without text.
+        date: when it was written, ISO 8601, if known.
+        bank: the name of the bank that holds it.
+    """
+
+    path: str
+    part: str
+    share: float
+    ties: int
+    state: State
+    sentence: str | None
+    passage: str | None
+    text_from: TextFrom | None
+    start: int | None
+    date: str | None
+    bank: str
+
+    def ranked(self, share: float, ties: int, sentence: str | None = None) -> "Source":
+        """The same passage as one question ranks it."""
+        return replace(self, share=share, ties=ties, sentence=sentence)
+
+
+class Passages:
+    """The passages of chunks in one snapshot of a bank; no file is opened twice."""
+
+    def __init__(self, bank: "ReadableBank", chunker: Chunker) -> None:
+        self._bank, self._chunker, self._files = bank, chunker, Files()
+        self._places: dict[tuple[str, str], _Place] = {}
+        self._found: dict[int, Source] = {}
+
+    def of(self, chunks: "Iterable[int]") -> dict[int, Source]:
+        """The passages of chunks, by their indices in stored order."""
+        wanted = sorted(set(chunks))
+        missing = [chunk for chunk in wanted if chunk not in self._found]
+        kept = list(self._bank.texts_at(missing)) if self._bank.keeps_text else [None] * len(missing)
+        for chunk, stored, text in zip(missing, self._bank.chunks_at(missing), kept, strict=True):
+            self._found[chunk] = self._passage(stored, text)
+        return {chunk: self._found[chunk] for chunk in wanted}
+
+    def _passage(self, stored: "StoredChunk", kept: Chunk | None) -> Source:
+        # What two banks hold was read in other places for each.
+        key = stored.bank, stored.document.digest
+        if key not in self._places:
+            self._places[key] = _place(self._files, stored.document)
+        place = self._places[key]
+        # The codes are of the text in the bank, however the file would be cut today.
+        text_from: TextFrom = place.holder_of(kept) if kept else "file"
+        best = kept or place.chunk(self._chunker, stored.ordinal)
+        return Source(
+            path=place.path,
+            part=place.part,
+            share=0.0,
+            ties=0,
+            state=place.state,
+            sentence=None,
+            passage=best.text if best else None,
+            text_from=text_from if best else None,
+            start=best.start if best else None,
+            date=place.date,
+            bank=stored.bank,
+        )
+
+
+def best_sentences(encoder: "Model", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
+    """The sentence of each passage that fits its question best, or None; `wanted` is compared in one batch."""
+    sentences = [_sentences(passage) if passage else [] for _, passage in wanted]
+    texts = list(
+        dict.fromkeys([question for question, _ in wanted] + [own for several in sentences for own in several])
+    )
+    if not any(sentences):
+        return [None] * len(wanted)
+    vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True))
+    return [
+        max(several, key=lambda own: float(vectors[own] @ vectors[question]), default=None)
+        for (question, _), several in zip(wanted, sentences, strict=True)
+    ]
+
+
+def sentence_around(passage: str, start: int, end: int) -> str:
+    """The sentence that some characters of a passage lie in, or the few, on one line."""
+    around = (passage[first:last] for first, last in split_sentences(passage) if first < end and last > start)
+    return " ".join(" ".join(around).split())
+
+
+@dataclass
+class _Place:
+    """Where a document is now; its text is None if it has changed."""
+
+    path: str
+    part: str
+    state: State
+    text: str | None
+    date: str | None
+    chunks: "Sequence[Chunk] | None" = None
+
+    def holder_of(self, kept: Chunk) -> TextFrom:
+        return "file" if self.text is not None and self.text.startswith(kept.text, kept.start) else "bank"
+
+    def chunk(self, chunker: Chunker, ordinal: int) -> Chunk | None:
+        if self.text is None:
+            return None
+        if self.chunks is None:
+            self.chunks = chunker.chunks(self.text)
+        return self.chunks[ordinal] if ordinal < len(self.chunks) else None
+
+
+def _place(files: Files, document: "StoredDocument") -> _Place:
+    """The first origin of a document that is still what was ingested, or else the first."""
+    origins, digest = document.origins, document.digest
+    if not origins:
+        return _Place(digest, "", "unknown", None, None)
+    found = []
+    for origin in origins:
+        state, unchanged = files.look(origin, digest)
+        found.append(_Place(origin.source, origin.part, state, unchanged.text if unchanged else None, origin.date))
+        if unchanged:
+            return found[-1]
+    return found[0]
+
+
+def _sentences(passage: str) -> list[str]:
+    """The sentences of a passage, without headings unless there is nothing else."""
+    sentences = [" ".join(passage[start:end].split()) for start, end in split_sentences(passage)]
+    return [sentence for sentence in sentences if len(sentence.split()) >= _FEWEST_WORDS] or sentences

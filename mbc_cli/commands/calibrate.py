@@ -44,9 +44,9 @@ def calibrate(
       mbc calibrate --model runs/mine --data newswire:test:200 --bank-size 16 --dry-run
     """
     from mbc_cli.engine import load_model, loading, read_data, require_model
-    from mbc_cli.interrupt import ending_with
+    from mbc_cli.program import ending_with
     from mbc_cli.render.terminal import print_json
-    from mbc_engine.model_folder import find_model
+    from mbc_engine.config import find_model
 
     require_model(model, device)
     folder = find_model(model)
@@ -76,9 +76,8 @@ def calibrate(
 
 
 def _require_generating(name: str, folder: Path) -> None:
-    from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+    from mbc_engine.config import CONFIG, RetrieverReaderConfig, parse_model_config
     from mbc_engine.errors import ConfigError
-    from mbc_engine.model_folder import CONFIG
 
     config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
     if isinstance(config, RetrieverReaderConfig):

@@ -62,7 +62,7 @@ def demo(
       mbc demo --keep stories
     """
     from mbc_cli.engine import load_model, require_model
-    from mbc_cli.interrupt import ending_with
+    from mbc_cli.program import ending_with
     from mbc_engine.datasets.newswire import stories
 
     require_model(model, device)

@@ -161,9 +161,8 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
 def _missing(model: str, hub: Report) -> str | None:
     """How to get what a model needs; None if nothing is missing."""
     try:
-        from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+        from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
         from mbc_engine.lm.encoders import install_hint, locate
-        from mbc_engine.model_folder import CONFIG, find_model
 
         path = find_model(model) / CONFIG
         config = parse_model_config(path.read_text(), str(path))

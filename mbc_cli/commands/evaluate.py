@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 import typer
 
 from mbc_cli.completion import evaluations, golds, methods, presets, protocols, suites
+from mbc_cli.config import evaluation_names, evaluations_folder, name_in, placed
 from mbc_cli.engine import require_device
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, ThreadsOption
-from mbc_cli.paths import evaluation_names, evaluations_folder, name_in, placed
 from mbc_cli.program import is_typed
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.experiments.registry import METHODS, Protocol, controls_of
@@ -280,9 +280,9 @@ def _settings_of(
     from pydantic import ValidationError
 
     from mbc_cli.engine import read_data
+    from mbc_engine.config import find_model
     from mbc_engine.datasets.by_name import is_of_hub
     from mbc_engine.experiments.settings import DatasetSettings, ExperimentSettings, require_usable
-    from mbc_engine.model_folder import find_model
 
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset contradict each other.", hint="Leave one of them out.")
@@ -354,9 +354,9 @@ def _slug(text: str) -> str:
 
 def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float) -> None:
     """Do what is left of an experiment; what of a grid cannot be done here is skipped."""
+    from mbc_cli.config import states_cache
     from mbc_cli.engine import loading, prepare_torch
-    from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
-    from mbc_cli.paths import states_cache
+    from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
     from mbc_cli.render.evaluation import ExperimentView, print_plan
     from mbc_cli.render.terminal import notes
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption
-from mbc_cli.program import is_typed
+from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
 from mbc_engine.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def ingest(
 
 def _memorise(memory: "Memory", paths: Sequence[Path], how: dict[str, Any], *, watch: bool, as_json: bool) -> None:
     """Memorise, and show how it goes; the first Ctrl-C stops it, which ends in `typer.Exit`."""
-    from mbc_cli.render.ingest import IngestView, WatchView
+    from mbc_cli.render.bank import IngestView, WatchView
 
     with (
         ending_with("What was committed before is saved; run the same command again to continue."),
@@ -227,7 +226,7 @@ def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none:
 
     An empty folder may be watched, and it may be what is left of one whose documents are to be removed.
     """
-    from mbc_cli.render.ingest import READABLE
+    from mbc_cli.render.bank import READABLE
     from mbc_engine.text import is_empty, require_paths
 
     require_paths(paths, ignore)

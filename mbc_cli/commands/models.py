@@ -14,6 +14,7 @@ from mbc_cli.render.bank import code_layout
 from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_cli.text import counted, plain, size
 from mbc_engine.config import (
+    EMBEDDED,
     Config,
     EncoderSettings,
     ModelSettings,
@@ -22,7 +23,6 @@ from mbc_engine.config import (
     preset_names,
 )
 from mbc_engine.errors import ModelError
-from mbc_engine.model_folder import EMBEDDED
 from mbc_engine.sharing import code_shape
 
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ def serve(
     from mbc_cli.http.documents import DocumentFolder
     from mbc_cli.http.queue import MemoryService
     from mbc_cli.http.server import Server, base_url, guarded, listen, read_token, require_certificate
-    from mbc_cli.interrupt import ending_with
+    from mbc_cli.program import ending_with
 
     token = read_token(token_file, host)
     require_certificate(tls_cert, tls_key)

@@ -55,8 +55,8 @@ def pull(
       mbc models pull ada/notes-gpt2
       mbc models pull ada/notes-gpt2 --revision v2 --name notes-v2
     """
-    from mbc_cli.interrupt import ending_with
-    from mbc_engine.model_folder import own_models
+    from mbc_cli.program import ending_with
+    from mbc_engine.config import own_models
     from mbc_engine.sharing.hub import pull as pull_model
 
     _set_up_client()
@@ -103,7 +103,7 @@ def push(
     Examples:
       mbc models push first ada/notes-gpt2 --license apache-2.0
     """
-    from mbc_cli.interrupt import ending_with
+    from mbc_cli.program import ending_with
     from mbc_cli.runs import read_run, run_of
     from mbc_engine.errors import ModelError
     from mbc_engine.runs.training_runs import is_at_work

@@ -13,15 +13,15 @@ from typing import Annotated
 import typer
 
 from mbc_cli.completion import models, presets, runs
+from mbc_cli.config import states_cache
 from mbc_cli.engine import loading, prepare_torch, read_data, require_device
-from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
 from mbc_cli.options import DeviceOption, JsonOption, RunsOption, ThreadsOption
-from mbc_cli.paths import states_cache
+from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out
 from mbc_cli.runs import RunCommand, config_of, find_run, name_of, new_run
 from mbc_cli.text import counted, plain, seconds
-from mbc_engine.config import Config, load_preset
+from mbc_engine.config import Config, find_model, load_preset
 from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import ConfigError
@@ -36,7 +36,6 @@ from mbc_engine.events import (
     Validated,
 )
 from mbc_engine.machine import is_launched, is_main_process
-from mbc_engine.model_folder import find_model
 
 _HELD_OUT = 0.05  # of the documents, where none to validate on are named
 

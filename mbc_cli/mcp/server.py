@@ -27,14 +27,12 @@ from mbc_engine import __version__
 from mbc_engine.bank import Banks, origin_name
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.question import AskOptions
-from mbc_engine.sources import State
+from mbc_engine.question import AskOptions, State
 from mbc_engine.text import Found, Skipped, find_files, printable_path, require_paths
 
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
-    from mbc_engine.question import Answer
-    from mbc_engine.sources import Source
+    from mbc_engine.question import Answer, Source
 
 BANK: Final = "mbc://bank"
 _ENDING_SECONDS: Final = 1.5

@@ -13,8 +13,7 @@ from mbc_cli.text import counted, near, plain, seconds
 from mbc_engine.bank import origin_name
 
 if TYPE_CHECKING:
-    from mbc_engine.question import Answer, Confidence
-    from mbc_engine.sources import Source
+    from mbc_engine.question import Answer, Confidence, Source
 
 
 # Said in the place of an answer.

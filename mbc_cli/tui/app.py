@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
-from mbc_cli.paths import activity_log
+from mbc_cli.config import activity_log
 from mbc_cli.tui.jobs import Poller, poll_bank, poll_ingest, poll_run, poll_runs, poll_terminal, start_thread
 from mbc_cli.tui.state import AttachedRun, DashboardState, Places, RunSummary
 from mbc_cli.tui.views import View

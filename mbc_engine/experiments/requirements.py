@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mbc_engine.config import Config
+from mbc_engine.config import EMBEDDED, Config, packaged_model
 from mbc_engine.datasets import squad
 from mbc_engine.datasets.by_name import file_of, is_of_hub, load_examples
 from mbc_engine.errors import ConfigError, MBCError
@@ -21,7 +21,6 @@ from mbc_engine.experiments.cells import Cell, Stage, cells
 from mbc_engine.experiments.registry import METHODS, published
 from mbc_engine.experiments.settings import DatasetSettings, ExperimentSettings
 from mbc_engine.machine import memory, usable_cores
-from mbc_engine.model_folder import EMBEDDED, packaged_model
 
 if TYPE_CHECKING:
     from mbc_engine.paper.builder import Parameters

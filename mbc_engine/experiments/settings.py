@@ -12,12 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
 
-from mbc_engine.config import RetrieverReaderConfig, first_fault, load_preset, parse_model_config
+from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, first_fault, load_preset, parse_model_config
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.experiments.registry import METHODS, Protocol
-from mbc_engine.model_folder import CONFIG, find_model
 
 Rate = Annotated[FiniteFloat, Field(gt=0)]
 _STRICT = ConfigDict(extra="forbid", frozen=True)

@@ -22,7 +22,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
-from mbc_engine.config import BaseWeights
+from mbc_engine.config import EMBEDDED, BaseWeights, packaged_model
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.pretrained import (
     base_dtype,
@@ -39,7 +39,6 @@ from mbc_engine.lm.texts import (
     first_line,
     first_line_ends,
 )
-from mbc_engine.model_folder import EMBEDDED, packaged_model
 
 _ROWS = 512
 

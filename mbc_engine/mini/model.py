@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mbc_engine.bank import CodeShape, ReadableBank, Selection
-from mbc_engine.config import RetrieverReaderConfig, RetrieverReaderSettings
+from mbc_engine.config import CONFIG, READER, WEIGHTS, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import Encoder, load_encoder
@@ -27,7 +27,6 @@ from mbc_engine.lm.pretrained import shapes_of, write_tensors
 from mbc_engine.mini.confidence import FEATURES, choose, probability
 from mbc_engine.mini.retrieval import Address, Scope, rerank
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
-from mbc_engine.model_folder import CONFIG, READER, WEIGHTS
 from mbc_engine.ranking import Hit
 
 _FORMAT: Final = "mbc-retriever-reader-1"

@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from mbc_engine.config import EncoderSettings, ModelSettings
+from mbc_engine.config import EMBEDDED, EncoderSettings, ModelSettings, packaged_model
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors, local_place
-from mbc_engine.model_folder import EMBEDDED, packaged_model
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.amortizer import Amortizer, Centring, EncoderAmortizer, T5Amortizer, TextEncoder
 from mbc_engine.paper.codebook import Codebook

@@ -9,9 +9,19 @@ from typing import Any, Final
 from safetensors import SafetensorError, safe_open
 
 from mbc_engine.bank import CodeShape
-from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings, parse_model_config
+from mbc_engine.config import (
+    ADAPTER,
+    CONFIG,
+    EMBEDDED,
+    WEIGHTS,
+    Config,
+    ModelSettings,
+    RetrieverReaderConfig,
+    RetrieverReaderSettings,
+    packaged_model,
+    parse_model_config,
+)
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.model_folder import ADAPTER, CONFIG, EMBEDDED, WEIGHTS, packaged_model
 
 ADAPTER_CONFIG: Final = f"{ADAPTER}/adapter_config.json"
 ADAPTER_WEIGHTS: Final = f"{ADAPTER}/adapter_model.safetensors"

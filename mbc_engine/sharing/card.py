@@ -8,8 +8,7 @@ from typing import Final
 
 from huggingface_hub import ModelCardData
 
-from mbc_engine.config import Config
-from mbc_engine.model_folder import EMBEDDED
+from mbc_engine.config import EMBEDDED, Config
 from mbc_engine.runs.training_runs import RunHistory
 from mbc_engine.sharing import code_shape
 

@@ -12,9 +12,8 @@ from typing import Final, Literal
 
 from huggingface_hub import CommitOperationAdd, HfApi, ModelCard, errors, get_token, snapshot_download
 
-from mbc_engine.config import Config
+from mbc_engine.config import Config, is_model, packaged_model
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.model_folder import is_model, packaged_model
 from mbc_engine.runs.training_runs import RunHistory
 from mbc_engine.sharing import CARD, MODEL_FILES, check, is_hub_id
 from mbc_engine.sharing.card import MARK, model_card

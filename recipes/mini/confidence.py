@@ -29,12 +29,11 @@ from options import begin, stage_parser
 
 from mbc_engine import RetrieverReader, load_model
 from mbc_engine.bank import MemoryBank, Origin, StoredDocument
-from mbc_engine.config import AnswerConfidence, RetrieverReaderConfig
+from mbc_engine.config import CONFIG, AnswerConfidence, RetrieverReaderConfig, packaged_model
 from mbc_engine.lm.coding import signature
 from mbc_engine.metrics import compare
 from mbc_engine.mini.confidence import choose, features
 from mbc_engine.mini.retrieval import Scope
-from mbc_engine.model_folder import CONFIG, packaged_model
 from mbc_engine.text import Chunk
 
 PARAGRAPHS = 400

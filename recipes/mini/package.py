@@ -12,10 +12,9 @@ from pathlib import Path
 from options import stage_parser
 from safetensors.torch import load_file
 
-from mbc_engine.config import RetrieverReaderConfig, parse_model_config
+from mbc_engine.config import READER, RetrieverReaderConfig, parse_model_config
 from mbc_engine.mini import span_reader
 from mbc_engine.mini.model import build, save
-from mbc_engine.model_folder import READER
 
 SETTINGS = Path(__file__).with_name("config.toml")
 

@@ -7,8 +7,7 @@ import pytest
 import typer
 
 from mbc_cli.app import app
-from mbc_cli.config import configured, keys
-from mbc_cli.paths import runs_folder
+from mbc_cli.config import configured, keys, runs_folder
 from mbc_cli.program import Command, Program
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import mbc_engine.ingestion.run as engine
-from mbc_cli.paths import activity_log
+from mbc_cli.config import activity_log
 from mbc_cli.render import progress
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError

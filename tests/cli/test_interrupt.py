@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from mbc_cli.commands.train import TrainProgress
-from mbc_cli.interrupt import ending_with, stop_on_interrupt
+from mbc_cli.program import ending_with, stop_on_interrupt
 
 # A command whose work says when its first step is done, and then does nothing more.
 _HALTED = """

@@ -20,8 +20,8 @@ from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 from mbc_engine.paper.reads import Reading
+from mbc_engine.question import Passages, best_sentences
 from mbc_engine.ranking import Hit
-from mbc_engine.sources import Passages, best_sentences
 from mbc_engine.text import split_sentences
 from mbc_engine.text.chunks import Chunker
 

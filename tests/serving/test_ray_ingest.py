@@ -24,7 +24,7 @@ from mbc_engine.datasets.newswire import stories
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
 from mbc_engine.ingestion.ray import Actors, connected, room_for
-from mbc_engine.ingestion.ray.encoder import Encoder
+from mbc_engine.ingestion.ray.encoder import EncodingActor
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.text import Chunk
 from mbc_engine.text.chunks import Chunker
@@ -184,7 +184,7 @@ def test_a_stop_keeps_what_is_committed_and_the_work_of_a_killed_process_is_done
             killed: list[psutil.Process] = []
             for event in ingest(model, bank, [folder], actors=TWO):
                 if isinstance(event, DocumentsIngested) and event.documents and not killed:
-                    killed = processes("Encoder")[:1]
+                    killed = processes("EncodingActor")[:1]
                     killed[0].send_signal(signal.SIGKILL)
                     assert bank.totals().documents < 600
             assert killed
@@ -234,7 +234,7 @@ def test_another_model_where_the_processes_are_is_told(model: MBC, tiny: Any, fo
         assert bank.totals().documents == 0
 
 
-class Missing(Encoder):
+class Missing(EncodingActor):
     """An encoder where mbc is not installed."""
 
     def __init__(self, *given: Any) -> None:
@@ -245,7 +245,7 @@ def test_why_processes_cannot_start_is_told(
     model: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    monkeypatch.setattr("mbc_engine.ingestion.ray.driver.Encoder", Missing)
+    monkeypatch.setattr("mbc_engine.ingestion.ray.driver.EncodingActor", Missing)
     with (
         open_bank(model, tmp_path / "b.mbc") as bank,
         pytest.raises(MBCError, match=r"^Ray gave up: ModuleNotFoundError: No module named 'mbc_engine'$"),

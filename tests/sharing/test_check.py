@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from mbc_engine.config import packaged_model
 from mbc_engine.errors import ModelError
-from mbc_engine.model_folder import packaged_model
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.sharing import MODEL_FILES, check, is_hub_id
 

@@ -9,8 +9,8 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
+from mbc_engine.config import find_model
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.model_folder import find_model
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.paper.memories import CodeMemory
 from mbc_engine.sharing import hub as sharing

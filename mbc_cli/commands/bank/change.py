@@ -28,7 +28,7 @@ def merge(
     Examples:
       mbc bank merge shard-1.mbc shard-2.mbc --bank all.mbc
     """
-    from mbc_cli.interrupt import ending_with
+    from mbc_cli.program import ending_with
     from mbc_cli.render.bank import show_holdings
     from mbc_cli.render.progress import ProgressView
     from mbc_engine.bank import MemoryBank
@@ -88,7 +88,7 @@ def compact(*, bank: BankOption, json: JsonOption = False) -> None:
     """
     from dataclasses import asdict
 
-    from mbc_cli.interrupt import ending_with
+    from mbc_cli.program import ending_with
     from mbc_cli.render.terminal import out, print_json, working
     from mbc_cli.text import plain, size
     from mbc_engine.bank import MemoryBank
@@ -127,8 +127,8 @@ def reencode(
       mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
     """
     from mbc_cli.engine import load_model, number_of_workers
-    from mbc_cli.interrupt import INTERRUPTED, ending_with, stop_on_interrupt
-    from mbc_cli.render.ingest import IngestView
+    from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
+    from mbc_cli.render.bank import IngestView
     from mbc_engine.bank.database import opened
     from mbc_engine.errors import BankError
 

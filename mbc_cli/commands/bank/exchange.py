@@ -45,7 +45,7 @@ def export(
       mbc bank export | sha256sum
       mbc bank export memory.jsonl.xz --bank work.mbc
     """
-    from mbc_cli.interrupt import ending_with
+    from mbc_cli.program import ending_with
     from mbc_cli.render.bank import holdings
     from mbc_cli.render.progress import ProgressView
     from mbc_cli.render.terminal import out, print_facts, print_json
@@ -99,7 +99,7 @@ def import_(
       mbc bank import memory.jsonl.xz --bank work.mbc
       ssh elsewhere mbc bank export | mbc bank import -
     """
-    from mbc_cli.interrupt import ending_with
+    from mbc_cli.program import ending_with
     from mbc_cli.render.bank import show_holdings
     from mbc_cli.render.progress import ProgressView
     from mbc_cli.text import counted

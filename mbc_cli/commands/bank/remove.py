@@ -46,7 +46,7 @@ def remove(
       mbc bank remove articles.jsonl#17 --prove
       mbc bank remove 3f9a02c1d5e8 --bank small.mbc
     """
-    from mbc_cli.interrupt import ending_with
+    from mbc_cli.program import ending_with
     from mbc_cli.render.terminal import print_json
     from mbc_engine.bank import MemoryBank, remove_with_proof
     from mbc_engine.errors import BankError

@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mbc_cli.paths import question_history
+from mbc_cli.config import question_history
 from mbc_cli.question_history import QuestionHistory
 from mbc_cli.render.bank import holdings
 from mbc_cli.text import near, plain
@@ -26,8 +26,7 @@ from mbc_engine.question import AskOptions
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
-    from mbc_engine.question import Answer
-    from mbc_engine.sources import Source
+    from mbc_engine.question import Answer, Source
 
 _READ_MODES: Final = (None, *READ_MODES)
 _SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)

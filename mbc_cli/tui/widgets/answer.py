@@ -21,8 +21,7 @@ from mbc_cli.text import counted, near, plain
 from mbc_engine.bank import origin_name
 
 if TYPE_CHECKING:
-    from mbc_engine.question import Answer
-    from mbc_engine.sources import Source
+    from mbc_engine.question import Answer, Source
 
 _BAR_WIDTH: Final = 8
 _INDENT: Final = 3

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbc_engine.bank import MemoryBank
+from mbc_engine.config import own_models, packaged_model
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.ingestion.ray import Actors, room_for
-from mbc_engine.ingestion.ray.encoder import Encoder
+from mbc_engine.ingestion.ray.encoder import EncodingActor
 from mbc_engine.ingestion.reading import Item
 from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
-from mbc_engine.model_folder import own_models, packaged_model
 from mbc_engine.text import printable_path
 
 # Files that an actor takes in one go: few enough to be named when they bring it down, enough to be worth a message.
@@ -90,7 +90,7 @@ def _start(model: Model, bank: MemoryBank, text_column: str | None, actors: Acto
     contents = None if bank.header.keeps_origins else _contents(bank)
     shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
     resources = {"num_cpus": actors.cpus, "num_gpus": actors.gpus}
-    kind = ray.remote(Encoder).options(**resources, max_restarts=-1, max_task_retries=RETRIES)
+    kind = ray.remote(EncodingActor).options(**resources, max_restarts=-1, max_task_retries=RETRIES)
     given = _findable(model), signature(model), actors.place, actors.threads, actors.chunks, text_column
     return [kind.remote(*given, shared) for _ in range(number)]
 

@@ -50,7 +50,7 @@ class LookedUp:
         return False  # which of all contents a bank has would be much to send; the bank stores each once
 
 
-class Encoder:
+class EncodingActor:
     """Encodes files. What keeps it from that, such as another model, comes back in a batch.
 
     The model is loaded for the first chunks: where all files are unchanged, nobody waits for it.

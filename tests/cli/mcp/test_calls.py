@@ -11,7 +11,7 @@ import pytest
 
 from mbc_engine.events import DocumentsIngested, Event, IngestFinished, IngestStarted
 from mbc_engine.memory import Memory
-from mbc_engine.sources import Source
+from mbc_engine.question import Source
 from tests.cli.mcp.conftest import Serving, told
 
 

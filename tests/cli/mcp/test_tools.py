@@ -11,8 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mbc_cli.mcp.server import ask_reply, search_reply
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.memory import Memory
-from mbc_engine.question import Answer, Confidence
-from mbc_engine.sources import Source
+from mbc_engine.question import Answer, Confidence, Source
 from tests.cli.conftest import Run
 from tests.cli.mcp.conftest import Serving, told
 

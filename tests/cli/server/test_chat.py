@@ -13,8 +13,7 @@ from mbc_engine.bank import Selection
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.question import Confidence
-from mbc_engine.sources import Source
+from mbc_engine.question import Confidence, Source
 
 
 def events(text: str) -> list[Any]:

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.widgets import Input
 
-from mbc_cli.paths import activity_log
+from mbc_cli.config import activity_log
 from mbc_cli.tui.app import VIEWS, Dashboard
 from mbc_cli.tui.jobs import Answering
 from mbc_cli.tui.state import Places
@@ -35,9 +35,8 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.question import Answer, Confidence
+from mbc_engine.question import Answer, Confidence, Source
 from mbc_engine.runs.training_runs import EVENTS
-from mbc_engine.sources import Source
 
 NOON = 1_790_000_000.0
 SMALL, LARGE = (80, 24), (160, 45)

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mbc_cli.paths import question_history
+from mbc_cli.config import question_history
 from mbc_cli.question_history import QuestionHistory
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import Answering
@@ -20,8 +20,7 @@ from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.question import Answer, Confidence, Label
-from mbc_engine.sources import Source
+from mbc_engine.question import Answer, Confidence, Label, Source
 from tests.cli.tui.conftest import shown_keys
 from tests.needs import embedded_encoder
 

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mbc_cli.paths import activity_log
+from mbc_cli.config import activity_log
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ingest import IngestView

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mbc_cli.paths import activity_log
+from mbc_cli.config import activity_log
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import BankSnapshot, DashboardState, Places
 from mbc_cli.tui.views.overview import growth_points

@@ -3,7 +3,7 @@
 import pytest
 
 from mbc_cli.tui.widgets.answer import passage_text
-from mbc_engine.sources import Source
+from mbc_engine.question import Source
 
 
 def underlined(sentence: str | None, passage: str | None) -> tuple[str, list[str]]:
