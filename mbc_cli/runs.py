@@ -16,7 +16,6 @@ from mbc_engine.runs.training_runs import (
     MODEL,
     FollowedRun,
     Request,
-    RunState,
     is_at_work,
     make_request,
 )
@@ -116,7 +115,7 @@ def run_at_work(name: str, runs: Path) -> FollowedRun:
     if is_at_work(run.folder):
         return run
     own, state = shlex.quote(name_of(run.folder)), run.state
-    if state is RunState.FINISHED:
+    if state == "finished":
         raise ConfigError(f"The training {name} has finished.", hint=f"`mbc runs show {own}` shows how it went.")
     raise ConfigError(f"The training {name} was {state}.", hint=f"Continue with: mbc train --resume --run {own}")
 

@@ -15,7 +15,7 @@ from mbc_cli.text import counted, plain, seconds
 
 if TYPE_CHECKING:
     from mbc_engine.events import Validated
-    from mbc_engine.runs.training_runs import FollowedRun, RunHistory
+    from mbc_engine.runs.training_runs import FollowedRun, Request, RunHistory
 
 RunArgument = Annotated[str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=runs)]
 _REQUESTED = {"pause": "to be paused", "stop": "to be stopped"}
@@ -58,13 +58,12 @@ def resume(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> 
     _request(name, runs, None, as_json=json)
 
 
-def _request(name: str, runs: Path, wanted: str | None, *, as_json: bool) -> None:
+def _request(name: str, runs: Path, wanted: "Request | None", *, as_json: bool) -> None:
     """Ask the training at work in a run for something; None is to go on."""
     from mbc_cli.runs import ask, name_of, run_at_work
-    from mbc_engine.runs.training_runs import Request
 
     run = run_at_work(name, runs)
-    ask(run, None if wanted is None else Request(wanted))
+    ask(run, wanted)
     if as_json:
         print_json({"run": run.folder.name, "path": str(run.folder), "request": wanted})
         return

@@ -108,8 +108,8 @@ class DashboardState:
     @property
     def ingest_state(self) -> IngestState | None:
         """What the last ingest is at; None before the first."""
-        if self.ingest.state is IngestState.RUNNING and not self.is_ingesting:
-            return IngestState.INTERRUPTED
+        if self.ingest.state == "running" and not self.is_ingesting:
+            return "interrupted"
         return self.ingest.state
 
     def update_bank(self, bank: BankSnapshot | None, error: MBCError | None) -> None:

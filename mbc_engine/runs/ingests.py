@@ -6,9 +6,8 @@ The log keeps the last ingest whole; of those before it, how the bank was in the
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from filelock import Timeout
 
@@ -102,13 +101,8 @@ def _is_end(line: bytes) -> bool:
         return False
 
 
-class IngestState(StrEnum):
-    """What an ingest is at. Its events cannot tell that it was interrupted, see `is_recorded`."""
-
-    RUNNING = "running"
-    FINISHED = "finished"
-    STOPPED = "stopped"
-    INTERRUPTED = "interrupted"
+# What an ingest is at. Its events cannot tell that it was interrupted, see `is_recorded`.
+IngestState: TypeAlias = Literal["running", "finished", "stopped", "interrupted"]
 
 
 class IngestHistory:
@@ -145,7 +139,7 @@ class IngestHistory:
             self.last_time = time
             match event:
                 case IngestStarted():
-                    self.state = IngestState.RUNNING
+                    self.state = "running"
                     self.started, self.began, self.reported, self.finished = event, time, None, None
                     self.skipped.clear()
                     self.skips = 0
@@ -162,7 +156,7 @@ class IngestHistory:
                     if event.source and (not self.sources or self.sources[-1] != event.source):
                         self.sources.append(event.source)
                 case IngestFinished():
-                    self.state = IngestState.FINISHED if event.is_complete else IngestState.STOPPED
+                    self.state = "finished" if event.is_complete else "stopped"
                     self.finished = event
                     self.growth.append((time, event))
 
@@ -183,7 +177,7 @@ class IngestHistory:
         """How long the rest will take at the late pace; None as long as that is unknown, as of a stream's."""
         if self.started is None or not self.started.size or len(self._reports) < 2:
             return None
-        if self.state is not IngestState.RUNNING:
+        if self.state != "running":
             return 0.0
         done = self._reports[-1].size - self._reports[0].size
         return (self.started.size - self.size_done) * self._seconds / done if done > 0 else None

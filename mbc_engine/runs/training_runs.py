@@ -8,15 +8,11 @@ from array import array
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
-from enum import StrEnum
 from itertools import pairwise
 from math import nan
 from pathlib import Path
 from statistics import fmean, median
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.events import (
@@ -31,6 +27,10 @@ from mbc_engine.events import (
     Validated,
 )
 from mbc_engine.runs.event_log import EventFollower, Followed, Stamped, is_held
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 CONFIG = "config.toml"
 EVENTS = "events.jsonl"
@@ -47,11 +47,10 @@ CURVES: Final = tuple(field.name for field in fields(TrainStep) if field.name !=
 _RECENT: Final = 50
 
 
-class Request(StrEnum):
-    """What is asked of a training that is at work."""
-
-    PAUSE = "pause"
-    STOP = "stop"
+# What is asked of a training that is at work.
+Request: TypeAlias = Literal["pause", "stop"]
+# What a training is at. Its events cannot tell that it was interrupted, see `RunHistory.state_beside`.
+RunState: TypeAlias = Literal["preparing", "training", "paused", "stopped", "finished", "interrupted"]
 
 
 def make_request(run: Path, request: Request | None) -> None:
@@ -66,9 +65,10 @@ def make_request(run: Path, request: Request | None) -> None:
 def request_in(run: Path) -> Request | None:
     """What is asked of the training at work."""
     try:
-        return Request((run / _REQUEST).read_text().strip())
-    except (OSError, ValueError):
+        request = (run / _REQUEST).read_bytes().strip()
+    except OSError:
         return None
+    return "pause" if request == b"pause" else "stop" if request == b"stop" else None
 
 
 def is_at_work(run: Path) -> bool:
@@ -76,7 +76,7 @@ def is_at_work(run: Path) -> bool:
     return is_held(run / LOCK)
 
 
-def write_usage(run: Path, usage: NDArray[np.float32], step: int) -> None:
+def write_usage(run: Path, usage: "NDArray[np.float32]", step: int) -> None:
     """Show the codes' usage [levels, positions, num_codes] after `step` steps to whoever watches."""
     from safetensors.numpy import save
 
@@ -84,7 +84,7 @@ def write_usage(run: Path, usage: NDArray[np.float32], step: int) -> None:
         file.write(save({"usage": usage}, {"step": str(step)}))
 
 
-def read_usage(run: Path) -> NDArray[np.float32] | None:
+def read_usage(run: Path) -> "NDArray[np.float32] | None":
     """The codes' usage [levels, positions, num_codes] of late; None while there is none."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -106,22 +106,11 @@ def runs_in(folder: Path) -> list[Path]:
     return sorted(changed, key=lambda run: (-changed[run], run.name))
 
 
-class RunState(StrEnum):
-    """What a training is at. Its events cannot tell that it was interrupted, see `RunHistory.state_beside`."""
-
-    PREPARING = "preparing"
-    TRAINING = "training"
-    PAUSED = "paused"
-    STOPPED = "stopped"
-    FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-
-
-_OVER: Final = (RunState.STOPPED, RunState.FINISHED)
+_OVER: Final = ("stopped", "finished")
 _STATES: Final[Mapping[type[Event], RunState]] = {
-    TrainStarted: RunState.TRAINING,
-    TrainStep: RunState.TRAINING,
-    TrainFinished: RunState.FINISHED,
+    TrainStarted: "training",
+    TrainStep: "training",
+    TrainFinished: "finished",
 }
 
 
@@ -141,7 +130,7 @@ class RunHistory:
     """
 
     def __init__(self) -> None:
-        self.state = RunState.PREPARING
+        self.state: RunState = "preparing"
         self.started: TrainStarted | None = None
         self.cached: Progressed | None = None
         self.latest: TrainStep | None = None
@@ -183,7 +172,7 @@ class RunHistory:
             case TrainStarted():
                 self.started = event
             case TrainStateChanged():
-                self.state = RunState(event.state)
+                self.state = event.state
             case QuantisationStarted():
                 self.quantised = event
             case Validated():
@@ -196,7 +185,7 @@ class RunHistory:
 
     def state_beside(self, is_at_work: bool) -> RunState:
         """What the training is at, given whether anyone is at work on it: interrupted if not, and it has no end."""
-        return self.state if is_at_work or self.state in _OVER else RunState.INTERRUPTED
+        return self.state if is_at_work or self.state in _OVER else "interrupted"
 
     @property
     def step(self) -> int:
@@ -217,17 +206,19 @@ class RunHistory:
     @property
     def seconds_left(self) -> float | None:
         """How long the steps that are left will take, at the pace of the last ones, validations aside; None if unknown."""
-        if self.state is RunState.FINISHED:
+        if self.state == "finished":
             return 0.0
         # The median: between some steps lies a validation, a snapshot, a pause or a whole night.
         paces = [later - earlier for earlier, later in pairwise(self._times[-_RECENT - 1 :])]
         return (self.total_steps - self.step) * median(paces) if paces else None
 
-    def series(self, field: str, points: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def series(self, field: str, points: int) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
         """The curve of one of `CURVES`: steps and values, both [at most `points`]; a missing value is NaN.
 
         If there are more steps, neighbours are put together, and each point is the mean of those that have a value.
         """
+        import numpy as np
+
         steps, values = np.array(self._steps), np.array(self._curves[field])
         if len(steps) <= points:
             return steps, values

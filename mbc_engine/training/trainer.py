@@ -35,7 +35,7 @@ from mbc_engine.paper.checkpoint import load_into
 from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.scoring import within_window
 from mbc_engine.runs.event_log import EventLog
-from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED, Request, request_in, write_usage
+from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED, request_in, write_usage
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
 from mbc_engine.training.processes import Processes, Result, processes_on
@@ -298,7 +298,7 @@ class _Training:
             return _NextAction.STOP
         # Other processes might find what was asked of an earlier training, before the main one has removed it.
         request = request_in(self.run) if self.processes.is_main else None
-        return {None: None, Request.PAUSE: _NextAction.PAUSE, Request.STOP: _NextAction.STOP}[request]
+        return {None: None, "pause": _NextAction.PAUSE, "stop": _NextAction.STOP}[request]
 
     def _next_action(self, *, is_due: bool = False) -> _NextAction:
         """What all processes do now: what is asked for, a snapshot if it `is_due` in one of them, or the next step."""

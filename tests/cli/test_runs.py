@@ -18,7 +18,7 @@ from mbc_engine.events import (
     Validated,
 )
 from mbc_engine.runs.event_log import EventLog, work_lock
-from mbc_engine.runs.training_runs import EVENTS, LOCK, Request, make_request, request_in
+from mbc_engine.runs.training_runs import EVENTS, LOCK, make_request, request_in
 
 STARTED = TrainStarted(0, 4000, 100, 50, 999)
 STEP = TrainStep(1200, 3, 1.23456, 1.0, 0.25, 0.0, 0.25, 0.931, 17.54, 2, 0.9, 1e-05, 84.2, reset_codes=7)
@@ -62,7 +62,7 @@ def test_runs_are_listed_the_last_changed_first(mbc, make_run, at_work):
     at_work(make_run("paused", STARTED, STEP, WORSE, TrainStateChanged("paused", 1200, 4000), changed=1_700_000_003))
     asked = make_run("asked", changed=1_700_000_004)
     at_work(asked)
-    make_request(asked, Request.STOP)
+    make_request(asked, "stop")
     rows = [line.split("\t") for line in mbc("runs", "list").stdout.splitlines()]
     assert [row[:4] for row in rows] == [
         ["asked", "preparing, to be stopped", "", ""],
@@ -100,7 +100,7 @@ def test_where_there_are_no_runs_the_way_to_one_is_told(mbc):
 def test_a_run_that_prepares_tells_how_many_texts_are_read(mbc, make_run, at_work):
     folder = make_run("first", Progressed("read texts", 384, 3044))
     at_work(folder)
-    make_request(folder, Request.PAUSE)
+    make_request(folder, "pause")
     shown = mbc("runs", "show", "first").stdout
     assert "state    preparing, to be paused\n" in shown
     assert "steps    none yet, 384 of 3,044 texts read\n" in shown
@@ -109,7 +109,7 @@ def test_a_run_that_prepares_tells_how_many_texts_are_read(mbc, make_run, at_wor
 def test_a_request_that_has_come_about_or_is_left_behind_is_not_told(mbc, make_run, at_work):
     for name, hold in (("paused", True), ("killed", False)):
         folder = make_run(name, STARTED, STEP, TrainStateChanged("paused", 1200, 4000))
-        make_request(folder, Request.PAUSE)
+        make_request(folder, "pause")
         if hold:
             at_work(folder)
     told = [json.loads(line) for line in mbc("runs", "list", "--json").stdout.splitlines()]
@@ -150,7 +150,7 @@ def test_what_is_asked_of_a_training_lies_in_its_folder(mbc, make_run, at_work):
     folder = make_run("first", STARTED)
     at_work(folder)
     assert mbc("runs", "pause", "first").stdout.endswith("Continue with: mbc runs resume first\n")
-    assert request_in(folder) is Request.PAUSE
+    assert request_in(folder) == "pause"
     assert "training, to be paused" in mbc("runs", "list").stdout
     assert mbc("runs", "resume", "first").stdout == "first continues.\n"
     assert request_in(folder) is None

@@ -28,7 +28,7 @@ from mbc_engine.events import (
     TrainStep,
 )
 from mbc_engine.runs.event_log import read_events
-from mbc_engine.runs.training_runs import Request, is_at_work, make_request, request_in
+from mbc_engine.runs.training_runs import is_at_work, make_request, request_in
 from mbc_engine.training import trainer
 from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
 
@@ -177,7 +177,7 @@ def test_a_paused_run_goes_on_to_the_same_bits(
 
     def at(event: Event) -> bool:
         if isinstance(event, TrainStep) and event.step == step:
-            make_request(run, Request.PAUSE)
+            make_request(run, "pause")
         return False
 
     events = start(config, "paused", until=at)
@@ -194,10 +194,10 @@ def test_a_pause_may_end_in_a_stop(tiny: Any, tmp_path: Path, start: Runner, who
 
     def at(event: Event) -> bool:
         if isinstance(event, TrainStep) and event.step == 2:
-            make_request(run, Request.PAUSE)
+            make_request(run, "pause")
         if isinstance(event, TrainStateChanged):
             assert is_at_work(run)
-            make_request(run, Request.STOP)
+            make_request(run, "stop")
         return False
 
     events = start(config, "run", until=at)
@@ -211,7 +211,7 @@ def test_a_pause_may_end_in_a_stop(tiny: Any, tmp_path: Path, start: Runner, who
 def test_a_run_stops_on_request(tiny: Any, tmp_path: Path, start: Runner, step: int) -> None:
     def at(event: Event) -> bool:
         if isinstance(event, TrainStep) and event.step == step:
-            make_request(tmp_path / "run", Request.STOP)
+            make_request(tmp_path / "run", "stop")
         return False
 
     events = start(tiny.config(), "run", until=at)
@@ -222,7 +222,7 @@ def test_a_run_stops_on_request(tiny: Any, tmp_path: Path, start: Runner, step: 
 def test_a_run_stops_on_request_while_texts_are_read(tiny: Any, tmp_path: Path, start: Runner) -> None:
     def at(event: Event) -> bool:
         if isinstance(event, Progressed):
-            make_request(tmp_path / "run", Request.STOP)
+            make_request(tmp_path / "run", "stop")
         return False
 
     events = start(tiny.config("gpt2", "bert", *FROZEN), "run", until=at)
@@ -231,7 +231,7 @@ def test_a_run_stops_on_request_while_texts_are_read(tiny: Any, tmp_path: Path, 
 
 def test_what_was_asked_of_an_earlier_process_is_over(tiny: Any, tmp_path: Path, start: Runner) -> None:
     (tmp_path / "run").mkdir()
-    make_request(tmp_path / "run", Request.STOP)
+    make_request(tmp_path / "run", "stop")
     assert isinstance(start(tiny.config(), "run")[-1], TrainFinished)
 
 

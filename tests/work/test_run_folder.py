@@ -12,8 +12,6 @@ from mbc_engine.runs.training_runs import (
     EVENTS,
     LOCK,
     FollowedRun,
-    Request,
-    RunState,
     is_at_work,
     make_request,
     read_usage,
@@ -25,10 +23,10 @@ from mbc_engine.runs.training_runs import (
 
 def test_a_request_holds_until_it_is_replaced_or_cleared(tmp_path: Path) -> None:
     assert request_in(tmp_path) is None
-    make_request(tmp_path, Request.PAUSE)
-    assert request_in(tmp_path) is Request.PAUSE
-    make_request(tmp_path, Request.STOP)
-    assert request_in(tmp_path) is Request.STOP
+    make_request(tmp_path, "pause")
+    assert request_in(tmp_path) == "pause"
+    make_request(tmp_path, "stop")
+    assert request_in(tmp_path) == "stop"
     make_request(tmp_path, None)
     make_request(tmp_path, None)
     assert request_in(tmp_path) is None
@@ -37,7 +35,7 @@ def test_a_request_holds_until_it_is_replaced_or_cleared(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("content", [b"", b"dance", b"\xff"])
 def test_a_request_that_is_none_is_passed_over(tmp_path: Path, content: bytes) -> None:
-    make_request(tmp_path, Request.PAUSE)
+    make_request(tmp_path, "pause")
     (path,) = tmp_path.iterdir()
     path.write_bytes(content)
     assert request_in(tmp_path) is None
@@ -98,20 +96,20 @@ def test_runs_are_folders_with_a_log_the_last_changed_first(tmp_path: Path) -> N
 
 def test_a_run_whose_training_has_gone_without_an_end_is_interrupted(tmp_path: Path) -> None:
     run = FollowedRun(tmp_path)
-    assert run.state is RunState.INTERRUPTED
+    assert run.state == "interrupted"
     log = EventLog(tmp_path / EVENTS)
     with work_lock(tmp_path / LOCK):
-        assert run.state is RunState.PREPARING
+        assert run.state == "preparing"
         log.append(TrainStarted(0, 2, 1, 1, 1))
         assert len(run.update().events) == 1
-        assert run.state is RunState.TRAINING
+        assert run.state == "training"
         log.append(TrainStateChanged("paused", 1, 2))
         run.update()
-        assert run.state is RunState.PAUSED
-    assert run.state is RunState.INTERRUPTED
+        assert run.state == "paused"
+    assert run.state == "interrupted"
     for end, state in (
-        (TrainStateChanged("stopped", 1, 2), RunState.STOPPED),
-        (TrainFinished(2, 1.0, "m"), RunState.FINISHED),
+        (TrainStateChanged("stopped", 1, 2), "stopped"),
+        (TrainFinished(2, 1.0, "m"), "finished"),
     ):
         log.append(end)
         run.update()

@@ -64,7 +64,7 @@ def test_a_training_is_told() -> None:
 
 def test_of_nothing_nothing_is_known() -> None:
     told = history()
-    assert (told.state, told.step, told.total_steps, told.last_time) == (RunState.PREPARING, 0, 0, None)
+    assert (told.state, told.step, told.total_steps, told.last_time) == ("preparing", 0, 0, None)
     assert (told.throughput, told.seconds_left) == (None, None)
     assert len(told.series("loss", 10)[0]) == 0
 
@@ -72,13 +72,13 @@ def test_of_nothing_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("events", "state"),
     [
-        ([Progressed("read texts", 1, 2)], RunState.PREPARING),
-        ([Progressed("read texts", 1, 2), TrainStateChanged("stopped", 0, 40)], RunState.STOPPED),
-        ([STARTED], RunState.TRAINING),
-        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40)], RunState.PAUSED),
-        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40), TrainStateChanged("training", 1, 40)], RunState.TRAINING),
-        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40), TrainStateChanged("stopped", 1, 40)], RunState.STOPPED),
-        ([STARTED, FIRST, TrainFinished(40, 1.0, "m")], RunState.FINISHED),
+        ([Progressed("read texts", 1, 2)], "preparing"),
+        ([Progressed("read texts", 1, 2), TrainStateChanged("stopped", 0, 40)], "stopped"),
+        ([STARTED], "training"),
+        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40)], "paused"),
+        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40), TrainStateChanged("training", 1, 40)], "training"),
+        ([STARTED, FIRST, TrainStateChanged("paused", 1, 40), TrainStateChanged("stopped", 1, 40)], "stopped"),
+        ([STARTED, FIRST, TrainFinished(40, 1.0, "m")], "finished"),
     ],
 )
 def test_the_state_is_that_of_the_last_event(events: list[Event], state: RunState) -> None:

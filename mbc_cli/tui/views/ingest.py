@@ -23,14 +23,14 @@ from mbc_cli.tui.widgets.figures import DrawnText, Facts, box, gauge, sparkline,
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PathPrompt, PlainCheckbox, existing_path
 from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import BankTotals
-from mbc_engine.runs.ingests import IngestHistory, IngestState
+from mbc_engine.runs.ingests import IngestHistory
 
 _STATES: Final = {
     None: ("Nothing was memorised yet. Choose a folder or a file and press i.", ""),
-    IngestState.RUNNING: ("", ""),
-    IngestState.FINISHED: ("✓ Finished", "bold"),
-    IngestState.STOPPED: ("■ Stopped. What is counted is saved; the same folder goes on from it.", "bold"),
-    IngestState.INTERRUPTED: ("✗ Ended amid its work. What was saved stays; the same folder goes on from it.", "bold"),
+    "running": ("", ""),
+    "finished": ("✓ Finished", "bold"),
+    "stopped": ("■ Stopped. What is counted is saved; the same folder goes on from it.", "bold"),
+    "interrupted": ("✗ Ended amid its work. What was saved stays; the same folder goes on from it.", "bold"),
 }
 _TITLE_WIDTH: Final = 30
 _MAX_REASONS: Final = 3
@@ -207,9 +207,9 @@ class IngestView(View):
             return Text("Stopping…", "bold")
         if self._is_running and self.state.ingest.began in (None, self._last_began):
             return Text("Starting: the model is being loaded…", "bold")
-        if self._is_running and state is not IngestState.RUNNING:
+        if self._is_running and state != "running":
             return Text.assemble(("Watching ", "bold"), f"{path} for changes; c ends it")
-        if state is IngestState.RUNNING:
+        if state == "running":
             return Text.assemble(("Memorising ", "bold"), path if self._is_running else "in another process")
         if self._error:
             return Text.assemble(("It failed. ", "bold"), plain(self._error.removeprefix("Error: ")))
@@ -265,6 +265,6 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
 def _share(known: DashboardState) -> float | None:
     """How much is done of what there is to read; None where nothing is under way, or nobody knows."""
     started = known.ingest.started
-    if started is None or not started.size or known.ingest_state is not IngestState.RUNNING:
+    if started is None or not started.size or known.ingest_state != "running":
         return None
     return known.ingest.size_done / started.size

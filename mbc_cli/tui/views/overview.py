@@ -15,8 +15,6 @@ from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardState
 from mbc_cli.tui.views import View, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
 from mbc_cli.tui.widgets.figures import DrawnText, Facts, bars, box
-from mbc_engine.runs.ingests import IngestState
-from mbc_engine.runs.training_runs import RunState
 
 _DAY: Final = 86_400.0
 # Steps of time that a plot can show.
@@ -116,7 +114,7 @@ def _ingest_line(known: DashboardState) -> str:
         return "none yet; start one in Ingest"
     documents = ingest.reported.documents if ingest.reported else 0
     line = f"{state}: {counted(documents, 'document')}, {ingest.skips:,} skipped"
-    if state is not IngestState.RUNNING:
+    if state != "running":
         return line
     rate = "" if ingest.rate is None else f", {ingest.rate:,.0f} chunks/s"
     left = "" if ingest.seconds_left is None else f", {seconds(ingest.seconds_left)} left"
@@ -127,6 +125,6 @@ def _training_line(run: AttachedRun | None) -> str:
     if run is None:
         return "none yet; start one in Train"
     history, state = run.history, run.state
-    is_moving = state is RunState.TRAINING and history.seconds_left is not None
+    is_moving = state == "training" and history.seconds_left is not None
     left = f", {seconds(history.seconds_left or 0)} left" if is_moving else ""
     return f"{run.folder.name} is {state}: step {history.step:,} of {history.total_steps:,}{left}"

@@ -22,26 +22,26 @@ from mbc_cli.tui.widgets.inputs import Confirm, PathPrompt, RunForm, RunList, Ru
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.errors import MBCError
 from mbc_engine.events import Validated
-from mbc_engine.runs.training_runs import Request, RunHistory, RunState, make_request
+from mbc_engine.runs.training_runs import Request, RunHistory, make_request
 
 # A state beside those of `RunState`: a process was started and is not yet at work.
 STARTING: Final = "starting"
 _SIGNS: Final = {
     STARTING: "◌",
-    RunState.PREPARING: "◌",
-    RunState.TRAINING: "▶",
-    RunState.PAUSED: "‖",
-    RunState.STOPPED: "■",
-    RunState.FINISHED: "✓",
-    RunState.INTERRUPTED: "✗",
+    "preparing": "◌",
+    "training": "▶",
+    "paused": "‖",
+    "stopped": "■",
+    "finished": "✓",
+    "interrupted": "✗",
 }
 _REQUEST_WORDS: Final = {
-    Request.PAUSE: "will pause after this step",
-    Request.STOP: "will stop after this step",
+    "pause": "will pause after this step",
+    "stop": "will stop after this step",
     None: "will go on",
 }
 # The requests that are fulfilled in a state; None is to go on.
-_FULFILLED: Final = {RunState.PAUSED: (Request.PAUSE,), RunState.TRAINING: (None,)}
+_FULFILLED: Final = {"paused": ("pause",), "training": (None,)}
 # Before the run that is looked at, and the one it is compared with.
 _CURRENT, _OTHER = "●", "+"
 
@@ -126,7 +126,7 @@ class TrainView(View):
             "pause": is_at_work and not is_pausing,
             "go_on": is_at_work and is_pausing,
             "stop": is_at_work,
-            "resume": run is not None and self._state_of(run) in (RunState.STOPPED, RunState.INTERRUPTED),
+            "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
             "compare": other is None and others > 1,
             "compare_no_more": other is not None,
             "choose": others > 0 and not self.query_one("#side").display,
@@ -135,7 +135,7 @@ class TrainView(View):
         return can.get(action, True)
 
     def action_pause(self) -> None:
-        self._request(Request.PAUSE)
+        self._request("pause")
 
     def action_go_on(self) -> None:
         self._request(None)
@@ -146,7 +146,7 @@ class TrainView(View):
 
         def answered(is_sure: bool | None) -> None:
             if is_sure and self.state.run is run:
-                self._request(Request.STOP)
+                self._request("stop")
 
         question = f"Stop {run.folder.name} after this step? It can be resumed from there."
         self.app.push_screen(Confirm(question, "Stop", "Keep on"), answered)
@@ -224,7 +224,7 @@ class TrainView(View):
         return STARTING if run.folder in self._starting else run.state
 
     def _is_pausing(self, run: AttachedRun) -> bool:
-        return run.state is RunState.PAUSED or self._requests.get(run.folder) is Request.PAUSE
+        return run.state == "paused" or self._requests.get(run.folder) == "pause"
 
     def _words(self, run: AttachedRun) -> str:
         if run.folder in self._requests:
@@ -379,7 +379,7 @@ def _speed(history: RunHistory) -> str:
 
 
 def _left(history: RunHistory, state: str) -> str:
-    is_going = state in (RunState.TRAINING, RunState.PAUSED)
+    is_going = state in ("training", "paused")
     return seconds(history.seconds_left) if is_going and history.seconds_left is not None else ""
 
 

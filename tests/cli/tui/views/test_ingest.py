@@ -18,7 +18,7 @@ from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PlainCheckbox
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank, verify
 from mbc_engine.events import BankVerified, DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.runs.ingests import IngestState, recorded
+from mbc_engine.runs.ingests import recorded
 
 HOSTILE, HARMLESS = "[red]\x1b[31m\u202eb", "[red]␛[31m<U+202E>b"
 SMALL, LARGE = (80, 24), (200, 50)
@@ -269,7 +269,7 @@ async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home:
         await pilot.press("escape")
         assert isinstance(app.screen, Confirm)
         await pilot.press("y")
-        await until(lambda: "Stopping" in state(app) or app.state.ingest_state is IngestState.STOPPED)
+        await until(lambda: "Stopping" in state(app) or app.state.ingest_state == "stopped")
         await until(lambda: "Stopped" in state(app))
         assert {cells[0]: cells[1] for cells in skipped(app)}["0.txt"] == "is empty"
         assert any(cells[0] == f"0{HARMLESS}.pdf" and "damaged" in cells[1] for cells in skipped(app))

@@ -8,7 +8,7 @@ from textual.widgets import Input
 from mbc_cli.tui.widgets.inputs import Confirm, RunForm
 from mbc_engine.events import TrainStateChanged
 from mbc_engine.runs.event_log import work_lock
-from mbc_engine.runs.training_runs import LOCK, Request, RunState, request_in
+from mbc_engine.runs.training_runs import LOCK, RunState, request_in
 from tests.cli.tui.conftest import shown_keys
 from tests.cli.tui.views.train.conftest import SMALL, STARTED, opened, steps, words, write
 
@@ -20,13 +20,13 @@ async def test_pausing_going_on_and_stopping_are_asked_for_in_the_folder(places,
         with work_lock(run / LOCK):
             await until(lambda: "Pause" in shown_keys(app))
             await pilot.press("p")
-            await until(lambda: request_in(run) is Request.PAUSE)
+            await until(lambda: request_in(run) == "pause")
             await until(lambda: "will pause after this step" in words(app, "#brief"))
             write(run, [TrainStateChanged("paused", 10, 100)])
             await until(lambda: "Go on" in shown_keys(app) and "paused" in words(app, "#brief"))
             await pilot.press("space")
             await until(lambda: request_in(run) is None)
-            for key, request in (("n", None), ("y", Request.STOP)):
+            for key, request in (("n", None), ("y", "stop")):
                 await pilot.press("s")
                 await until(lambda: isinstance(app.screen, Confirm))
                 await pilot.press(key)
@@ -134,26 +134,26 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
             app.screen.query_one(f"#{field}", Input).value = value
         await pilot.press("enter")
         await until(lambda: not isinstance(app.screen, RunForm))
-        await until(lambda: is_(RunState.TRAINING) and app.state.run.history.latest is not None)
+        await until(lambda: is_("training") and app.state.run.history.latest is not None)
         assert app.state.run.folder == places.runs / "mine"
         await until(lambda: "Pause" in shown_keys(app))
         await pilot.press("p")
-        await until(lambda: is_(RunState.PAUSED) and "Go on" in shown_keys(app))
+        await until(lambda: is_("paused") and "Go on" in shown_keys(app))
         step = app.state.run.history.step
         await pilot.press("p")
-        await until(lambda: is_(RunState.TRAINING) and app.state.run.history.step > step)
+        await until(lambda: is_("training") and app.state.run.history.step > step)
 
         async def stop() -> int:
             await until(lambda: "Stop" in shown_keys(app))
             await pilot.press("s")
             await until(lambda: isinstance(app.screen, Confirm))
             await pilot.press("y")
-            await until(lambda: is_(RunState.STOPPED) and "Resume" in shown_keys(app))
+            await until(lambda: is_("stopped") and "Resume" in shown_keys(app))
             return app.state.run.history.step
 
         step = await stop()
         await pilot.press("r")
-        await until(lambda: is_(RunState.TRAINING) and app.state.run.history.step > step)
+        await until(lambda: is_("training") and app.state.run.history.step > step)
         assert await stop() > step
 
 
@@ -168,4 +168,4 @@ async def test_what_is_asked_last_is_what_stands_in_the_folder(places, until, mo
                 action()
             for work in reversed(waiting):  # threads come in any order
                 work()
-            assert request_in(run) is Request.PAUSE
+            assert request_in(run) == "pause"
