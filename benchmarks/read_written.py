@@ -21,17 +21,15 @@ def cells_of(found: dict[str, Result], name: str) -> dict[tuple[str, int], Resul
 def read_written(found: dict[str, Result]) -> Iterator[str]:
     """The section on reads."""
     yield (
-        "One question, its vectors at hand, against a bank of N documents of one chunk. *Dense* is what the published "
-        "code does: it looks up the vectors of all codes and, in each of the aggregator's four blocks, normalises all "
-        "of them, projects them to keys and values, and attends. *Flat* has the same result: rows with the same code "
-        "are one row, weighted by how often it occurs, and keys and values of the codebook are computed once per "
-        "model. It reads the counts from the bank's file. *Sources of flat* is what it leaves for later: which "
-        "documents the attention went to, a scan of all codes. *Hierarchical* is the paper's divide and conquer, "
-        "whose result is another than that of the dense read, and whose memory grows until a group of groups is full "
-        "at N = M² = 65,536; it and *routed* name their sources on the way. The aggregator has the paper's shape and "
-        "random weights; the codes are random. One thread, float32; medians of "
-        "repeated runs in a process of their own, files in the page cache. Memory is by how much the process grew at "
-        "most, above the model itself and what libraries take on first use."
+        "One question, already encoded, against a bank of N documents of one chunk. *Dense* is what the published "
+        "code does: it looks up the vectors of all codes and, in each of the aggregator's four blocks, normalises "
+        "them, projects them to keys and values, and attends. *Flat* has the same result: each code is one row "
+        "weighted by its count in the bank, with keys and values computed once per model. *Sources of flat* adds the "
+        "documents that the attention went to, by a scan of all codes. *Hierarchical* is the paper's divide and "
+        "conquer, with a result of its own; its memory grows until N = M² = 65,536. It and *routed* name their "
+        "sources on the way. The aggregator has the paper's shape and random weights; the codes are random. One "
+        "thread, float32; medians of repeated runs in a process of their own, files in the page cache. Memory is the "
+        "growth of the process at its peak, without the model and what libraries take on first use."
     )
     for name in read.SHAPES:
         cells = cells_of(found, name)
@@ -82,12 +80,11 @@ def dense_written(cells: dict[tuple[str, int], Result]) -> Iterator[str]:
     for size, own in dense.items():
         if own.get("in_slices"):
             yield (
-                f"At {size:,} documents the dense read normalised and projected {read.SLICE:,} rows at a time, as it "
-                "would not have fitted into the machine otherwise: the same sums in less memory than the published "
-                "code takes."
+                f"At {size:,} documents the dense read normalised and projected {read.SLICE:,} rows at a time to fit "
+                "into memory: the same sums in less memory than the published code takes."
             )
         if own.get("runs") == 1:
-            yield f"The dense read of {size:,} documents took so long that it ran once."
+            yield f"The dense read of {size:,} documents ran only once."
         if "skipped" in own:
             yield f"The dense read of {size:,} documents was skipped: {own['skipped']}."
 
@@ -103,7 +100,7 @@ def growth_written(grown: Result, cells: dict[tuple[str, int], Result]) -> str:
     )
     scan = cells.get(("sources", large))
     if scan:
-        text += f" Naming its sources is a scan, and took {in_time(scan['seconds'])} more."
+        text += f" Naming its sources took {in_time(scan['seconds'])} more."
     return text
 
 
@@ -149,8 +146,8 @@ def read_plots(found: dict[str, Result], folder: Path) -> None:
 def scan_written(found: dict[str, Result]) -> Iterator[str]:
     """The section on the scan."""
     yield (
-        "A routed read scores every chunk: the bank's packed bits are taken apart block by block, and each code is a "
-        "look-up in a table made once per question. This is that scan alone, on one core, without ranking."
+        "A routed read scores every chunk: the bank's packed bits are unpacked block by block, and each code is a "
+        "look-up in a table made once per question. This is the scan alone, on one core, without ranking."
     )
     rows = []
     for name in ("distilgpt2", "mini"):

@@ -84,9 +84,9 @@ def answers_written(found: dict[str, Result]) -> Iterator[str]:
     rows = [own for several in found.values() for own in several]
     yield (
         f"A whole answer: encoding the question, the model's own read of {rows[0]['documents']:,} documents, the "
-        f"prefix, and exactly {rows[0]['tokens']} tokens, greedy. *Without cache* is the way of the published code: "
-        "the whole sequence goes through the base LM again for each token. Both say the same texts. Each figure is "
-        "the time of a batch divided by its answers."
+        f"prefix, and exactly {rows[0]['tokens']} tokens, greedy. *Without cache*, as in the published code, the "
+        "whole sequence goes through the base LM again for each token; the texts are the same. Times are those of a "
+        "batch divided by its answers."
     )
     head = ["model", "on", "batch", "with cache", "tokens/s", "without", "tokens/s", "times"]
     yield from table(
@@ -131,8 +131,8 @@ def startup_written(found: dict[str, Result]) -> Iterator[str]:
     """The section on a new process."""
     (own,) = found.values()
     yield (
-        "`mbc ask` with `mini` and a small bank in a new process, and its parts, each timed where it happens; files "
-        "are in the page cache. A later answer is one when all is loaded."
+        "`mbc ask` with `mini` and a small bank in a new process, and its stages; files are in the page cache. A "
+        "later answer comes from a process that has loaded everything."
     )
     rows = {"`mbc ask`, all of it": own["command"]} | own["stages"] | {"a later answer": own["later_answer"]}
     yield from table(

@@ -14,12 +14,12 @@ WANTED_SHARE: Final = 0.5
 def training_written(found: dict[str, Result]) -> Iterator[str]:
     """A section on training."""
     yield (
-        "Forward, backward, clipping and Adam over SQuAD's questions and paragraphs, with the preset's settings, real "
-        "tokenizers and random weights. *Naive* is our own code with the needless work of the published code and no "
-        "more: documents padded to 1,022 tokens for the amortizer, questions to 104, questions with answers to 128 for the base LM, "
-        "logits of every position, and three more passes of the base LM in each pass of training, two of them over "
-        "the padded documents, for figures in a log. Both ways train the same model in turns, and have the same loss. "
-        "Passes and steps are medians; examples a second are those of the preset's batch."
+        "Forward, backward, clipping and Adam over SQuAD's questions and paragraphs, with the preset's settings, "
+        "real tokenizers and random weights. *Naive* is our code with the unnecessary work of the published code: "
+        "documents padded to 1,022 tokens for the amortizer, questions to 104, questions with answers to 128 for the "
+        "base LM, logits of every position, and three more passes of the base LM in each training pass, two of them "
+        "over the padded documents, for logged figures. Both train the same model in turns, with the same loss. "
+        "Passes and steps are medians; examples per second are for the preset's batch."
     )
     rows = []
     for own in found.values():
@@ -47,11 +47,11 @@ def training_written(found: dict[str, Result]) -> Iterator[str]:
 def memorising_written(found: dict[str, Result]) -> Iterator[str]:
     """A section on memorising."""
     yield (
-        "SQuAD's paragraphs become codes: tokenising, the T5's encoder, its decoder's queries, heads, and the nearest "
-        "codes, without writing them to a bank. *Naive* takes 16 documents at a time as they come, each padded to "
-        "1,022 tokens. Both ways take turns and come to the same codes. *Share of the peak* is what the matrix "
-        "products of the documents' own tokens, padding left out, would take at the speed of the fastest large "
-        "product in the same process, over what memorising took."
+        "SQuAD's paragraphs become codes: tokenising, the T5's encoder, its decoder's queries, heads, and the "
+        "nearest codes, without writing them to a bank. *Naive* takes 16 documents at a time in their order, each "
+        "padded to 1,022 tokens. Both take turns and find the same codes. *Share of the peak* is the time that the "
+        "matrix products of the documents' tokens, without padding, would take at the speed of the fastest large "
+        "product in the same process, divided by the time of memorising."
     )
     rows = [
         [

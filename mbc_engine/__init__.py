@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from mbc_engine.ingestion.run import ingest, ingest_stream, watch
     from mbc_engine.lm.coding import open_bank
     from mbc_engine.load import load_model
+    from mbc_engine.memory import Memory
     from mbc_engine.methods.memory_methods import EmptyBank, MemoryMethod
     from mbc_engine.methods.reading import RetrieveAndRead
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.paper.mbc import MBC
-    from mbc_engine.question import Answer, Confidence, Source
+    from mbc_engine.question import Answer, AskOptions, Confidence, Source
     from mbc_engine.training.trainer import train
 
 __version__ = "0.1.0"

@@ -35,7 +35,8 @@ def reencode(
 
     Args:
         drop_missing: drop documents that can no longer be read; otherwise they keep the old bank in place.
-        workers, stop: as in `ingest`.
+        workers: as in `ingest`.
+        stop: as in `ingest`.
 
     Raises:
         BankError: the bank keeps no origins, or some of its documents can no longer be read.
