@@ -63,11 +63,14 @@ class Memory:
     def model(self) -> "Model":
         """The model, loaded if needed. Raises ModelError, or ConfigError if there is no such device."""
         if isinstance(self._model, str):
-            from mbc_engine.load import load_model
-
             began = time.perf_counter()
             name, device = self._model, self._device
-            self._model = self._load(name, device) if self._load else load_model(name, device=device or "cpu")
+            if self._load is not None:
+                self._model = self._load(name, device)
+            else:
+                from mbc_engine.load import load_model
+
+                self._model = load_model(name, device=device or "cpu")
             self.loading = time.perf_counter() - began
         return self._model
 
@@ -82,9 +85,10 @@ class Memory:
         """
         self._bank()
         if options is not None:
+            model = self.model  # first: what is wrong with its name is found without torch
             from mbc_engine.answering import require_askable
 
-            require_askable(self.model, options)
+            require_askable(model, options)
         with self._reading():
             return self
 
@@ -147,9 +151,9 @@ class Memory:
             BankError: the bank cannot be written.
             ModelMismatch: another model wrote it.
         """
-        from mbc_engine.ingestion.run import ingest
-
         with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
+            from mbc_engine.ingestion.run import ingest
+
             yield from self._recorded(ingest(self.model, bank, paths, **options), bank)
 
     def add_stream(
@@ -161,18 +165,18 @@ class Memory:
         stop: threading.Event | None = None,
     ) -> "Iterator[Event]":
         """Memorise a text from a stream, such as standard input; as `mbc_engine.ingest_stream`."""
-        from mbc_engine.ingestion.run import ingest_stream
-
         with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
+            from mbc_engine.ingestion.run import ingest_stream
+
             yield from self._recorded(ingest_stream(self.model, bank, stream, stop=stop), bank)
 
     def watch(
         self, paths: Sequence[Path], *, keeps_origins: bool = True, keeps_text: bool | None = None, **options: Any
     ) -> "Iterator[Event]":
         """Memorise files and folders, and their changes until `stop` is set; as `mbc_engine.watch`."""
-        from mbc_engine.ingestion.run import watch
-
         with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
+            from mbc_engine.ingestion.run import watch
+
             yield from self._recorded(watch(self.model, bank, paths, **options), bank)
 
     def remove(self, sources: Collection[str]) -> int:
@@ -209,15 +213,15 @@ class Memory:
     @contextmanager
     def writing(self, *, keeps_origins: bool = True, keeps_text: bool | None = None) -> Iterator[MemoryBank]:
         """The bank that documents go into, created if needed; a new one left empty is deleted."""
-        from mbc_engine.lm.coding import open_bank
-
         if isinstance(self._given, MemoryBank):
             yield self._given
             return
-        path = self.paths[0]
+        model, path = self.model, self.paths[0]
+        from mbc_engine.lm.coding import open_bank
+
         is_new, is_empty = not bytes_at(path), False
         try:
-            with open_bank(self.model, path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
+            with open_bank(model, path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
                 try:
                     yield bank
                 finally:
@@ -241,9 +245,10 @@ class Memory:
             if self._banks is not None and self._banks.is_replaced():
                 self.close()
             if self._answerer is None:
+                model, bank = self.model, self._bank()
                 from mbc_engine.answering import answerer_of
 
-                self._answerer = answerer_of(self.model, self._bank())
+                self._answerer = answerer_of(model, bank)
             yield self._answerer
         except MBCError:
             raise
