@@ -90,11 +90,10 @@ def one_bank(found: dict[str, Result]) -> Iterator[str]:
     chunks = paper["scan"]["chunks"]
     yield from ["", "### One bank, one core", ""]
     yield (
-        f"{chunks:,.0f} chunks of made-up codes, a chunk a document, with sources; times are the least of some runs, "
-        "for a million chunks unless said otherwise. *From disk*: the page cache emptied of the file before, once; a "
-        "virtual disk below may have a cache of its own. A scan reads codes and, of a bank with sources, the hashes "
-        "and keys that lie before the lengths of documents; it reads no text. The text is generated news, some 800 "
-        "characters a chunk."
+        f"{chunks:,.0f} chunks with random codes, one per document, with sources. Times are the best of several runs, "
+        "for a million chunks unless noted. *From disk*: after emptying the page cache of the file once; a virtual "
+        "disk may have a cache of its own. A scan reads codes and, in a bank with sources, hashes and keys; it reads "
+        "no text. The text is generated news, about 800 characters a chunk."
     )
     scans = [paper["scan"], mini["scan"]]
 
@@ -109,17 +108,17 @@ def one_bank(found: dict[str, Result]) -> Iterator[str]:
     rows = [
         ["bytes a chunk, with sources", *both(lambda own: f"{own:.1f}", "weigh", "sources_bytes")],
         ["bytes a chunk, without", *both(lambda own: f"{own:.1f}", "weigh", "lean_bytes")],
-        ["of them text", *both(lambda own: f"{own:.1f}", "weigh", "text_bytes")],
-        ["counts, once a bank", *both(size, "weigh", "counts_bytes")],
-        ["a question's scan", *each(span, "seconds")],
-        [f"{QUESTIONS} questions in one scan, each", *each(span, "batch", MILLION / QUESTIONS)],
-        ["a question's scan from disk", *each(span, "cold")],
-        ["of the file, a scan reads", *each(size, "touched")],
-        ["a scan's own memory, whatever the size", *[size(own["grown"]) for own in scans]],
-        ["the codes of a chunk, or its text", *both(span, "scan", "unfold")],
-        ["opening, whatever the size", *[span(own["opening"]) for own in scans]],
-        ["a writer's look for the first name", *both(span, "write", "index", MILLION / chunks)],
-        ["the memory that takes", *both(size, "write", "index_bytes", MILLION / chunks)],
+        ["of which text", *both(lambda own: f"{own:.1f}", "weigh", "text_bytes")],
+        ["counts, per bank", *both(size, "weigh", "counts_bytes")],
+        ["scan for a question", *each(span, "seconds")],
+        [f"{QUESTIONS} questions in one scan, per question", *each(span, "batch", MILLION / QUESTIONS)],
+        ["scan for a question, from disk", *each(span, "cold")],
+        ["bytes read by a scan", *each(size, "touched")],
+        ["memory of a scan, for any size", *[size(own["grown"]) for own in scans]],
+        ["reading a chunk's codes or text", *both(span, "scan", "unfold")],
+        ["opening, for any size", *[span(own["opening"]) for own in scans]],
+        ["first look-up of a name by a writer", *both(span, "write", "index", MILLION / chunks)],
+        ["memory for that", *both(size, "write", "index_bytes", MILLION / chunks)],
         [f"a commit of {BATCH_CHUNKS} chunks", *both(span, "write", "commit")],
         ["adding, chunks a second", *rates],
         ["`mbc bank merge`, chunks a second", *merges],
@@ -128,10 +127,10 @@ def one_bank(found: dict[str, Result]) -> Iterator[str]:
     encode = found["encode"]
     flat = found["flat read"]
     yield (
-        f"Encoding with mini takes {span(encode['seconds'])} a chunk of {encode['tokens']:.0f} tokens on one core, "
-        f"{1 / encode['seconds']:.1f} chunks a second: that is the ingest, whatever the bank. The flat read of the "
-        f"paper's codes takes {span(flat['flat'])} of any bank, naming its sources {span(flat['sources'])} for these "
-        f"chunks, the hierarchical read with groups of 256 {span(MILLION * flat['hierarchical'])} a million chunks."
+        f"Encoding with mini takes {span(encode['seconds'])} per chunk of {encode['tokens']:.0f} tokens on one core, "
+        f"{1 / encode['seconds']:.1f} chunks a second, and dominates any ingest. The flat read of the paper's codes "
+        f"takes {span(flat['flat'])} for any bank, naming its sources {span(flat['sources'])} for these chunks, the "
+        f"hierarchical read with groups of 256 {span(MILLION * flat['hierarchical'])} for a million chunks."
     )
 
 
@@ -139,34 +138,32 @@ def shards(found: dict[str, Result]) -> Iterator[str]:
     """The simulation."""
     yield from ["", "### The same documents in shards", ""]
     yield (
-        "The bank cut into S banks, each scanned by the code that scans one bank, one after another on one core; S "
-        "nodes would take as long as the slowest, and the merge (`Ranking.extend`: the best few of each shard with the "
-        "logarithm of what all its chunks weigh, so that shares stay shares of the whole). Checked in each row: the "
-        "scores of all chunks equal the whole bank's bit for bit, and so do chunks, order and ties of the best "
-        f"{TOP}; *off* is by how much a share differs at most, relatively, where float32 sums of other blocks "
-        "round otherwise."
+        "The bank is cut into S banks, scanned one after another on one core by the code that scans one bank; S "
+        "nodes would take as long as the slowest, plus the merge (`Ranking.extend`). In each row the scores of all "
+        f"chunks equal the whole bank's bit for bit, as do chunks, order and ties of the best {TOP}; *off* is the "
+        "largest relative difference of a share, from float32 sums in another order."
     )
     paper, mini, unfold = found["shards paper"], found["shards mini"], found["bank mini"]["scan"]["unfold"]
     yield from ["", "**Routed**, the paper's codes:"]
     yield from shard_table(paper["routed"])
     yield (
-        "**Mini's own search**, in two rounds: codes are scanned everywhere, and the texts of the best "
-        f"{TOP} chunks of all come from where these lie, to be ranked again by their words in one place. The whole "
-        f"bank's search, encoding the question included, took {span(mini[0]['whole'])}; the {TOP} chunks lie in as "
-        f"many blocks, where a bank has them, and to read a text of one takes {span(unfold)}. The whitening, "
-        f"{span(mini[0]['whitening'])}, is found once, where questions are encoded."
+        f"**Mini's own search**, in two rounds: codes are scanned everywhere; then the texts of the best {TOP} chunks of all "
+        f"are fetched and ranked again by their words in one place. The whole bank's search, encoding the question "
+        f"included, took {span(mini[0]['whole'])}; the {TOP} chunks are in as many blocks if a bank has them, and "
+        f"reading a text of one takes {span(unfold)}. The whitening, {span(mini[0]['whitening'])}, is computed once, "
+        "where questions are encoded."
     )
     yield from shard_table(mini)
     yield (
-        "**Flat**: the counts of the shards add up to the whole's, so that the read is the same bit for bit: "
-        f"{span(max(row['sum'] for row in paper['flat']))} at most to add them. Naming its sources is a scan with the "
-        "whole's counts:"
+        "**Flat**: the counts of the shards add up to the whole's, so the read is the same bit for bit; adding them takes "
+        f"{span(max(row['sum'] for row in paper['flat']))} at most. Naming its sources is a scan with the whole's "
+        "counts:"
     )
     yield from shard_table(paper["flat"])
     rows = found["shards hierarchical"]
     yield (
         "**Hierarchical**, groups of 4 among 256 chunks: a node combines its groups, and groups of groups as far as "
-        "they are full; one place combines the rest. The result is the whole's bit for bit where groups do not cross "
+        "they are full; one place combines the rest. The result is the whole's bit for bit if no group crosses "
         "shards."
     )
     yield from shard_table(rows)
@@ -185,7 +182,7 @@ def shard_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         ]
         for row in rows
     ]
-    yield from table(["S", "slowest shard", "merge", "times as fast", "off"], body, words=0)
+    yield from table(["S", "slowest shard", "merge", "speedup", "off"], body, words=0)
 
 
 def between(found: dict[str, Result]) -> Iterator[str]:
@@ -213,10 +210,10 @@ def between(found: dict[str, Result]) -> Iterator[str]:
         )
     yield ""
     yield (
-        "One round of a routed question over TCP, to processes that hold a shard each: what codes are worth goes out, "
-        f"the best {TOP} come back and are merged."
+        "One round of a routed question over TCP, to processes that hold a shard each: look-up tables of scores go out, "
+        f"the best {TOP} chunks come back and are merged."
     )
-    head = ["codes", "one process", "two, half each", "of it, way and merge", "to a process", "back"]
+    head = ["codes", "one process", "two, half each", "of which transfer and merge", "to a process", "back"]
     yield from table(head, rows)
 
 
@@ -225,15 +222,14 @@ def projections(found: dict[str, Result], measured: dict[str, Measured]) -> Iter
     node, network, wanted = Node(), Network(), Wanted()
     yield from ["", "### Projected", ""]
     yield (
-        "**Assumed**, not measured: nodes of this machine's cores, "
-        f"{node.cores} each, with {size(node.memory)} of memory and {size(node.disk)} of disk; "
-        f"{network.bits / 1e9:.0f} Gb/s and {span(network.round_trip)} a round trip between them; mini's time of "
-        "encoding for all, spread over all cores; scans that get as much faster as there are cores (two cores: see "
-        "above). **Wanted**: a question's chunks within "
-        f"{span(wanted.question)}, everything ingested within {span(wanted.ingest)}. Everything else follows from this "
-        "run. Sizes and times are of one node; *memory* keeps its scans off the disk. *16 cores* scan a shard each. "
-        "*Network* is of one question, the merge included. What *breaks*, the worst first, is judged by one core a "
-        "node, as mbc scans today; *index* is what a writer holds in memory to know what there is."
+        f"**Assumed**, not measured: nodes with {node.cores} cores like this machine's, {size(node.memory)} of memory and "
+        f"{size(node.disk)} of disk; {network.bits / 1e9:.0f} Gb/s and {span(network.round_trip)} per round trip "
+        "between them; mini's encoding time for all, spread over all cores; scans that scale with the cores (two "
+        f"cores: see above). **Goals**: a question's chunks within {span(wanted.question)}, everything ingested within "
+        f"{span(wanted.ingest)}. The rest follows from this run. Sizes and times are per node; *memory* keeps its scans "
+        "off the disk. *16 cores* scan a shard each. *Network* is for one question, including the merge. *Breaks* lists "
+        "what exceeds its limit, worst first, with one core a node, as mbc scans today; *index* is what a writer holds "
+        "in memory to recognise documents."
     )
     for name, own in measured.items():
         yield from ["", f"**{TITLES[name][0].upper()}{TITLES[name][1:]} a chunk, routed:**"]
@@ -246,24 +242,23 @@ def projections(found: dict[str, Result], measured: dict[str, Measured]) -> Iter
     batch = BATCH_CHUNKS * found["bank mini"]["weigh"]["code_bytes"]
     counts = {name: found[f"bank {name}"]["weigh"]["counts_bytes"] for name in ("paper", "mini")}
     yield (
-        f"**Flat**: {span(flat['flat'])} a question for any number of chunks and nodes, from the summed counts; its "
-        "sources, where they are asked for, are a scan as above. **Hierarchical**: "
-        f"{span(1e9 * flat['hierarchical'])} for 1e9 chunks on one core, {span(1e9 * flat['hierarchical'] / 1024)} on "
-        "all cores of 64 nodes: for small memories, or parts of one."
+        f"**Flat**: {span(flat['flat'])} a question for any number of chunks and nodes, from the summed counts; naming "
+        f"sources is a scan as above. **Hierarchical**: {span(1e9 * flat['hierarchical'])} for 1e9 chunks on one core, "
+        f"{span(1e9 * flat['hierarchical'] / 1024)} on all cores of 64 nodes: for small memories, or parts of one."
     )
     yield ""
     yield (
-        "**An ingest's network**: nodes that ingest into a shard of their own send nothing but, where the flat read "
-        f"wants it, the change of their counts: {size(counts['paper'])} or {size(counts['mini'])} a commit, "
-        f"{span(network.seconds(2 * counts['mini']))} for mini's in an all-reduce. Nodes that encode for one bank "
-        f"elsewhere send {size(batch)} of mini's codes for {BATCH_CHUNKS} chunks, {span(network.seconds(batch))}; "
-        f"encoding them takes one core {span(BATCH_CHUNKS * found['encode']['seconds'])}."
+        "**Network of an ingest**: nodes that ingest into their own shard send only the change of their counts for flat "
+        f"reads: {size(counts['paper'])} or {size(counts['mini'])} a commit, {span(network.seconds(2 * counts['mini']))} "
+        f"for mini's in an all-reduce. Nodes that encode for a bank elsewhere send {size(batch)} of mini's codes for "
+        f"{BATCH_CHUNKS} chunks, {span(network.seconds(batch))}; encoding them takes one core "
+        f"{span(BATCH_CHUNKS * found['encode']['seconds'])}."
     )
     yield ""
     collisions = ", ".join(f"{confused(chunks):.2g} at {chunks:.0e}".replace("e+0", "e") for chunks in CHUNKS)
     yield (
-        "**Without sources** a document is known by six bytes of its hash. Pairs expected to be taken for one, of "
-        f"which the second is not stored, in one bank: {collisions} documents; on 64 nodes, spread at random, "
+        "**Without sources** a document is identified by six bytes of its hash. Expected collisions, of which the second "
+        f"document is not stored, in one bank: {collisions} documents; on 64 nodes, spread at random, "
         f"{confused(1e9, 64):.2g} at 1e9."
     )
 
@@ -294,28 +289,28 @@ def answers(found: dict[str, Result]) -> Iterator[str]:
         [
             "question",
             (
-                f"many questions in one scan: {several[0]} and {several[1]} each of {QUESTIONS}, {single[0]} and "
-                f"{single[1]} alone, a million chunks"
+                f"{QUESTIONS} questions in one scan: {several[0]} and {several[1]} each, {single[0]} and "
+                f"{single[1]} alone, for a million chunks"
             ),
-            "there: `mbc ask` with a file of questions",
+            "`mbc ask` with a file of questions",
         ],
-        ["", "a bank for each month or subject, and only those asked", "there: `--bank` once or several times"],
-        ["", "more shards at the same time, on cores and nodes", "merge there (`Ranking.extend`); scanning them not"],
+        ["", "a bank per month or subject, asking only some", "`--bank`, once or several times"],
+        ["", "more shards in parallel, on cores and nodes", "the merge (`Ranking.extend`), not the parallel scan"],
         [
             "",
-            "inverted lists over the codes: scanning some hundredth of the chunks",
+            "inverted lists over the codes: scanning about a hundredth of the chunks",
             "not built; no longer exact",
         ],
         [
             "index: a writer's memory",
-            "shards: each writer knows its own",
-            "there: a bank each, `mbc bank merge` at the end",
+            "shards: each writer knows only its own",
+            "a bank each, `mbc bank merge` at the end",
         ],
-        ["disk", "`--no-sources`; more nodes", "there"],
-        ["six-byte hashes", "sources, which keep 16 bytes; several banks", "there"],
-        ["ingest", "more machines and GPUs", "there, below; encoding on GPUs is not measured here"],
-        ["questions at once", "replicas: a bank is one file that any number of readers may copy", "nothing hands out"],
-        ["a node that fails", "the same, and a list of what lies where", "not built"],
+        ["disk", "`--no-sources`; more nodes", "yes"],
+        ["six-byte hashes", "sources, which keep 16 bytes; several banks", "yes"],
+        ["ingest", "more machines and GPUs", "yes, below; encoding on GPUs is not measured here"],
+        ["questions at once", "replicas: a bank is one file that readers may copy", "no distribution of questions"],
+        ["a node that fails", "replicas, and a list of what is where", "not built"],
     ]
-    yield from ["", "### What breaks, and what helps", ""]
-    yield from table(["what breaks", "what helps", "in mbc"], rows, words=3)
+    yield from ["", "### Limits and remedies", ""]
+    yield from table(["limit", "what helps", "in mbc"], rows, words=3)
