@@ -29,12 +29,19 @@ if TYPE_CHECKING:
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.paper.mbc import MBC
 
-hypothesis.settings.register_profile("mbc", deadline=None)  # how long an example takes is the machine's affair
-hypothesis.settings.load_profile("mbc")
+# How long an example takes is the machine's affair.
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200)
+hypothesis.settings.load_profile("quick")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help="repeat what is random as often as before a release")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--thorough"):
+        hypothesis.settings.load_profile("thorough")
 
 
 @pytest.fixture(scope="session")
