@@ -15,13 +15,10 @@ Weights = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Hit:
-    """A document among the best, or a chunk.
+    """A document among the best, or a chunk, by the index of its best chunk in stored order.
 
-    Attributes:
-        chunk: the index of its best chunk in stored order.
-        share: its share of everything, in [0, 1].
-        ties: how many others have the same share; in a hierarchical read, so many at least.
-        document: the index of its document in stored order; None where the search does not say.
+    `share` of everything is in [0, 1]; `ties` are how many others have the same, in a hierarchical read at least.
+    `document` is its index in stored order; None where the search does not say.
     """
 
     chunk: int
@@ -44,12 +41,7 @@ class Ranking:
         self._left_out = 0  # documents that weigh as much as the last of those kept
 
     def add(self, log_scores: NDArray[np.float32], lengths: Lengths | None = None) -> None:
-        """Take the next chunks.
-
-        Args:
-            log_scores: logarithms of what each chunk weighs, on any one scale, [chunks].
-            lengths: chunks of each document, whole documents only; None if each has one.
-        """
+        """Take logarithms of what the next chunks weigh, [chunks], and the chunks of each document (None: one)."""
         first, self._seen = self._seen, self._seen + len(log_scores)
         peak = float(log_scores.max(initial=-np.inf))
         if peak == -np.inf:
@@ -92,7 +84,6 @@ class Ranking:
         self._left_out = ties
 
     def result(self) -> list[Hit]:
-        """The best documents, best first."""
         shares = np.exp(self._scores - self._total).clip(max=1.0)
         ties = (self._scores[:, None] == self._scores).sum(-1) - 1
         ties += self._left_out * (self._scores == self._scores[-1:])

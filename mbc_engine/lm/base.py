@@ -1,7 +1,6 @@
-"""The base LM f_theta_b: losses and answers under a key/value prefix, or without one.
+"""The base LM f_theta_b: losses and answers under a key/value prefix, or without one; frozen until `tune`.
 
-It is frozen, as a memory wants it, until `tune` makes it learn. Positions start after the prefix: the first token of a
-text stands at position P, and padding does not count.
+The first token of a text stands at position P, after the prefix, and padding does not count.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,12 +43,9 @@ _ROWS = 512
 
 
 def token_losses(states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor]) -> Tensor:
-    """Negative log-likelihood of each token, [N] in nats; the logits of a whole batch never exist at once.
+    """Negative log-likelihood of tokens [N] in nats, from the LM's last hidden states [N, D]; `head` makes logits.
 
-    Args:
-        states: the LM's last hidden states, [N, D].
-        targets: the tokens to predict, [N].
-        head: states to logits, [n, D] -> [n, V].
+    The logits of a whole batch never exist at once.
     """
 
     def block(some: Tensor, ids: Tensor) -> Tensor:
@@ -80,22 +76,20 @@ class KVPrefix:
 
     @property
     def length(self) -> int:
-        """P, the prefix columns of a layer."""
         return self.keys.shape[3]
 
     def repeat(self, times: int) -> "KVPrefix":
-        """Each example `times` times in a row, as beam search wants it."""
         return KVPrefix(self.keys.repeat_interleave(times, 0), self.values.repeat_interleave(times, 0))
 
     def cache(self, dtype: torch.dtype) -> DynamicCache:
-        """A fresh cache that holds the prefix. A forward pass grows it, so that each call needs its own."""
+        """A fresh cache that holds the prefix; a forward pass grows it."""
         cache = DynamicCache()
         for layer in range(self.keys.shape[1]):
             cache.update(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype), layer)
         return cache
 
     def fixed(self, dtype: torch.dtype) -> DynamicCache:
-        """A cache that holds the prefix and nothing else, however often a layer runs: for one pass over whole texts."""
+        """A cache that stays the prefix, however often a layer runs: for one pass over whole texts."""
         cache = DynamicCache()
         cache.layers = [
             _FixedLayer(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype))
@@ -105,7 +99,7 @@ class KVPrefix:
 
 
 class _FixedLayer(DynamicLayer):
-    """A layer of a prefix that does not grow, so that a layer computed a second time finds it as it was."""
+    """A prefix that does not grow, so that a layer computed a second time finds it as it was."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -130,7 +124,6 @@ class BaseLM(nn.Module):
 
     @property
     def shape(self) -> AttentionShape:
-        """Width, layers and key/value heads."""
         config = self.model.config
         heads = config.num_attention_heads
         return AttentionShape(
@@ -151,13 +144,12 @@ class BaseLM(nn.Module):
         return min(longest, getattr(config, "sliding_window", None) or longest)
 
     def no_prefix(self, batch: int) -> KVPrefix:
-        """A prefix of no columns before `batch` texts, for a base LM that is used by itself."""
         shape = self.shape
         columns = torch.empty(batch, shape.layers, shape.kv_heads, 0, shape.head_dim, device=self.model.device)
         return KVPrefix(columns, columns)
 
     def tune(self) -> None:
-        """Let all weights learn. Raises ModelError if some are packed or rounded: small updates would be lost in them."""
+        """Let all weights learn. Raises ModelError if some are not float32: small updates would be lost."""
         coarse = {str(value.dtype).removeprefix("torch.") for value in self.parameters()} - {"float32"}
         if coarse:
             raise ModelError(
@@ -176,10 +168,9 @@ class BaseLM(nn.Module):
         return token_losses(self._before(prefix, texts), texts.targets, self._logits).mean()
 
     def piece_loss(self, piece: TokenisedText, weights: Tensor) -> Tensor:
-        """Mean over a piece's tokens of weight times negative log-likelihood, a scalar in nats.
+        """Mean over the tokens of one of `BaseTexts.pieces` of weight [S] times negative log-likelihood, in nats.
 
-        The piece is one of `BaseTexts.pieces`, its tokens weigh [S]. What weighs nothing is not computed, so that
-        weights of 0 get no gradient.
+        What weighs nothing is not computed, so that weights of 0 get no gradient.
         """
         texts = self.texts.written_piece(piece)
         weights = weights.to(texts.ids.device)
@@ -198,7 +189,7 @@ class BaseLM(nn.Module):
         question_window: int = 128,
         answer_window: int = 64,
     ) -> Tensor:
-        """Mean log-probability of a target token (see `BaseTexts.asked`) of each answer under its prefix, [B] in nats."""
+        """Mean log-probability of a token of each answer (see `BaseTexts.asked`) under its prefix, [B] in nats."""
         texts = self.texts.asked(questions, answers, question_window=question_window, answer_window=answer_window)
         by_token = torch.zeros(texts.target_mask.shape, device=texts.ids.device)
         by_token[texts.target_mask.bool()] = -token_losses(self._before(prefix, texts), texts.targets, self._logits)
@@ -216,10 +207,7 @@ class BaseLM(nn.Module):
         beams: int = 1,
         on_token: Callable[[str], None] | None = None,
     ) -> list[str]:
-        """Answers to questions under prefixes: greedy, or by beam search.
-
-        An answer is the first line with text. Each ends with its line, at EOS or after `max_new_tokens`, whatever the
-        others of the batch do.
+        """Answers to questions under prefixes, the first line with text of each: greedy, or by beam search.
 
         Args:
             prefix: of each question.
@@ -258,7 +246,6 @@ class BaseLM(nn.Module):
         return [first_line(text) for text in self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)]
 
     def _before(self, prefix: KVPrefix, texts: Targets) -> Tensor:
-        """The last hidden states before the target tokens, each of which predicts its token, [N, D]."""
         mask = torch.cat([texts.mask.new_ones(len(texts.ids), prefix.length), texts.mask], dim=1)
         states: Tensor = self.model.get_decoder()(
             input_ids=texts.ids,
@@ -270,7 +257,6 @@ class BaseLM(nn.Module):
         return states[:, -texts.target_mask.shape[1] - 1 : -1][texts.target_mask.bool()]
 
     def _logits(self, states: Tensor) -> Tensor:
-        """Logits of hidden states, [N, D] -> [N, V], scaled and soft-capped where the family does so."""
         logits: Tensor = self.model.get_output_embeddings()(states)
         config = self.model.config
         scale = getattr(config, "logit_scale", None) or 1 / getattr(config, "logits_scaling", 1.0)

@@ -22,8 +22,7 @@ from mbc_engine.text.chunks import Chunker
 class CodingModel(nn.Module, ABC):
     """A model that makes codes of chunks: one of the paper's method, or a retriever-reader.
 
-    Its window counts tokens of a chunk, special ones included. `folder` is where it was loaded from, `keeps_text` whether
-    its banks keep the text of their chunks by default.
+    Its window counts special tokens, too; `keeps_text` says whether its banks keep the text of chunks by default.
     """
 
     keeps_text: ClassVar[bool]
@@ -55,12 +54,10 @@ class CodingModel(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         return next(self.parameters()).device
 
     @cached_property
     def chunker(self) -> Chunker:
-        """Cuts documents to the window."""
         return self._text_encoder.chunker(self._window)
 
     def sentence_vectors(self, texts: Sequence[str]) -> Tensor:
@@ -80,8 +77,7 @@ class CodingModel(nn.Module, ABC):
     def memorise(self, texts: Sequence[str], *, batch_size: int = 32) -> NDArray[np.uint16]:
         """Codes of texts that fit the window: [N, T, levels] (paper, algorithm 2, lines 2 to 5).
 
-        On a CPU they depend on nothing but the text: however documents come in, a bank of them is the same. In batches,
-        two of 200 paragraphs got another code of mini's 180. A GPU gets batches of `batch_size`.
+        On a CPU they depend on nothing but the text. In batches, two of 200 paragraphs got another code of mini's 180.
         """
         shape = self.code_shape
         codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)
@@ -92,7 +88,7 @@ class CodingModel(nn.Module, ABC):
     def memorise_stepwise(
         self, texts: Sequence[str], *, batch_size: int = 32
     ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
-        """`memorise` step by step, the indices of a few texts and their codes; close it to leave the rest undone."""
+        """`memorise` in steps: the indices of a few texts and their codes; close it to leave the rest undone."""
         if self.device.type == "cpu":
             with closing(one_by_one(self.encode, texts)) as encoded:
                 for place, own in enumerate(encoded):
@@ -107,8 +103,7 @@ class CodingModel(nn.Module, ABC):
 def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) -> Generator[Tensor, None, None]:
     """What `work` makes of each text alone, in order and without gradients, as many at once as torch has threads.
 
-    Closed, it leaves the rest undone. Processes that hold parameters in parts have to ask for them in one order: there
-    it is one text after the other.
+    Processes that hold parameters in parts have to ask for them in one order: there it is one text after the other.
     """
     is_cast, kind = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
@@ -133,7 +128,6 @@ def one_by_one(work: Callable[[Sequence[str]], Tensor], texts: Sequence[str]) ->
 
 @contextmanager
 def _single_threaded() -> Iterator[int]:
-    """Inside, torch computes with one thread for each of ours; gives how many it had."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -152,16 +146,8 @@ def open_bank(
 ) -> MemoryBank:
     """The bank at `path` for this model to write to; made when it is not there yet.
 
-    Args:
-        model: the bank's own.
-        path: the file.
-        keeps_origins: a new bank without them knows its documents by a short content hash only.
-        keeps_text: whether a new bank keeps the exact text of every chunk; None for the model's default.
-
-    Raises:
-        ModelMismatch: another model wrote it.
-        ModelError: the model makes no codes.
-        BankError: it cannot be opened or made.
+    Without `keeps_origins` a new one knows its documents by a short content hash only. Raises ModelMismatch if another
+    model wrote it, ModelError if the model makes no codes, BankError if it cannot be opened or made.
     """
     return MemoryBank.open_or_create(
         path,

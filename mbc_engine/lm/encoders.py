@@ -55,7 +55,6 @@ class Encoder:
         return batch["input_ids"], batch["attention_mask"]
 
     def chunker(self, window: int) -> Chunker:
-        """Cuts texts to the window, special tokens included."""
         capacity = window - self.tokenizer.num_special_tokens_to_add()
         return Chunker(self.tokenizer.backend_tokenizer, capacity)
 
@@ -66,7 +65,7 @@ class Encoder:
 
     @torch.no_grad()
     def pooled(self, texts: Sequence[str], window: int) -> Tensor:
-        """Unit sentence vectors of one padded batch, [B, E]; a text of more tokens than the window is cut."""
+        """Unit sentence vectors of one padded batch, [B, E]."""
         ids, mask = self.tokenize(texts, window)
         return mean_pooled(token_states(self.model, ids, mask), mask)
 
@@ -92,9 +91,9 @@ def mean_pooled(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def padded_batches(lengths: Sequence[int], *, size: int, longest: float) -> Iterator[list[int]]:
-    """Indices of texts of about one length, shortest first, batch by batch, so that little of a batch is padding.
+    """Indices of texts of about one length, shortest first, at most `size` to a batch.
 
-    A batch has at most `size` texts, and `longest` of what `lengths` count, padding included; a longer text stands alone.
+    A batch has at most `longest` of what `lengths` count, padding included; a longer text stands alone.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -140,7 +139,6 @@ def unofficial_file(folder: Path) -> Path | None:
 
 
 def _sha256(path: Path) -> str | None:
-    """None of a file that cannot be read."""
     try:
         identity = path.stat()
         return _hashed(path, identity.st_size, identity.st_mtime_ns)
@@ -167,7 +165,7 @@ def locate(name: str) -> str:
 
 
 def _stored_digest(place: str) -> str:
-    """A digest of the weights as stored: a GPU packs some of them otherwise than a CPU, and banks go from one to the other."""
+    """Of the weights as stored: a GPU packs some of them otherwise than a CPU, and banks go from one to the other."""
     file = cached_file(place, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
     if file is not None:
         files = [file]

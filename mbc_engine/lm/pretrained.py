@@ -1,8 +1,7 @@
 """Pretrained models of the hub: what base LM families differ in, how weights are held, opening, digests and files.
 
-Weights are held as float32, bf16, or packed by bitsandbytes in 4 bits (nf4, as in QLoRA) or 8. Only the linear layers
-of a transformer's blocks are packed. Packed weights have no gradient, so they are frozen whatever trains around them,
-and they are never stored: they are made again from the pretrained model's own.
+Weights are held as float32, bf16, or, those of the linear layers of a transformer's blocks, packed by bitsandbytes in
+4 bits (nf4, as in QLoRA) or 8. Packed weights are frozen, and made again from the pretrained model's own.
 """
 
 import hashlib
@@ -95,9 +94,8 @@ def base_dtype(weights: BaseWeights, device: torch.device) -> torch.dtype:
 def steady_packed_layers(model: PreTrainedModel, rest: torch.dtype, name: str) -> None:
     """Keep the packed layers of a loaded model from changing themselves while they are used.
 
-    On some processors bitsandbytes packs 4-bit weights anew in inference, in a way that fits only some shapes and lets
-    no gradient through. And layers turn their bias into whatever precision they compute in. Raises ModelError where
-    bitsandbytes cannot compute with these layers.
+    On some processors bitsandbytes repacks 4-bit weights in inference, in a way that fits only some shapes and lets no
+    gradient through. Raises ModelError where it cannot compute with these layers.
     """
     for module in model.modules():
         if not is_packed(module):
@@ -167,14 +165,9 @@ def open_pretrained(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Open a pretrained model and its tokenizer, from a folder or by hub id; no code that comes with it is run.
 
-    Args:
-        kind: `AutoModel` or `AutoModelForCausalLM`.
-        place: a folder or a hub id.
-        name: the model's, in messages.
-        weights: how linear weights are held.
-        rest: what all else is held in; layers with packed weights compute in it.
-        device: where.
-        check: raises ModelError for a config that cannot be used, before gigabytes are read.
+    `kind` is `AutoModel` or `AutoModelForCausalLM`, `name` the model's in messages, `weights` says how linear weights
+    are held, `rest` what all else is held and computed in; `check` raises ModelError for a config before gigabytes are
+    read.
     """
     held = loading_options(weights, torch.device(device), rest=rest)
     config = AutoConfig.from_pretrained(place, trust_remote_code=False)
@@ -229,10 +222,9 @@ def load_errors(what: str, hint: str) -> Iterator[None]:
 def _load_weights(
     kind: Any, place: str, config: PretrainedConfig, held: dict[str, Any], *, name: str
 ) -> PreTrainedModel:
-    """Load a model whose files hold all the weights that its config describes; else raise ModelError.
+    """Load a model whose files hold all the weights that its config describes.
 
-    What is missing `from_pretrained` makes up at random. A pooler alone may be missing, as it is beside encoders that
-    were trained without one; nothing here reads it, and zeros are always the same.
+    What is missing `from_pretrained` makes up at random. A pooler alone may be missing; zeros are always the same.
     """
     model: PreTrainedModel
     model, found = kind.from_pretrained(
@@ -277,12 +269,12 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
 
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    """What must be the same of a file's tensors and of those they are put in place of."""
+    """The shape of each tensor by its name."""
     return {name: value.shape for name, value in tensors.items()}
 
 
 def state_digest(state: Mapping[str, Tensor], *details: str) -> str:
-    """SHA-256 of named tensors as float32 and of further details, hexadecimal; the order of the tensors is the same to it."""
+    """SHA-256 of named tensors as float32, in any order, and of further details, hexadecimal."""
     digest = hashlib.sha256(" ".join(details).encode())
     for name in sorted(state):
         digest.update(name.encode())
@@ -304,7 +296,7 @@ def whole_state(state: Mapping[str, Tensor], *, keeps: bool = True) -> dict[str,
 
 
 def laid_out_like(whole: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor in parts as `other` is, if that is in parts; every process has the same whole one."""
+    """A whole tensor in parts as `other` is, if that is in parts."""
     if not isinstance(other, DTensor):
         return whole
     return distribute_tensor(whole.to(other.device), other.device_mesh, other.placements)

@@ -15,11 +15,7 @@ from mbc_engine.errors import ConfigError, ModelError
 
 @dataclass(frozen=True)
 class TokenisedText:
-    """A piece of a document as the base LM sees it: its tokens without special ones, and where each lies in the text.
-
-    Spans are (start, end) in characters; byte-level tokenizers count the space before a word to its first token, and give
-    each part of a character that they split the whole of it.
-    """
+    """A piece of a document: its tokens without special ones, and where each lies, (start, end) in characters."""
 
     text: str
     ids: tuple[int, ...]
@@ -28,12 +24,9 @@ class TokenisedText:
 
 @dataclass(frozen=True)
 class Targets:
-    """Texts for the base LM: what it is given and what it should say.
+    """What the base LM is given and what it should say: ids and mask [B, S], given texts padded on the left.
 
-    Attributes:
-        ids: [B, S], given texts padded on the left, targets on the right, so that all targets start in one column.
-        mask: [B, S], 1 for tokens.
-        target_mask: [B, A], 1 for the target tokens among the last A columns.
+    Targets, padded on the right, start in one column; `target_mask` [B, A] has their tokens among the last A columns.
     """
 
     ids: Tensor
@@ -42,7 +35,6 @@ class Targets:
 
     @property
     def targets(self) -> Tensor:
-        """The target tokens, row after row, [N]."""
         return self.ids[:, -self.target_mask.shape[1] :][self.target_mask.bool()]
 
 
@@ -54,18 +46,17 @@ class BaseTexts:
 
     @property
     def end(self) -> int:
-        """The token that ends a text, EOS."""
         end: int = self._tokenizer.eos_token_id
         return end
 
     @cached_property
     def _begin(self) -> list[int]:
-        """What its tokenizer puts before every text, as in the base LM's training: BOS in most families, or nothing."""
+        """BOS in most families, or nothing."""
         whole: list[int] = self._tokenizer("a")["input_ids"]
         return whole[: whole.index(self.tokens(["a"], 1)[0][0])]
 
     def tokens(self, texts: Sequence[str], window: int | None = None) -> list[list[int]]:
-        """Token ids of texts without special tokens, at most `window` each; None for all of them."""
+        """Token ids of texts without special tokens, at most `window` each."""
         # Not verbose: it would warn of texts longer than the context, which are cut here, or only counted.
         tokens: list[list[int]] = self._tokenizer(
             list(texts),
@@ -78,8 +69,7 @@ class BaseTexts:
     def pieces(self, text: str, window: int) -> list[TokenisedText]:
         """A text in pieces of at most `window` tokens, and of no more than the context holds; an empty one has none.
 
-        The pieces are equally long, but for a token: each is to be a step of learning, and a short rest of one would
-        count as much as all before it.
+        They are equally long, but for a token: a short rest as a step of learning would count as much as all before it.
         """
         if not self._tokenizer.is_fast:
             raise ModelError(
@@ -102,10 +92,9 @@ class BaseTexts:
         question_window: int,
         answer_window: int,
     ) -> Targets:
-        """Questions as given texts, answers as targets: capitalised, after a space, ended by EOS.
+        """Questions as given texts, answers as targets: capitalised, after a space, ended by EOS, which counts.
 
-        Windows are in tokens, EOS included. A passage stands on the line before its question, as in `BaseLM.generate`
-        without a prefix when `max_new_tokens` is the answers' window.
+        A passage stands on the line before its question, as in `BaseLM.generate` without a prefix.
         """
         if passages is None:
             given = self._given(questions, question_window)
@@ -119,7 +108,6 @@ class BaseTexts:
         return self._targets([self._begin or [self.end]] * len(texts), self.tokens(texts, window))
 
     def written_piece(self, piece: TokenisedText) -> Targets:
-        """One of `pieces` as `written` would have it, with the tokens that it was cut into."""
         return self._targets([self._begin or [self.end]], [list(piece.ids)])
 
     def prompts(
@@ -145,14 +133,12 @@ class BaseTexts:
         return prompts
 
     def padded(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-        """Rows of tokens padded on the left, and their mask: [B, S] each."""
         device, width = self._model.device, max(map(len, rows))
         ids = torch.tensor([[self.end] * (width - len(row)) + row for row in rows], device=device)
         mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
         return ids, mask
 
     def _given(self, questions: Sequence[str], window: int) -> list[list[int]]:
-        """Token ids of questions; there is always one to predict from, as there is for `written`."""
         return [[*self._begin, *ids] or [self.end] for ids in self.tokens(questions, window)]
 
     def _targets(self, given: list[list[int]], targets: list[list[int]]) -> Targets:
@@ -165,7 +151,6 @@ class BaseTexts:
 
 
 def _piece(text: str, ids: list[int], spans: list[tuple[int, int]]) -> TokenisedText:
-    """The part of a text that tokens cover, with their spans from its beginning."""
     start, end = spans[0][0], max(end for _, end in spans)
     return TokenisedText(text[start:end], tuple(ids), tuple((first - start, last - start) for first, last in spans))
 
@@ -175,12 +160,12 @@ DECODING: dict[str, Any] = {"skip_special_tokens": True, "clean_up_tokenization_
 
 
 def first_line(text: str) -> str:
-    """The first line with text, without the spaces around it."""
+    """The first line with text, stripped."""
     return text.strip().partition("\n")[0].rstrip()
 
 
 def first_line_ends(tokenizer: PreTrainedTokenizerBase, start: int) -> Callable[..., Tensor]:
-    """A stopping criterion that ends each row of a batch with its own first line, generated from column `start` on."""
+    """A stopping criterion: each row of a batch ends with its first line, generated from column `start` on."""
 
     def ended(input_ids: Tensor, *_: object, **__: object) -> Tensor:
         texts = tokenizer.batch_decode(input_ids[:, start:], **DECODING)

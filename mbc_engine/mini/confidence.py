@@ -28,15 +28,7 @@ _SMALLEST: Final = 1e-4
 def probability(
     question: str, spans: Sequence[Span | None], shares: Sequence[float], best: int, settings: AnswerConfidence
 ) -> float:
-    """How likely the span that was chosen is the right answer.
-
-    Args:
-        question: in words.
-        spans: the best of each passage, with its rivals; None of a passage without any.
-        shares: the probability of each passage to be the one that the question is about.
-        best: the passage of the chosen span.
-        settings: of the regression.
-    """
+    """How likely the best span of passage `best` is right; see `features`."""
     values = features(question, spans, shares, best)
     odds = settings.intercept + sum(weight * value for weight, value in zip(settings.weights, values, strict=True))
     return 0.5 + 0.5 * math.tanh(0.5 * odds)  # the sigmoid, without its overflow
@@ -55,11 +47,9 @@ def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
 def features(question: str, spans: Sequence[Span | None], shares: Sequence[float], best: int) -> tuple[float, ...]:
     """What the regression knows of an answer, in the order of `FEATURES`.
 
-    - the log-odds of the votes for it among all spans,
-    - the same where "no answer" votes in each passage as well,
-    - how far the best different answer is behind, at most 8,
-    - the logarithm of the question's words,
-    - that of the answer's.
+    The log-odds of the votes for it among all spans; the same where "no answer" votes in each passage as well; how far
+    the best different answer is behind, at most 8; the logarithms of the question's and of the answer's words. `spans`
+    are the best of each passage, `shares` the probability of each to be the one that the question is about.
     """
     answer = spans[best]
     assert answer is not None
@@ -89,12 +79,11 @@ def features(question: str, spans: Sequence[Span | None], shares: Sequence[float
 
 
 def label_of(probability: float) -> Literal["high", "medium", "low"]:
-    """A word for a probability: high from 0.8 on, medium from 0.5 on."""
+    """A word for a probability."""
     return "high" if probability >= _HIGH else "medium" if probability >= _MEDIUM else "low"
 
 
 def _log(share: float) -> float:
-    """Also of a share that is too small for a number."""
     return math.log(max(share, sys.float_info.min))
 
 

@@ -34,13 +34,7 @@ _FORMAT: Final = "mbc-retriever-reader-1"
 
 @dataclass(frozen=True)
 class SpanAnswer:
-    """What was read in a question's passages.
-
-    Attributes:
-        best: the likeliest span, with its passage among those given; None if none of them has a span.
-        probability: that it is right; 0 where there is none.
-        spans: the best span of each passage, None in one without any.
-    """
+    """The likeliest span of a question's passages, its probability of being right, and each passage's best span."""
 
     best: Span | None
     probability: float
@@ -82,7 +76,6 @@ class RetrieverReader(CodingModel):
         return self.address.books.detach().unsqueeze(0)
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """See `CodingModel`."""
         vectors = self._text_encoder.pooled(texts, self.settings.window)
         return self.address.encode(self.address.of_documents(vectors)).unsqueeze(-1)
 
@@ -93,26 +86,14 @@ class RetrieverReader(CodingModel):
 
     @cached_property
     def reader(self) -> SpanReader:
-        """What finds answers in passages, loaded when it is first asked for.
-
-        Raises:
-            ModelError: it is not there or damaged.
-        """
         return self._open_reader()
 
     def scope(self, bank: ReadableBank, selection: Selection | None = None) -> Scope:
-        """What `find` searches: the documents of a bank that count; keep it while the bank stays as it is."""
         return Scope(self.address, bank, selection)
 
     @torch.no_grad()
     def find(self, questions: Sequence[str], scope: Scope, *, top: int) -> list[list[Hit]]:
-        """The chunks that questions may be about, best first; call it in a snapshot of the bank.
-
-        Args:
-            questions: one or more.
-            scope: what is searched, not empty.
-            top: how many chunks for each, at least as many as are ranked by their words.
-        """
+        """The chunks that questions may be about, best first; call it in a snapshot of the bank."""
         vectors = self._text_encoder.pooled(questions, self.settings.question_window)
         found = scope.best(scope.tables(vectors), max(top, self.settings.candidates))
         chunks = sorted({hit.chunk for hits in found for hit in hits})
@@ -146,12 +127,7 @@ class RetrieverReader(CodingModel):
         return [set(own.ids) for own in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[tuple[str, Hit]]]) -> list[SpanAnswer]:
-        """The likeliest answer to each question in its passages, and how likely it is right.
-
-        Args:
-            questions: one or more.
-            passages: the text of each question's best chunks, best first, with what the search says of them.
-        """
+        """The likeliest answer to each question in the texts of its best chunks, and how likely it is right."""
         if not any(passages):
             return [SpanAnswer(None, 0.0, ()) for _ in questions]
         several = self.reader.spans(questions, [[text for text, _ in own] for own in passages])
@@ -172,11 +148,7 @@ class RetrieverReader(CodingModel):
 def build(
     settings: RetrieverReaderSettings, open_reader: Callable[[], SpanReader], device: str = "cpu"
 ) -> RetrieverReader:
-    """A model whose addresses and word frequencies are not set yet, around its pretrained encoder.
-
-    Raises:
-        ModelError: the encoder is not there or not supported.
-    """
+    """A model whose addresses and word frequencies are not set yet, around its pretrained encoder."""
     if len(settings.confidence.weights) != len(FEATURES):
         raise ModelError(
             f"This mbc expects {len(FEATURES)} confidence weights; the model has {len(settings.confidence.weights)}.",
@@ -201,8 +173,7 @@ def build(
 def load(config: RetrieverReaderConfig, folder: Path, *, device: str | torch.device = "cpu") -> RetrieverReader:
     """Open the model in a folder: `config.toml`, `model.safetensors` (addresses, word frequencies) and `reader/`.
 
-    Raises:
-        ModelError: a part of it is missing or damaged.
+    Raises ModelError if a part of it is missing or damaged.
     """
     place = str(device)
     model = build(config.retriever_reader, lambda: load_span_reader(folder / READER, device=place), place)
@@ -231,5 +202,4 @@ def save(model: RetrieverReader, folder: Path, *, dtype: torch.dtype = torch.flo
 
 
 def _own_state(model: RetrieverReader) -> dict[str, Tensor]:
-    """All but the pretrained encoder."""
     return {name: value for name, value in model.state_dict(keep_vars=True).items() if not name.startswith("encoder.")}

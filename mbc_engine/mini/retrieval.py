@@ -2,17 +2,11 @@
 
 An address is a few codes by which a question scores a chunk: product quantisation (Jégou, Douze and Schmid, 2011) of a
 frozen encoder's sentence vectors, centred and turned so that every position has an even share of what sets texts
-apart. Two things are added to the plain sum of products with the codebooks, and the score of a chunk stays a sum of
-look-ups:
+apart. Codes make some vectors shorter than others, by chance: the tables take off a share of the length's square. And
+questions are whitened by the covariance of the bank's own codes, as they are about what sets a chunk apart there.
 
-- *Length.* Codes make some vectors shorter than others, by chance. A cosine would divide by the length; the tables take
-  off a share of its square instead.
-- *Whitening.* The chunks of one bank differ less in some directions than texts at large do, and a question is about what
-  sets its chunk apart from the others. The covariance of the bank's own codes says which directions those are.
-
-Address codes find by meaning; a rare word that a question shares with a chunk speaks for the chunk beside that. The
-words are looked for in the text of the best chunks alone, where the bank keeps text: that puts the right one of 402
-SQuAD paragraphs first for 79% of the questions, address codes alone for 62%.
+Rare words that a question shares with the text of the best chunks speak for a chunk beside that: they put the right one
+of 402 SQuAD paragraphs first for 79% of the questions, address codes alone for 62%.
 """
 
 import math
@@ -41,16 +35,9 @@ _RUNS: Final = 8
 
 
 class Address(nn.Module):
-    """Addresses of documents, and the lookup tables by which questions score them.
+    """Addresses of documents: `tokens` codes of vectors of `dim` each, and the tables by which questions score them.
 
-    `recipes/mini/address.py` sets everything but the scale, in closed form and by k-means: gradients won
-    nothing more (`docs/mini.md`).
-
-    Args:
-        width: E, of the encoder.
-        tokens: codes of an address.
-        dim: width of their vectors.
-        num_codes: codes in a codebook.
+    `recipes/mini/address.py` sets everything but the scale in closed form and by k-means (`docs/mini.md`).
     """
 
     spread: Tensor
@@ -66,11 +53,11 @@ class Address(nn.Module):
         self.register_buffer("spread", torch.ones(tokens * dim))
 
     def of_documents(self, sentence_vectors: Tensor) -> Tensor:
-        """Vectors of documents, to be encoded, from unit sentence vectors [B, E]: [B, tokens, dim]."""
+        """Vectors to be encoded, from unit sentence vectors [B, E]: [B, tokens, dim]."""
         return self._turned(sentence_vectors - self.document_mean)
 
     def of_questions(self, sentence_vectors: Tensor) -> Tensor:
-        """Vectors of questions, for `tables`, from unit sentence vectors [B, E]: [B, tokens, dim]."""
+        """Vectors for `tables`, from unit sentence vectors [B, E]: [B, tokens, dim]."""
         return self._turned(sentence_vectors - self.question_mean)
 
     def _turned(self, centred: Tensor) -> Tensor:
@@ -91,14 +78,9 @@ class Address(nn.Module):
         return vectors
 
     def tables(self, questions: Tensor, whitening: Tensor | None = None) -> Tensor:
-        """The score of each code for each question; summed over positions, a log-probability up to a constant.
+        """The score of each code for questions [B, tokens, dim]: [B, tokens, num_codes].
 
-        Args:
-            questions: [B, tokens, dim].
-            whitening: what `whitening` made of a bank's codes; None scores without regard to the bank.
-
-        Returns:
-            [B, tokens, num_codes].
+        Summed over positions, it is a log-probability up to a constant.
         """
         flat = questions.flatten(1)
         unit = functional.normalize(flat if whitening is None else flat @ whitening, dim=-1).view_as(questions)
@@ -122,7 +104,7 @@ class Address(nn.Module):
 
 
 class Scope:
-    """The part of a bank, or of several, that is searched, in one state of the bank; `address` is the model's."""
+    """The part of a bank, or of several, that is searched, in one state of the bank."""
 
     def __init__(self, address: Address, bank: ReadableBank, selection: Selection | None = None) -> None:
         self.bank, self._address = bank, address
@@ -132,7 +114,6 @@ class Scope:
             self._log_weights = log_of(chunk_weights(bank, selection))
 
     def __len__(self) -> int:
-        """How many chunks count at all."""
         if self._log_weights is None:
             return self.bank.totals().chunks
         return int(np.isfinite(self._log_weights).sum())
@@ -152,7 +133,6 @@ class Scope:
 
     @cached_property
     def whitening(self) -> Tensor:
-        """What questions to this part of the bank are multiplied by, see `Address.whitening`; found once."""
         codes = torch.from_numpy(self.sample(SAMPLED_CHUNKS)[..., 0].astype(np.int64))
         return self._address.whitening(codes.to(self._address.books.device))
 
@@ -180,15 +160,7 @@ class Scope:
 
 
 def rerank(hits: Sequence[Hit], bonus: NDArray[np.float32]) -> list[Hit]:
-    """Chunks in the order of their scores with a bonus each, with their shares of everything as it is then.
-
-    Args:
-        hits: the best of all chunks, with their shares of the softmax over all.
-        bonus: what is added to the logarithm of each share, [n], none below 0.
-
-    Returns:
-        The chunks, best first; of equal ones, the first stays.
-    """
+    """Chunks in the order of their scores with a bonus each, none below 0, and with their shares of everything then."""
     shares = np.array([hit.share for hit in hits])
     raised = shares * np.exp((bonus - bonus.max(initial=0)).astype(np.float64))
     rest = max(0.0, 1 - shares.sum()) * float(np.exp(-bonus.max(initial=0)))
@@ -200,10 +172,7 @@ def rerank(hits: Sequence[Hit], bonus: NDArray[np.float32]) -> list[Hit]:
 def by_document(hits: Sequence[Hit], top: int, first: Hit | None = None) -> list[Hit]:
     """The best documents among chunks, each with its best chunk and the share of all its chunks here.
 
-    Args:
-        hits: the chunks.
-        top: the most documents.
-        first: the chunk whose document goes before the others, with this chunk instead of its best one.
+    The document of the chunk `first` goes before the others, with this chunk instead of its best one.
     """
     best: dict[int | None, tuple[int, float]] = {}
     for hit in hits:

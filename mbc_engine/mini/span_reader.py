@@ -1,13 +1,10 @@
 """Finding the answer to a question in passages: an encoder with a span head that may also say "not here".
 
-Each passage is read together with the question. The score of a span is that of its first token plus that of its last
-plus that of the two together; the score of "no answer" comes from the first position (Devlin et al. 2019). All spans
-of a passage and "no answer" share one softmax in training (Lee et al. 2016), so that a span's margin over "no answer"
-compares across passages.
-
-A span reader as a folder: `reader.toml`, which names its frozen encoder, and `reader.safetensors`: the head, and
-low-rank changes to the encoder's linear layers (LoRA, Hu et al. 2021) with their biases, which are merged when it is
-opened. `recipes/mini/reader.py` trains one.
+The score of a span is that of its first token plus that of its last plus that of the two together; that of "no answer"
+comes from the first position (Devlin et al. 2019). All spans of a passage and "no answer" share one softmax in training
+(Lee et al. 2016), so that margins over "no answer" compare across passages. A reader's folder has `reader.toml`, which
+names its frozen encoder, and `reader.safetensors`: the head, and low-rank changes to the encoder's linear layers (LoRA,
+Hu et al. 2021) with their biases, which are merged when it is opened. `recipes/mini/reader.py` trains one.
 """
 
 import math
@@ -41,15 +38,10 @@ Window = tuple[Sequence[int], Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Span:
-    """An answer and where it stands.
+    """An answer: the passage's characters from `start` to `end`, with its margin over "no answer".
 
-    Attributes:
-        text: exactly the passage's characters from `start` to `end`.
-        passage: which of the given passages.
-        start, end: characters.
-        margin: the score of the span minus that of "no answer".
-        log_probability: under the softmax over all spans of what was read at once, and "no answer".
-        rivals: the texts of the likeliest spans there, this one among them, each with its log probability.
+    The log probability is under the softmax over "no answer" and all spans of what was read at once; `rivals` are the
+    texts of the likeliest of these, this one among them, each with its own.
     """
 
     text: str
@@ -63,12 +55,9 @@ class Span:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Questions, each with the passage it is read with: [CLS] question [SEP] passage [SEP], padded.
+    """Questions, each with its passage: [CLS] question [SEP] passage [SEP], padded, as a BERT reads it, [B, S].
 
-    Attributes:
-        ids, mask, types: what a BERT reads, [B, S].
-        inside: the passage's own tokens, [B, S] of bool.
-        starts: where the passage starts in each row, [B].
+    `inside` has the passage's own tokens, [B, S] of bool; `starts` where it starts in each row.
     """
 
     ids: Tensor
@@ -90,15 +79,10 @@ class SpanHead(nn.Module):
         self.none = nn.Linear(dim, 1)
 
     def forward(self, states: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
-        """Score all spans of up to `longest` tokens.
+        """Score all spans of up to `longest` tokens from states [B, S, D], of the tokens `inside`, [B, S].
 
-        Args:
-            states: the encoder's, [B, S, D].
-            inside: tokens that spans are made of, [B, S].
-
-        Returns:
-            The scores of spans from each first to each last token, [B, S, S], minus infinity where no span can be, and
-            that of "no answer", [B].
+        Gives the scores from each first to each last token, [B, S, S], minus infinity where no span can be, and that of
+        "no answer", [B].
         """
         first, last = self.edges(states).unbind(-1)
         pairs = self.first(states) @ self.last(states).transpose(1, 2) / math.sqrt(self.first.out_features)
@@ -193,7 +177,6 @@ class SpanReader(nn.Module):
     def _best_spans(
         self, batch: PairBatch, read: Sequence[tuple[str, int, Sequence[tuple[int, int]]]]
     ) -> Iterator[Span]:
-        """The best span of each row, and its rivals; of each row its text, passage and tokens' offsets are known."""
         scores, none = self(batch)
         flat, length = scores.flatten(1), batch.ids.shape[1]
         total = torch.logaddexp(flat.logsumexp(1), none).unsqueeze(1)
@@ -216,15 +199,9 @@ class SpanReader(nn.Module):
 def load_span_reader(
     folder: Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
 ) -> SpanReader:
-    """Open a reader, ready to find answers.
+    """Open a reader, ready to find answers; `dtype` None is bfloat16 on a CPU that multiplies it, else float32.
 
-    Args:
-        folder: what `recipes/mini/reader.py` wrote.
-        device: where it is to run.
-        dtype: what its encoder computes in; None for bfloat16 on a CPU that multiplies it, else for single precision.
-
-    Raises:
-        ModelError: it is not there or damaged, or its encoder cannot be opened.
+    Raises ModelError if it is not there or damaged, or its encoder cannot be opened.
     """
     settings = _read_settings(folder / SETTINGS)
     encoder = load_encoder(settings["encoder"], device=device)
@@ -241,11 +218,6 @@ def load_span_reader(
 
 @torch.no_grad()
 def _merge(reader: SpanReader, state: dict[str, Tensor], rank: int, origin: Path) -> None:
-    """Give a reader the weights that were trained; those of linear layers are changed by `up @ down`.
-
-    Raises:
-        ModelError: they are of a reader of another size.
-    """
     layers = {
         f"encoder.{name}": module for name, module in reader.encoder.named_modules() if isinstance(module, nn.Linear)
     }
@@ -272,7 +244,6 @@ def _fast_dtype(device: torch.device) -> torch.dtype:
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
-    """The encoder's name, the rank of its changes, the window and the longest answer. Raises ModelError without these."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
         settings = {"encoder": str(found["encoder"])}

@@ -16,12 +16,7 @@ KeyValue = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Aggregated:
-    """What a question took from a bank.
-
-    Attributes:
-        modulation: [B, T, D].
-        attention: each row's mean attention over blocks, heads and queries, without gradient, [B, N].
-    """
+    """What a question took from a bank: its modulation [B, T, D], and each row's mean attention, [B, N]."""
 
     modulation: Tensor
     attention: Tensor
@@ -41,7 +36,6 @@ class CrossAttention(nn.Module):
         self.output = nn.Linear(inner, dim)
 
     def project(self, bank: Tensor) -> KeyValue:
-        """Keys and values of bank rows [B or 1, N, D]."""
         normed, heads = self.bank_norm(bank), (self.heads, self.head_dim)
         return self.key(normed).unflatten(-1, heads), self.value(normed).unflatten(-1, heads)
 
@@ -81,21 +75,15 @@ class Aggregator(nn.Module):
         self.blocks = nn.ModuleList(AttentionBlock(dim, heads, head_dim, hidden) for _ in range(blocks))
 
     def forward(self, question: Tensor, bank: Tensor, log_weights: Tensor | None = None) -> Aggregated:
-        """Read a bank.
-
-        Args:
-            question: g_input's vectors, [B, T, D].
-            bank: rows to read, [B, N, D], or [1, N, D] when all questions read the same.
-            log_weights: log of each row's multiplicity, [B or 1, N]; None means one each.
-        """
+        """Read rows [B or 1, N, D] for questions [B, T, D]; `log_weights` are of their multiplicities, [B or 1, N]."""
         return self.read(question, self._projections(bank), log_weights)  # one block's at a time
 
     def project(self, bank: Tensor) -> list[KeyValue]:
-        """Each block's keys and values of rows [B, N, D] or [1, N, D]: all of a bank that a read depends on."""
+        """Each block's keys and values of rows [B or 1, N, D]: all of a bank that a read depends on."""
         return list(self._projections(bank))
 
     def read(self, question: Tensor, bank: Iterable[KeyValue], log_weights: Tensor | None = None) -> Aggregated:
-        """Read a bank that is projected already; otherwise as `forward`."""
+        """As `forward`, of a bank that is projected already."""
         queries, attention = question, []
         for block, rows in zip(self.blocks, bank, strict=True):
             queries, weights = block(queries, rows, log_weights)

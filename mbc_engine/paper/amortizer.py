@@ -15,10 +15,8 @@ from mbc_engine.text.chunks import Chunker
 class Centring(nn.Module):
     """Normalise [B, T, D] over documents: by the batch in training, by running figures otherwise.
 
-    Trained from scratch, an amortizer collapses onto one vector a position, and every code just names its position.
-    Subtracting each position's mean and dividing by its root mean square keeps the document-dependent part in sight.
-    Like batch normalisation without affine parameters, but with one scale a position, so that the directions within a
-    position keep their proportions. The running figures follow the batches by `momentum`.
+    Trained from scratch, an amortizer collapses onto one vector a position. Without each position's mean, divided by
+    its root mean square, the part that depends on the document stays in sight, its directions in proportion.
     """
 
     mean: Tensor
@@ -48,7 +46,6 @@ class Centring(nn.Module):
 
 
 def _scale(centred: Tensor) -> Tensor:
-    """Root mean square over documents and dimensions, [N, T, D] -> [T, 1]; never zero."""
     return (centred.float().square().mean((0, 2)) + 1e-12).sqrt().unsqueeze(-1)
 
 
@@ -77,19 +74,16 @@ class Amortizer(nn.Module, ABC):
         """Token states [B, S, E] and mask [B, S] -> [B, T, D], before centring."""
 
     def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Token states of the encoder: ids and mask [B, S] -> [B, S, E]."""
         return token_states(self.pretrained, ids, mask)
 
     def vectors(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Phi of token states: [B, S, E], [B, S] -> [B, T, D]."""
         return self.centre(self.readout(states, mask))
 
     def centre(self, vectors: Tensor) -> Tensor:
-        """Remove what documents share from a readout [B, T, D]; without centring, leave it."""
         return vectors if self.centring is None else self.centring(vectors)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Phi of a batch of texts: ids and mask [B, S] -> [B, T, D]."""
+        """Ids and mask [B, S] -> [B, T, D]."""
         return self.vectors(self.contextualise(ids, mask), mask)
 
 
@@ -178,10 +172,7 @@ class EncoderAmortizer(Amortizer):
 
 
 class TextEncoder(nn.Module):
-    """One side of a model, g_amort or g_input with its tokenizer: texts -> T vectors each.
-
-    `encoder` is the pretrained part of the amortizer; the window counts special tokens.
-    """
+    """One side of a model, g_amort or g_input: texts -> T vectors each; the window counts special tokens."""
 
     def __init__(self, amortizer: Amortizer, encoder: Encoder, window: int) -> None:
         super().__init__()
@@ -190,19 +181,16 @@ class TextEncoder(nn.Module):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the pretrained encoder stays as it is."""
         return not any(parameter.requires_grad for parameter in self.amortizer.pretrained.parameters())
 
     def tokenize(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Ids and mask [B, S], padded to the longest text; a text longer than the window is cut."""
+        """See `Encoder.tokenize`."""
         return self.encoder.tokenize(texts, self.window)
 
     @cached_property
     def chunker(self) -> Chunker:
-        """Cuts texts to the window."""
         return self.encoder.chunker(self.window)
 
     def forward(self, texts: Sequence[str]) -> Tensor:
-        """Phi of texts, [B, T, D]."""
         vectors: Tensor = self.amortizer(*self.tokenize(texts))
         return vectors

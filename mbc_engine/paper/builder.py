@@ -1,7 +1,4 @@
-"""From settings to a model: the one place where a config meets the modules.
-
-`parameter_table` counts what a model is made of on torch's meta device, from configs alone, without weights or a hub.
-"""
+"""From settings to a model, the one place where a config meets the modules, and counts of its parameters."""
 
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -38,7 +35,7 @@ class Pretrained:
 
 
 def load_pretrained(settings: ModelSettings, *, device: str | torch.device = "cpu") -> Pretrained:
-    """Load the base LM and the encoders, straight to a device and as their weights are to be held."""
+    """Load the base LM and the encoders straight to a device, their weights held as the settings say."""
     one, other = settings.documents, settings.questions
     base = load_base(settings.base, weights=settings.base_weights, device=device)
     documents = load_encoder(one.name, weights=one.weights, device=device)
@@ -140,10 +137,10 @@ class Parameters:
 
 
 def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
-    """The parameters of each part of a model of these settings, and in the end of "all"; without its weights.
+    """The parameters of each part of a model, and of "all"; counted on torch's meta device, without weights.
 
-    What two parts share counts with the first. Raises ModelError if the sizes of a pretrained part are not known here,
-    or its family is not supported.
+    What two parts share counts with the first. Raises ModelError if a pretrained part's sizes are not known here, or
+    its family is not supported.
     """
     model, bits = skeleton(settings)
     seen: set[int] = set()
@@ -156,10 +153,7 @@ def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
 
 
 def skeleton(settings: ModelSettings) -> tuple[MBC, dict[int, float]]:
-    """A model of these settings on the meta device, and how many bits each weight takes that would be packed.
-
-    These weights, named by the parameter's id, do not train. Raises ModelError as `parameter_table`.
-    """
+    """A model on the meta device, and by the id of each weight that would be packed (and does not train) its bits."""
     one, other = settings.documents, settings.questions
     with torch.device("meta"):
         base = _empty_base(settings)
@@ -220,7 +214,6 @@ def _empty_encoder(name: str) -> Encoder:
 
 
 def _parts(model: MBC) -> Iterator[tuple[str, Iterable[nn.Parameter]]]:
-    """The parts of a model by the names that people know, with their parameters."""
     of_base = list(model.base.parameters())
     yield "base LM", [parameter for parameter in of_base if not parameter.requires_grad]
     if lora := [parameter for parameter in of_base if parameter.requires_grad]:
@@ -236,7 +229,6 @@ def _parts(model: MBC) -> Iterator[tuple[str, Iterable[nn.Parameter]]]:
 
 
 def _counted(parameters: Iterable[nn.Parameter], bits: dict[int, float], seen: set[int]) -> Parameters:
-    """Count parameters that were not seen before."""
     trainable, frozen, size = 0, 0, 0.0
     for parameter in parameters:
         if id(parameter) in seen:

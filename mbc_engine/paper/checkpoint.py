@@ -18,10 +18,7 @@ from mbc_engine.paper.mbc import MBC
 
 
 def trained_state(model: MBC) -> dict[str, Tensor]:
-    """Everything outside the base LM that training changes: parameters with gradients, and our buffers.
-
-    A tied parameter, like T5's embeddings, comes once, under its first name.
-    """
+    """Parameters with gradients outside the base LM, and our buffers; a tied parameter comes once."""
     every = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     return {
@@ -34,10 +31,7 @@ def trained_state(model: MBC) -> dict[str, Tensor]:
 def save_model(
     model: MBC, config: Config, folder: Path, *, dtype: torch.dtype = torch.float32, writes: bool = True
 ) -> None:
-    """Write a model folder, weights in `dtype`.
-
-    Of a model that several processes hold in parts, all of them call this; one that does not write gives its parts.
-    """
+    """Write a model folder; all processes that hold parts of the model call this, and one of them writes."""
     # All processes give their parts before one of them writes: a full disk must not leave the others waiting.
     weights, adapter = whole_state(trained_state(model), keeps=writes), {}
     if model.settings.lora.layers:

@@ -14,10 +14,8 @@ from mbc_engine.bank import Codes, CodeShape, perplexity
 def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tensor, Tensor]:
     """Lloyd's k-means of points [N, D]: centres [clusters, D], and how many points each has [clusters].
 
-    It starts from distinct points; an empty cluster takes the point that is farthest from its own centre.
-
-    Raises:
-        ValueError: fewer points than clusters.
+    It starts from distinct points; an empty cluster takes the point that is farthest from its own centre. Raises
+    ValueError for fewer points than clusters.
     """
     if len(points) < clusters:
         raise ValueError(f"{clusters} clusters need at least as many points, not {len(points)}")
@@ -39,7 +37,7 @@ class Quantized:
     """What the codebook makes of a batch.
 
     Attributes:
-        vectors: the straight-through vectors, [B, T, D]: the value of the codes, the gradient of the input.
+        vectors: [B, T, D], the value of the codes with the gradient of the input (straight-through).
         codes: [B, T, levels] int64.
         loss: codebook loss + beta * commitment loss, a scalar (paper, equation 5; means over elements).
         residuals: what each level was given to code, [levels, B, T, D], without gradient.
@@ -54,15 +52,9 @@ class Quantized:
 class Codebook(nn.Module):
     """E, its nearest-code search, its losses and the usage of its codes.
 
-    Args:
-        num_codes: N_c, codes in a book.
-        dim: D, the width of a vector.
-        tokens: T, vectors in a document.
-        levels: residual levels; the paper's is 1.
-        per_position: a book for each of the T positions instead of one for all.
-        commitment: beta, the weight of the commitment loss.
-        decay: gamma, of the usage's moving average.
-        dead_threshold: epsilon; codes used less than this are reset.
+    `num_codes` is N_c, `tokens` T, `levels` residual levels (the paper's 1), `per_position` gives each of the T
+    positions a book of its own. `commitment` is beta, `decay` gamma of the usage's moving average; codes used less than
+    `dead_threshold` (epsilon) are reset.
     """
 
     usage: Tensor
@@ -91,11 +83,10 @@ class Codebook(nn.Module):
 
     @property
     def shape(self) -> CodeShape:
-        """What the codes of a chunk look like."""
         return CodeShape(self.tokens, self.levels, self.num_codes, self.per_position)
 
     def nearest(self, vectors: Tensor, level: int) -> Tensor:
-        """Index of the nearest code of a level for each vector: [B, T, D] -> [B, T] int64; the lowest wins a tie."""
+        """Index of a level's nearest code: [B, T, D] -> [B, T] int64; the lowest wins a tie."""
         book = self.books[level].detach().float()
         # Full precision also inside autocast: a code must be the same in training and in a bank.
         with torch.autocast(vectors.device.type, enabled=False):
@@ -109,7 +100,6 @@ class Codebook(nn.Module):
         return torch.stack([self.lookup_level(codes[..., level], level) for level in range(self.levels)]).sum(0)
 
     def lookup_level(self, codes: Tensor, level: int) -> Tensor:
-        """Vectors of one level's codes, [..., T] int64 -> [..., T, D]."""
         positions = torch.arange(self.tokens, device=codes.device) if self.per_position else 0
         vectors: Tensor = self.books[level, positions, codes]
         return vectors
@@ -119,10 +109,7 @@ class Codebook(nn.Module):
         return self.quantize(vectors).codes
 
     def quantize(self, vectors: Tensor) -> Quantized:
-        """Nearest codes, straight-through vectors and the two losses for [B, T, D]; paper, section 3.2.
-
-        With several levels, each has its own two losses on the residual it codes, and they add up.
-        """
+        """Nearest codes, straight-through vectors and both losses of each level for [B, T, D]; paper, section 3.2."""
         residual = vectors.float()
         total, loss = torch.zeros_like(residual), residual.new_zeros(())
         codes, residuals = [], []
@@ -151,10 +138,9 @@ class Codebook(nn.Module):
 
     @torch.no_grad()
     def reset_dead(self, residuals: Tensor, chance: torch.Generator | None = None) -> int:
-        """Give dead codes distinct vectors of the batch and the mean usage (paper, equation 2).
+        """Give dead codes distinct vectors of `residuals` [levels, B, T, D] and the mean usage (paper, equation 2).
 
-        `residuals` is what the levels were given to code, [levels, B, T, D]; `chance` draws the vectors, on the CPU.
-        Gives how many codes were reset: at most as many as a book has vectors in the batch.
+        Gives how many were reset: of a book at most as many as it has vectors. `chance` draws on the CPU.
         """
         count = 0
         for level in range(self.levels):
@@ -174,8 +160,7 @@ class Codebook(nn.Module):
     def fit(self, vectors: Tensor, *, iterations: int = 15) -> None:
         """Set the books to k-means centres of [N, T, D], level by level, and their usage to the clusters' sizes.
 
-        Raises:
-            ValueError: there are fewer vectors for a book than codes in it.
+        Raises ValueError if there are fewer vectors for a book than codes in it.
         """
         residual = vectors.float()
         for level in range(self.levels):
@@ -192,7 +177,6 @@ class Codebook(nn.Module):
         return float(perplexity(self.usage.cpu().numpy()).mean())
 
     def dead_codes(self) -> int:
-        """How many codes of all books are used less than the threshold."""
         return int((self.usage < self.dead_threshold).sum())
 
 
@@ -200,9 +184,9 @@ CodeMap = NDArray[np.float32]
 
 
 def spread(shares: NDArray[np.floating], codes: Codes, shape: CodeShape) -> CodeMap:
-    """Shares of vectors [B, k, T] as shares of their codes [B, k, T, levels], which get all of them at every level.
+    """Shares of vectors [B, k, T] as shares of their codes [B, k, T, levels]: [B, levels, positions, num_codes].
 
-    They become [B, levels, positions, num_codes], and sum to 1 over each level; for no question are all shares zero.
+    They sum to 1 over each level; for no question are all shares zero.
     """
     questions, _, tokens, levels = codes.shape
     size = (questions, levels, shape.positions, shape.num_codes)

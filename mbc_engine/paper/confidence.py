@@ -1,8 +1,7 @@
 """Did the memory help? The gain of an answer as a probability that the bank held what was asked, and as a label.
 
-The gain is what the bank adds to the log-likelihood of the answer (`MBC.memory_gains`). How much of it separates a memory
-from a lucky guess differs from model to model; held-out questions, asked with and without their document in the bank,
-tell (`evaluation/calibrate.py`).
+The gain is what the bank adds to the log-likelihood of the answer (`MBC.memory_gains`). How much is much differs
+from model to model; held-out questions, asked with and without their document, tell (`evaluation/calibrate.py`).
 """
 
 import math
@@ -26,11 +25,9 @@ ALWAYS_UNSURE: Final = ConfidenceSettings(slope=0, intercept=0, from_memory=1, f
 
 
 def judge(settings: ConfidenceSettings, gain: float) -> tuple[float, Origin]:
-    """What the gain of an answer, in nats per token, says of it.
+    """The probability that the bank held what was asked, and where the answer is from, by its gain in nats per token.
 
-    Returns:
-        The probability, judged by held-out questions, that the bank held what was asked; and where the answer comes
-        from: the memory, the model alone, or one cannot be sure. Where both thresholds are reached, the memory has it.
+    Where both thresholds are reached, it is from memory.
     """
     confidence = _confidence(settings.slope, settings.intercept, gain)
     if confidence >= settings.from_memory:
@@ -39,15 +36,12 @@ def judge(settings: ConfidenceSettings, gain: float) -> tuple[float, Origin]:
 
 
 def fit(informed: Sequence[float], uninformed: Sequence[float]) -> ConfidenceSettings:
-    """The settings that tell the gains of two kinds of answers apart; as likely beforehand as they are many here.
+    """Settings that tell the gains of answers from banks with and without what was asked apart, in nats per token.
 
-    The line is a logistic regression of one feature towards targets a little off 1 and 0 (Platt 1999, section 2.2),
-    which keeps it finite where the gains separate perfectly. `from_memory` is the smallest confidence that at most
-    5 % of the uninformed answers reach, `from_model` the largest that at most 5 % of the informed ones do not exceed.
-    Where these cross, as they do when the gains separate well, both become their midpoint.
-
-    `informed` are gains of answers from banks that held what was asked, at least one, finite, in nats per token;
-    `uninformed` of those from banks that did not. If the first are not the greater ones, it gives `ALWAYS_UNSURE`.
+    A logistic regression of one feature towards targets a little off 1 and 0 (Platt 1999, section 2.2), finite where
+    the gains separate perfectly. At most 5% of the uninformed answers reach `from_memory`, at most 5% of the informed
+    ones do not exceed `from_model`; where these cross, both become their midpoint. `ALWAYS_UNSURE` if informed gains
+    are not greater.
     """
     slope, intercept = _line(informed, uninformed)
     if slope <= 0:
@@ -62,7 +56,6 @@ def fit(informed: Sequence[float], uninformed: Sequence[float]) -> ConfidenceSet
 
 
 def _line(informed: Sequence[float], uninformed: Sequence[float]) -> tuple[float, float]:
-    """Slope and intercept of the log-odds; a flat line if all gains are the same."""
     gains = torch.tensor([*informed, *uninformed], dtype=torch.float64)
     middle, spread = gains.mean(), gains.std(correction=0)
     if spread < _ROUNDING:

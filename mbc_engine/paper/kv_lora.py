@@ -1,9 +1,7 @@
 """KV-LoRA (paper, section 3.4): low-rank updates of the key and value projections of the last n layers, through peft.
 
-Models with separate projections use peft's own layer on each. GPT-2 makes queries, keys and values in one projection;
-there keys and values share the down-projection A, as in the paper, and queries stay as they are.
-
-Imported where there is an adapter: peft takes up to a second, and brings bitsandbytes where that is installed.
+GPT-2 makes queries, keys and values in one projection; there keys and values share the down-projection A, as in the
+paper. Imported where there is an adapter: peft takes up to a second, and brings bitsandbytes where that is installed.
 """
 
 from pathlib import Path
@@ -36,7 +34,6 @@ class FusedKeyValueLora(nn.Module, LoraLayer):
         self.update_layer(adapter_name, r, lora_alpha=lora_alpha, config=config, **options)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., D] -> [..., 3 D]: queries unchanged, keys and values updated."""
         projected: Tensor = self.base_layer(x)
         for name in self.active_adapters:
             down = self.lora_A[name](self.lora_dropout[name](x).to(self.lora_A[name].weight.dtype))
@@ -47,7 +44,7 @@ class FusedKeyValueLora(nn.Module, LoraLayer):
 
 
 def kv_lora_config(base: PreTrainedModel, *, rank: int, alpha: int, dropout: float, layers: int) -> LoraConfig:
-    """The adapter of the last `layers` layers of a base LM. Raises ModelError if its family is not known."""
+    """The adapter of the last `layers` layers. Raises ModelError if the base LM's family is not known."""
     depth = base.config.num_hidden_layers
     return LoraConfig(
         r=rank,
@@ -62,7 +59,7 @@ def kv_lora_config(base: PreTrainedModel, *, rank: int, alpha: int, dropout: flo
 def add_kv_lora(base: PreTrainedModel, config: LoraConfig) -> None:
     """Put the adapter's layers into the base LM, in place; only they require gradients afterwards.
 
-    They are float32 however the base LM's weights are held: steps of training would be lost in less.
+    They are float32 in any case: steps of training would be lost in less.
     """
     modules = key_value_modules(base.config)
     if len(modules) == 1:
@@ -77,17 +74,14 @@ def add_kv_lora(base: PreTrainedModel, config: LoraConfig) -> None:
 
 
 def set_dropout(base: PreTrainedModel, is_training: bool) -> None:
-    """Let the adapter's dropout be as in training, or not; the base LM itself always stays deterministic."""
+    """Switch the adapter's dropout; the base LM itself always stays deterministic."""
     for layer in base.modules():
         if isinstance(layer, LoraLayer):
             layer.lora_dropout.train(is_training)
 
 
 def add_saved_adapter(base: PreTrainedModel, folder: Path) -> None:
-    """Put untrained layers of the adapter in `folder` into a base LM, for `load_adapter`.
-
-    Raises ModelError if there is none, ModelMismatch if it belongs to another base LM.
-    """
+    """Put untrained layers of the adapter in `folder` into a base LM, for `load_adapter`."""
     if not (folder / "adapter_config.json").is_file():
         raise ModelError(f"{folder} holds no adapter.", hint="Get the model again.")
     config = LoraConfig.from_pretrained(str(folder))

@@ -25,12 +25,8 @@ from mbc_engine.ranking import Hit
 class MBC(CodingModel):
     """A memory-bank-compression model; as in the paper, its banks keep no text beside the codes by default.
 
-    Attributes:
-        settings: what it is made of.
-        base: the frozen base LM, with KV-LoRA if the settings say so.
-        documents, questions: g_amort and g_input.
-        codebook: None in a model that does not quantise, such as MAC; see `require_codebook`.
-        is_quantising: whether documents are codes; see `is_warming_up`.
+    `documents` and `questions` are g_amort and g_input. A model that does not quantise, such as MAC, has no codebook;
+    `is_quantising` says whether documents are codes, see `is_warming_up`.
     """
 
     keeps_text: ClassVar[bool] = False
@@ -63,7 +59,6 @@ class MBC(CodingModel):
         return self.require_codebook().books.detach()
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """See `CodingModel`."""
         return self.require_codebook().encode(self.documents(texts))
 
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
@@ -87,7 +82,6 @@ class MBC(CodingModel):
         return self.codebook
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode for what trains; frozen parts stay deterministic, without their dropout."""
         super().train(mode)
         self.base.model.eval()
         if self.settings.lora.layers:
@@ -100,7 +94,7 @@ class MBC(CodingModel):
         return self
 
     def reader(self) -> Reader:
-        """The parts that reads use; keep it, for as long as the model stays as it is, and further reads are faster."""
+        """The parts that reads use; while the model stays as it is, one that is kept makes further reads faster."""
         settings = self.settings
         return Reader(self.aggregator, self.codebook, self.router, settings.routed_documents, settings.group_documents)
 
@@ -124,14 +118,9 @@ class MBC(CodingModel):
         top: int = 5,
         reader: Reader | None = None,
     ) -> Reading:
-        """What questions take from a memory (paper, algorithm 2, line 7).
+        """What questions take from a memory (paper, algorithm 2, line 7), and its `top` documents.
 
-        Args:
-            questions: one or more.
-            memory: what is remembered.
-            read_mode: NAME or NAME:NUMBER, see `reads.read`; None takes the model's own.
-            top: how many documents to name, at least 1.
-            reader: this model's, kept from before.
+        `read_mode` is NAME or NAME:NUMBER, see `reads.read`; None is the model's own. `reader` is one kept from before.
         """
         vectors = self.questions(questions)
         return read(read_mode or self.settings.read, reader or self.reader(), vectors, memory, top=top)
@@ -181,14 +170,14 @@ class MBC(CodingModel):
         reader: Reader | None = None,
         max_new_tokens: int = 16,
     ) -> list[tuple[str, list[Hit]]]:
-        """Answers from a memory, each with the documents that it is from, best first; see `read` and `say`."""
+        """Answers from a memory, each with its documents, best first; see `read` and `say`."""
         reading = self.read(questions, memory, read_mode=read_mode, top=top, reader=reader)
         texts = self.say(reading, questions, max_new_tokens=max_new_tokens)
         return list(zip(texts, reading.sources, strict=True))
 
 
 def compile_parts(model: MBC, *, backend: str = "inductor") -> None:
-    """Compile what reads texts and the bank, for texts of any number and length; a base LM and its prefix stay as they are."""
+    """Compile what reads texts and the bank, for any number and length; the base LM and its prefix stay as they are."""
     parts: list[nn.Module] = [model.aggregator]
     for side in (model.documents, model.questions):
         pretrained = side.amortizer.pretrained

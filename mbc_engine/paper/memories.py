@@ -1,8 +1,7 @@
 """What a question reads: the chunks of a memory, as continuous vectors, as codes at hand, or as the codes of a bank.
 
-Routing scores every chunk by its own codes: the sum over positions and levels of ⟨W h_t(question), E_{c_t}⟩. With the
-products of a question with all codes in a lookup table, a chunk costs T·levels look-ups. The bank is a
-product-quantised index of its documents, for free.
+Routing scores a chunk by its own codes, the sum over positions and levels of ⟨W h_t(question), E_{c_t}⟩: T·levels
+look-ups in a table of a question's products with all codes.
 """
 
 import math
@@ -34,7 +33,7 @@ class Router(nn.Module):
         self.log_scale = nn.Parameter(torch.tensor(math.log(scale)))
 
     def project(self, question: Tensor) -> Tensor:
-        """[B, T, D] -> [B, T, D], temperature included: a score is the plain sum of products with it."""
+        """[B, T, D] -> [B, T, D], temperature included."""
         tokens, dim = question.shape[1:]
         return question @ self.weight * (self.log_scale.exp() / (tokens * dim))
 
@@ -56,11 +55,9 @@ class ReadableMemory(ABC):
 
     @property
     def weights(self) -> Weights | None:
-        """How much each chunk counts, [N]; None where all count once."""
         return self._given_weights
 
     def __len__(self) -> int:
-        """How many chunks there are that weigh something."""
         return self._size
 
     @cached_property
@@ -100,13 +97,7 @@ class ReadableMemory(ABC):
         """A memory of some of the chunks, given what `_blocks` has of them."""
 
     def groups(self, size: int) -> Iterator[tuple["ReadableMemory", NDArray[np.int64], NDArray[np.int64]]]:
-        """The chunks in stored order, `size` to a group, whatever blocks they come in; the last may be smaller.
-
-        Chunks without weight are left out.
-
-        Yields:
-            The group as a memory, its chunks' indices [n], and the indices of their documents [n].
-        """
+        """The chunks that weigh something in stored order, `size` to a group: memory, chunks and documents [n]."""
         pending: list[NDArray[Any]] = []
         chunk = document = 0
         for items, lengths in self._blocks():
@@ -130,19 +121,14 @@ class ReadableMemory(ABC):
         return self._part(items, lengths, None if self.weights is None else self.weights[chunks]), chunks, documents
 
     def total_weight(self) -> float:
-        """How much the chunks count together."""
         return float(self._chunks() if self.weights is None else self.weights.sum(dtype=np.float64))
 
     def log_weights_at(self, chunks: NDArray[np.int64]) -> NDArray[np.float32] | None:
-        """Logarithms of how much some chunks count, in the shape of their indices; None for once."""
         return None if self.weights is None else log_of(self.weights[chunks])
 
 
 class VectorMemory(ReadableMemory):
-    """Continuous vectors [N, T, D]: what there is before the codebook, and what residual codes of a group are read as.
-
-    `lengths` are the chunks of each document; None if each has one.
-    """
+    """Continuous vectors [N, T, D]; `lengths` are the chunks of each document, None if each has one."""
 
     def __init__(self, vectors: Tensor, lengths: Lengths | None = None, weights: Weights | None = None) -> None:
         super().__init__(weights)
@@ -177,10 +163,10 @@ class VectorMemory(ReadableMemory):
 
 
 class CodeMemory(ReadableMemory):
-    """Codes [N, T, levels], and the codebook that they index.
+    """Codes [N, T, levels] of a codebook.
 
-    The flat read goes over the codebook's rows with their counts, not over the documents: rows with the same code are
-    the same row, n times. That needs single codes; residual codes are sums.
+    The flat read goes over the codebook's rows with their counts, not over the documents. That needs single codes;
+    residual codes are sums.
     """
 
     def __init__(
@@ -197,14 +183,12 @@ class CodeMemory(ReadableMemory):
         yield self._codes, self._lengths
 
     def _sums(self, tables: NDArray[np.float32]) -> Iterator[LogScores]:
-        """The sum of each chunk's entries in lookup tables [B, T, levels, num_codes], as `MemoryBank.scan`."""
         sums = np.zeros((len(tables), len(self._codes)), np.float32)
         for token, level in np.ndindex(*self._codes.shape[1:]):
             sums += tables[:, token, level, self._codes[:, token, level]]
         yield sums, self._lengths
 
     def _counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """How often each code occurs, or counts in banks that count unequally, [levels, positions, num_codes]."""
         return count(self._codes, self._codebook.shape)
 
     def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
@@ -216,7 +200,7 @@ class CodeMemory(ReadableMemory):
         return vectors
 
     def rows(self) -> tuple[None, Tensor]:
-        """The logarithms of how often each of the codebook's rows occurs. Raises ModelError if the codes are residual."""
+        """Raises ModelError if the codes are residual."""
         if self._codebook.levels > 1:
             raise ModelError(
                 "These codes cannot be read flat: a chunk's vectors are made of several codes each.",
@@ -246,7 +230,6 @@ class CodeMemory(ReadableMemory):
         return self._codebook.lookup(torch.from_numpy(codes.astype(np.int64)).to(self._codebook.books.device))
 
     def _scan(self, tables: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32], Lengths]]:
-        """The sums with the index of their first chunk. Raises ModelError where a table holds no numbers."""
         if not np.isfinite(tables).all():  # which would look like damage to the bank
             raise ModelError(
                 "This model computes values that are not numbers; its training must have diverged.",
@@ -264,7 +247,6 @@ class CodeMemory(ReadableMemory):
 
     @cached_property
     def _row_counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """How often each row of a codebook of single codes counts, [rows]."""
         if self._given_weights is None:
             whole: NDArray[np.int64] | NDArray[np.float64] = self._counts()[0].ravel()
             return whole
@@ -282,8 +264,8 @@ class CodeMemory(ReadableMemory):
 class BankMemory(CodeMemory):
     """The codes of a bank, or of several, gone through block by block; use it inside one of their snapshots.
 
-    The flat read takes its rows from the running counts of the banks. Weights, of a selection or of banks that count
-    unequally, take four bytes a chunk. Raises BankError if the bank has nothing to select by.
+    Weights, of a selection or of banks that count unequally, take four bytes a chunk. Raises BankError if the bank has
+    nothing to select by.
     """
 
     def __init__(self, bank: ReadableBank, codebook: Codebook, selection: Selection | None = None) -> None:

@@ -10,17 +10,9 @@ from mbc_engine.lm.base import KVPrefix
 class PrefixNetwork(nn.Module):
     """T latents -> 2·P·L slots, each refined by its own residual feed-forward, -> P keys and values a layer.
 
-    The latents repeat over the slots in order. Slot s belongs to prefix column s mod P, then to key or value, then to
-    its layer, so that with P = 2 neighbouring latents make a layer's columns.
-
-    Args:
-        dim: D.
-        layers: L.
-        kv_heads: of the base LM, fewer than its query heads under grouped-query attention.
-        head_dim: width of a head.
-        columns: P, the paper's 2.
-        hidden: width of a slot's feed-forward.
-        slot_embedding: add a learned vector to each slot; helps a model that is trained from scratch.
+    The latents repeat over the slots in order. Slot s is of prefix column s mod P, then to key or value, then to
+    its layer. `columns` is P, `hidden` the width of a slot's feed-forward; a learned `slot_embedding` helps a model
+    that is trained from scratch.
     """
 
     def __init__(
@@ -64,6 +56,5 @@ class PrefixNetwork(nn.Module):
 
 
 def _linear_weight(slots: int, inputs: int, outputs: int) -> Tensor:
-    """One linear layer's weight a slot, initialised as nn.Linear does."""
     bound = inputs**-0.5
     return torch.empty(slots, inputs, outputs).uniform_(-bound, bound)

@@ -26,10 +26,7 @@ Hits = list[list[Hit]]
 
 @dataclass(frozen=True)
 class Reader:
-    """What a read needs of a model, for as long as its weights stay as they are; after that, make another.
-
-    A routed read aggregates `routed_documents` chunks, `group_documents` make a group of a hierarchical read (M).
-    """
+    """What a read needs of a model while its weights stay as they are: its parts, and how much it reads."""
 
     aggregator: Aggregator
     codebook: Codebook | None
@@ -46,25 +43,21 @@ class Reader:
 
     @cached_property
     def _projected(self) -> list[KeyValue]:
-        """Keys and values of the codebook for each block, computed once: ten times the work of a read with them."""
         assert self.codebook is not None, "codes come with a codebook"
         return self.aggregator.project(self.codebook.books[:1].flatten(1, 2))
 
     @property
     def code_shape(self) -> CodeShape:
-        """What codes look like; asked for where there are some."""
         assert self.codebook is not None, "codes come with a codebook"
         return self.codebook.shape
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What questions took from a memory. All but the modulation is found when first asked for, in the memory as it was.
+    """What questions took from a memory: phi*, the modulation [B, T, D], and from where, found when asked for.
 
-    Attributes:
-        question: the questions' own vectors, which are the modulation that an empty memory gives, [B, T, D].
-        modulation: phi*, [B, T, D].
-        find: finds the best documents of each question, or if it gets False, the best chunks.
+    `question` [B, T, D] is the modulation that an empty memory gives; `find` finds the best documents of each question,
+    or if it gets False, the best chunks.
     """
 
     question: Tensor
@@ -74,25 +67,24 @@ class Reading:
 
     @cached_property
     def sources(self) -> Hits:
-        """The best documents of each question, best first, with their shares of the answer; it may take a scan."""
+        """The best documents of each question, best first, with their shares of the answer."""
         return self.find(True)
 
     @cached_property
     def chunks(self) -> Hits:
-        """The best chunks of each question with their own shares; a hierarchical read knows one of each document."""
+        """The best chunks of each question; a hierarchical read knows one of each document."""
         return self.find(False)
 
     @cached_property
     def codes(self) -> CodeMap | None:
-        """How much of the attention each code got, [B, levels, positions, num_codes], 1 over each level; None of none."""
+        """How much of the attention each code got, [B, levels, positions, num_codes], 1 over each level."""
         return self.find_codes()
 
 
 def read_flat(reader: Reader, question: Tensor, memory: ReadableMemory, top: int, _: int | None = None) -> Reading:
-    """The paper's read: attention over the whole memory.
+    """The paper's read: attention over the whole memory. Raises ModelError if the memory's codes are residual.
 
-    A document's share is the attention to its rows, the mean over heads, blocks and the question's vectors; so is a
-    code's. Raises ModelError if the memory's codes are residual.
+    A document's share is the attention to its rows, the mean over heads, blocks and the question's vectors.
     """
     vectors, log_weights = memory.rows()
     read = reader.attend(question, vectors, log_weights)
@@ -120,10 +112,7 @@ Shares = dict[int, tuple[float, float, int]]
 
 @dataclass(frozen=True)
 class GroupResult:
-    """What a group became: a modulation [B, T, D], and for each question the documents with the largest shares.
-
-    `weight` is how much the chunks that became it count together.
-    """
+    """A group's modulation [B, T, D], each question's documents with the largest shares, and its weight."""
 
     modulation: Tensor
     shares: Sequence[Shares]
@@ -133,10 +122,7 @@ class GroupResult:
 def divide_and_conquer(
     results: Iterable[GroupResult], size: int, combine: Callable[[Sequence[GroupResult]], GroupResult]
 ) -> GroupResult:
-    """Results, at least one, combined `size` at a time and the same again, until one is left.
-
-    No more than `size` results of each level are held at once.
-    """
+    """Results, at least one, combined `size` at a time until one is left; of each level at most `size` are held."""
     stream = iter(results)
     first = list(islice(stream, 2))
     if len(first) < 2:
@@ -150,11 +136,9 @@ def divide_and_conquer(
 def read_hierarchical(
     reader: Reader, question: Tensor, memory: ReadableMemory, top: int, number: int | None
 ) -> Reading:
-    """The paper's divide and conquer over groups in stored order (section 3.1), in memory for one group.
+    """The paper's divide and conquer over groups of `number` chunks in stored order (section 3.1).
 
-    A document's share is the product of its shares of each level, as in the flat read. Of codes no more is known than
-    that: the shares of the documents remembered are spread evenly over the codes of the best chunk of each. `number` is
-    the group's size, at least 2.
+    A document's share is the product of its shares of each level. Codes share what the best chunk of each document has.
     """
     size = reader.group_documents if number is None else number
     remembered = max(top, _REMEMBERED)
@@ -177,7 +161,6 @@ def read_hierarchical(
 def _group_results(
     reader: Reader, question: Tensor, memory: ReadableMemory, size: int, remembered: int
 ) -> Iterator[GroupResult]:
-    """The flat read of each group."""
     for group, chunks, documents in memory.groups(size):
         reading = read_flat(reader, question, group, remembered)
         shares = [
@@ -193,10 +176,7 @@ def combined(
     group: Sequence[GroupResult],
     remembered: int,
 ) -> GroupResult:
-    """The modulations of a group, read as rows of each question's own, with the documents that have most of them.
-
-    Each counts as its chunks do together, as a last group may be smaller; equal ones are read as in the paper.
-    """
+    """The modulations of a group read as rows, by the weight of their chunks, with their best documents."""
     rows, weights = torch.cat([result.modulation for result in group], dim=1), [result.weight for result in group]
     logs = None
     if len(set(weights)) > 1:
@@ -211,7 +191,6 @@ def combined(
 
 
 def _best_shares(groups: Sequence[Shares], parts: Sequence[float], remembered: int) -> Shares:
-    """The largest shares of the whole, when each group has its part of it; a document may lie in several groups."""
     total: Shares = {}
     for shares, part in zip(groups, parts, strict=True):
         for document, (own, own_most, own_chunk) in shares.items():
@@ -223,7 +202,6 @@ def _best_shares(groups: Sequence[Shares], parts: Sequence[float], remembered: i
 
 
 def _codes_of(hits: Hits, memory: ReadableMemory, reader: Reader) -> CodeMap | None:
-    """The shares of each question's documents spread evenly over the codes of one chunk of each."""
     chunks = np.unique([hit.chunk for several in hits for hit in several])
     codes = memory.codes_at(chunks)
     if codes is None:
@@ -237,10 +215,9 @@ def _codes_of(hits: Hits, memory: ReadableMemory, reader: Reader) -> CodeMap | N
 
 
 def read_routed(reader: Reader, question: Tensor, memory: ReadableMemory, top: int, number: int | None) -> Reading:
-    """Score every chunk by its own codes, aggregate the best few; `number` says how many.
+    """Score every chunk by its own codes, aggregate the best `number`. Raises ModelError if there is no router.
 
-    A document's share is the probability of its chunks under the softmax of all scores; a code's is the attention to
-    the vectors of these few that it is part of. Raises ModelError if the model has no router.
+    A document's share is the probability of its chunks under the softmax of all scores.
     """
     if reader.router is None:
         raise ModelError(
@@ -279,18 +256,10 @@ READS: dict[str, Callable[[Reader, Tensor, ReadableMemory, int, int | None], Rea
 
 
 def read(mode: str, reader: Reader, question: Tensor, memory: ReadableMemory, *, top: int = 5) -> Reading:
-    """Read a memory for questions [B, T, D]. An empty one leaves the question as its own modulation, without sources.
+    """Read a memory for questions [B, T, D] and find their `top` documents; `mode`: NAME or NAME:NUMBER of `READS`.
 
-    Args:
-        mode: NAME or NAME:NUMBER of `READS`.
-        reader: the model's parts.
-        question: the questions' vectors.
-        memory: what is read.
-        top: how many documents the sources are, at least 1.
-
-    Raises:
-        ConfigError: there is no such read, or it takes no such number.
-        MBCError: the read does not fit the model.
+    An empty memory leaves the question as its own modulation. Raises ConfigError for an unknown mode, MBCError if it
+    does not fit the model.
     """
     name, number = parse_read_mode(mode)
     if len(memory) == 0:

@@ -30,11 +30,9 @@ def ask_all(
     read_mode: str | None = None,
     batch_size: int = 32,
 ) -> Iterator[tuple[QAExample, str, int | None]]:
-    """Memorise the documents of the examples, each once, and answer every question, or those `asked`, from that memory.
+    """Memorise the examples' documents, each once, and answer all questions, or those `asked`, from that memory.
 
-    Yields:
-        The question, the model's answer, and the place of the question's own document among the sources, 0 is first;
-        None beyond the first five.
+    Gives each question, its answer, and the place of its own document among the sources; None beyond the first five.
     """
     asked = examples if asked is None else asked
     texts = list(dict.fromkeys(example.text for example in examples))
@@ -55,10 +53,7 @@ def answer_from(
     reader: Reader | None = None,
     batch_size: int = 32,
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Answer questions from a memory, batch by batch: each answer, and the texts that it is from, best first.
-
-    It is faster where neighbouring questions are about as long. Arguments as of `MBC.read`.
-    """
+    """Answer questions batch by batch: each answer, and the texts that it is from, best first."""
     reader, (memory, document_of) = reader or model.reader(), memorised
     for start in range(0, len(questions), batch_size):
         batch = questions[start : start + batch_size]
@@ -78,10 +73,7 @@ def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32
 def memorise(
     model: MBC, chunks: Sequence[str], lengths: NDArray[np.int64] | None = None, *, batch_size: int = 32
 ) -> ReadableMemory:
-    """A memory of chunks that fit the window: codes, or continuous vectors where the model does not quantise, or not yet.
-
-    `lengths` are the chunks of each document; None if each has one.
-    """
+    """A memory of chunks that fit the window: codes, or vectors where the model does not quantise (yet)."""
     if model.is_quantising:
         return CodeMemory(model.memorise(chunks, batch_size=batch_size), model.require_codebook(), lengths)
     return VectorMemory(model.amortise(chunks, batch_size=batch_size), lengths)
@@ -106,10 +98,7 @@ def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:
 
 
 def within_window(examples: Sequence[QAExample], chunker: Chunker) -> list[QAExample]:
-    """The examples with documents that fit; a longer one gives way to its chunk with the answer.
-
-    Where no chunk holds the shortest answer literally, the first one stands.
-    """
+    """The examples; of documents that do not fit, the first chunk with the shortest answer, or else the first."""
     chunks: dict[str, list[str]] = {}
     texts = list(dict.fromkeys(example.text for example in examples))
     for text, count in zip(texts, chunker.token_counts(texts), strict=True):

@@ -31,18 +31,17 @@ def naive_attention(layer: CrossAttention, query: Tensor, rows: list[Tensor]) ->
     return layer.output.weight @ torch.cat(reads) + layer.output.bias, shares
 
 
-def naive_aggregate(aggregator: Aggregator, question: Tensor, bank: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """One question [T, D] over one bank [N, D]: its modulation, each row's attention, and the last block's."""
-    queries, attention, pointed = list(question), torch.zeros(len(bank)), torch.zeros(len(question), len(bank))
+def naive_aggregate(aggregator: Aggregator, question: Tensor, bank: Tensor) -> tuple[Tensor, Tensor]:
+    """One question [T, D] over one bank [N, D]: its modulation and each row's attention."""
+    queries, attention = list(question), torch.zeros(len(bank))
     for block in aggregator.blocks:
         for index, query in enumerate(queries):
             added, shares = naive_attention(block.attention, query, list(bank))
-            pointed[index] = torch.tensor(shares)
             attention += torch.tensor(shares) / len(queries) / len(aggregator.blocks)
             x = query + added
             norm, up, _, down = block.feed_forward
             queries[index] = x + down(functional.gelu(up(norm(x))))
-    return torch.stack(queries), attention, pointed
+    return torch.stack(queries), attention
 
 
 def test_reading_equals_the_obvious_loops() -> None:
@@ -50,18 +49,9 @@ def test_reading_equals_the_obvious_loops() -> None:
     question, bank = torch.randn(3, 4, 6), torch.randn(3, 5, 6)
     read = aggregator(question, bank)
     for index in range(3):
-        modulation, attention, pointed = naive_aggregate(aggregator, question[index], bank[index])
+        modulation, attention = naive_aggregate(aggregator, question[index], bank[index])
         torch.testing.assert_close(read.modulation[index], modulation)
         torch.testing.assert_close(read.attention[index], attention)
-        torch.testing.assert_close(read.pointed[index], pointed)
-
-
-def test_where_a_question_looks_can_be_learned() -> None:
-    aggregator = small().requires_grad_(True)
-    read = aggregator(torch.randn(2, 4, 6), torch.randn(1, 5, 6))
-    assert not read.attention.requires_grad
-    read.pointed[:, :, 2].log().mean().neg().backward()
-    assert all(block.attention.key.weight.grad.any() for block in aggregator.blocks)
 
 
 def test_the_published_size_is_the_default() -> None:
