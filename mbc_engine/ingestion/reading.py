@@ -5,13 +5,13 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,29 @@ _AHEAD: Final = 256
 _PATIENCE: Final = 0.1
 
 
-class KnownDocuments(Protocol):
-    """What has been memorised: a `MemoryBank`, or what was looked up in one for a process without it."""
+@dataclass(frozen=True)
+class LookedUp:
+    """What a bank knows of the documents of a file, for a process without the bank.
 
-    def knows(self, document: Document) -> bool: ...
-    def parts_of(self, source: str) -> set[str]: ...
-    def has_content(self, digest: str) -> bool: ...
+    Attributes:
+        digests: as much as the bank keeps of the digest of each part.
+        contents: the digests of all documents in a bank without sources, the first `digest_bytes` of each; else None.
+    """
+
+    digests: Mapping[str, str]
+    contents: frozenset[bytes] | None
+    digest_bytes: int
+
+    def knows(self, document: Document) -> bool:
+        """As `MemoryBank.knows`."""
+        if self.contents is not None:
+            return bytes.fromhex(document.digest)[: self.digest_bytes] in self.contents
+        known = self.digests.get(document.part)
+        return known is not None and document.digest.startswith(known)
+
+    def parts_of(self, _source: str) -> set[str]:
+        """As `MemoryBank.parts_of`."""
+        return {*self.digests}
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,9 @@ class FileRead:
 Item = ChunkedDocument | FileRead | Skipped
 
 
-def chunked(document: Document, known: KnownDocuments, chunker: Chunker, size: int = 0) -> ChunkedDocument | Skipped:
+def chunked(
+    document: Document, known: MemoryBank | LookedUp, chunker: Chunker, size: int = 0
+) -> ChunkedDocument | Skipped:
     """A document for which `size` bytes were read, cut into chunks unless it is unchanged."""
     bare = replace(document, text="")
     if known.knows(document):
@@ -78,10 +97,14 @@ def chunked(document: Document, known: KnownDocuments, chunker: Chunker, size: i
     chunks = tuple(chunker.chunks(document.text))
     if not chunks:
         return Skipped(document.source, "is empty")
-    return ChunkedDocument(bare, size, chunks, is_known=known.has_content(document.digest))
+    # A bank without origins was asked for the content already, and an actor on Ray is not sent that of a whole bank.
+    is_known = isinstance(known, MemoryBank) and known.header.keeps_origins and known.has_content(document.digest)
+    return ChunkedDocument(bare, size, chunks, is_known)
 
 
-def read_chunks(path: Path, known: KnownDocuments, chunker: Chunker, text_column: str | None = None) -> Iterator[Item]:
+def read_chunks(
+    path: Path, known: MemoryBank | LookedUp, chunker: Chunker, text_column: str | None = None
+) -> Iterator[Item]:
     """The documents of one file, read as by `read_file`; `FileRead` comes last."""
     source, parts, is_whole, position = printable_path(os.path.realpath(path)), set[str](), True, 0
     for document in read_file(path, text_column):
@@ -107,10 +130,7 @@ def bytes_at(path: Path) -> int:
 def read_all(
     paths: Sequence[Path], bank: MemoryBank, chunker: Chunker, *, workers: int = 0, text_column: str | None = None
 ) -> Generator[Item | None, None, None]:
-    """The documents of many files, and None as often as nothing has come for a moment.
-
-    Other processes read the files if there are to be `workers` and the bank is a file.
-    """
+    """The documents of many files, read by `workers` if the bank is a file; None whenever they keep one waiting."""
     if not workers or bank.path is None:
         for path in paths:
             yield from read_chunks(path, bank, chunker, text_column)
@@ -125,8 +145,7 @@ class Workers:
     A thread a process hands it one file after another and takes what it sends. A process that dies, of a file that
     takes all memory or brings a parser down, is replaced, and the file counts as skipped.
 
-    The iteration raises MBCError if the processes cannot start or the bank file, in which they look up what is
-    unchanged, cannot be read.
+    The iteration raises MBCError if the processes cannot start, or cannot read the bank.
     """
 
     def __init__(
@@ -223,7 +242,6 @@ class Workers:
 
 
 def _received(connection: Connection) -> Item | None:
-    """The next thing a process sends; raises what it could not do."""
     item: Item | BaseException | None = connection.recv()
     if isinstance(item, BaseException):
         raise item

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mbc_engine.bank import MemoryBank, StoredDocument
 from mbc_engine.errors import BankBusy, DataError
@@ -23,6 +22,7 @@ from mbc_engine.load import Model
 from mbc_engine.text import IGNORE_FILE, Found, Skipped, find_files, read_stream, require_paths
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from watchfiles import Change
 
     from mbc_engine.ingestion.ray import Actors
@@ -59,15 +59,12 @@ def ingest(
         ignore: patterns as in .gitignore, relative to each named folder.
         prune: in the end, forget what the bank has from below the named folders and the walk did not meet.
         gone: called in the end, gives further origins to forget, by source and part.
-        workers: processes that read and chunk files while the model is at work; 0 does it in between. As with all of
-            `multiprocessing`, a script that asks for them needs `if __name__ == "__main__":`.
-        text_column: the column or field that holds the text of a row in CSV and JSON Lines; see `read_file`. Rows that
-            were read with another one are replaced.
-        batch_chunks: a commit follows when so many chunks are encoded, or a few seconds after the last one; documents
-            are not divided between commits.
+        workers: processes that read and chunk files meanwhile; as with all of `multiprocessing`, a script that asks for
+            them needs `if __name__ == "__main__":`.
+        text_column: the column or field that holds the text of a row; rows that were read with another are replaced.
+        batch_chunks: a commit follows when so many chunks are encoded, or a few seconds after the last one.
         actors: processes on Ray that read and encode instead, see `mbc_engine.ingestion.ray`; the bank is the same.
-        stop: set it to end within a step of the model. Documents that are whole by then are committed, and another
-            ingest goes on from there.
+        stop: set it to end within a step of the model. What is whole by then is committed; another ingest continues.
 
     Raises:
         DataError: a path does not exist.
@@ -83,7 +80,7 @@ def ingest(
     if actors is None:
         items = read_all(found.files, bank, model.chunker, workers=workers, text_column=text_column)
     else:
-        from mbc_engine.ingestion.ray.driver import encode_files
+        from mbc_engine.ingestion.ray import encode_files
 
         items = encode_files(model, bank, found.files, text_column, actors, run.encoded_elsewhere)
     sizes = map(bytes_at, takewhile(lambda _: not run.is_stopped, found.files))
@@ -100,10 +97,7 @@ def ingest(
 def ingest_stream(
     model: Model, bank: MemoryBank, stream: BinaryIO, *, stop: threading.Event | None = None
 ) -> Iterator[Event]:
-    """Memorise plain text from a stream, such as standard input; events, options and errors are those of `ingest`.
-
-    The text's source is `stdin:` and how its digest begins.
-    """
+    """As `ingest`, of plain text from a stream; its source is `stdin:` and how its digest begins."""
     bank.require(signature(model))
     yield IngestStarted(1, 0)
     run, chunker = Run(model, bank, BATCH_CHUNKS, stop), model.chunker
@@ -114,11 +108,7 @@ def ingest_stream(
 
 
 class Run:
-    """One pass of documents into a bank, and what is counted on the way.
-
-    Attributes:
-        is_complete: whether it has come to its end and was not stopped.
-    """
+    """One pass of documents into a bank, and what is counted on the way; `is_complete` at its end if not stopped."""
 
     def __init__(self, model: Model, bank: MemoryBank, batch_chunks: int, stop: threading.Event | None) -> None:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
@@ -174,7 +164,7 @@ class Run:
                 yield self._progress()
 
     def remove(self, origins: Collection[tuple[str, str]]) -> None:
-        """Forget origins, given as source and part."""
+        """Forget origins, by source and part."""
         if origins:
             self._removed += self._bank.remove(origins)
 
@@ -224,7 +214,6 @@ class Run:
         self._size += item.size
 
     def _encode(self) -> Iterator[Event]:
-        """Encode all that waits."""
         if not self._waiting:
             return
         batch, self._waiting = self._waiting, []
@@ -235,7 +224,12 @@ class Run:
         codes: dict[int, NDArray[np.integer[Any]]] = {}
         self._under_way = len(batch)
         with closing(self._model.memorise_stepwise(texts)) as steps:
-            while (step := self._timed(steps)) is not None:
+            while True:
+                began = time.monotonic()
+                step = next(steps, None)
+                self._encoding += time.monotonic() - began
+                if step is None:
+                    return
                 codes |= zip(*step, strict=True)
                 own = [owners[place] for place in step[0]]
                 for owner in own:
@@ -253,17 +247,7 @@ class Run:
                     return
                 yield from self._keep_up()
 
-    def _timed(
-        self, steps: Iterator[tuple[Sequence[int], NDArray[np.integer[Any]]]]
-    ) -> tuple[Sequence[int], NDArray[np.integer[Any]]] | None:
-        began = time.monotonic()
-        try:
-            return next(steps, None)
-        finally:
-            self._encoding += time.monotonic() - began
-
     def _keep_up(self) -> Iterator[Event]:
-        """Commit and report, as far as that is due."""
         is_due = self._is_commit_overdue or _chunks_of(self._ready) >= self._batch_chunks
         if (is_due and self._commit()) or time.monotonic() - self._reported >= _REPORT_SECONDS:
             yield self._progress()
@@ -324,7 +308,6 @@ def vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple
 
 
 def _inside(folder: str) -> str:
-    """How the paths of everything in a folder begin."""
     return folder.rstrip(os.sep) + os.sep
 
 
@@ -339,14 +322,10 @@ def watch(
     text_column: str | None = None,
     stop: threading.Event,
 ) -> Iterator[Event]:
-    """Ingest files and folders, and again what changes in them, until `stop` is set.
+    """As `ingest`, and again what changes in the files and folders, until `stop` is set.
 
-    Each ingest gives its own events, `IngestFinished` last; only the first is done by `workers`, and options are those
-    of `ingest`. A path that goes is waited for. While another process writes to the bank, changes wait.
-
-    Raises:
-        DataError: a path does not exist when it begins, or cannot be watched.
-        BankError, ModelMismatch: as `ingest`.
+    Each ingest gives its own events, `IngestFinished` last; only the first is done by `workers`. A path that goes is
+    waited for. While another process writes to the bank, changes wait. Raises DataError if paths cannot be watched.
     """
     require_paths(paths, ignore)
     changes = _changes(paths, stop)

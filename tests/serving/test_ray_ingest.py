@@ -23,8 +23,7 @@ from mbc_engine.bank import export
 from mbc_engine.datasets.newswire import stories
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished
-from mbc_engine.ingestion.ray import Actors, connected, room_for
-from mbc_engine.ingestion.ray.encoder import EncodingActor
+from mbc_engine.ingestion.ray import Actors, EncodingActor, connected, room_for
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.text import Chunk
 from mbc_engine.text.chunks import Chunker
@@ -245,7 +244,7 @@ def test_why_processes_cannot_start_is_told(
     model: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    monkeypatch.setattr("mbc_engine.ingestion.ray.driver.EncodingActor", Missing)
+    monkeypatch.setattr("mbc_engine.ingestion.ray.EncodingActor", Missing)
     with (
         open_bank(model, tmp_path / "b.mbc") as bank,
         pytest.raises(MBCError, match=r"^Ray gave up: ModuleNotFoundError: No module named 'mbc_engine'$"),

@@ -1,0 +1,428 @@
+"""An ingest on Ray: a cluster, and actors in it that read files, cut them into chunks and encode these.
+
+Files go out to the actors in their order and come back as documents with codes. An actor has the model, not the bank.
+"""
+
+import logging
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from mbc_engine.bank import MemoryBank, ModelSignature
+from mbc_engine.config import own_models, packaged_model
+from mbc_engine.errors import ConfigError, MBCError, ModelError, ModelMismatch
+from mbc_engine.ingestion.reading import ChunkedDocument, Item, LookedUp, read_chunks
+from mbc_engine.machine import require_extra, usable_cores
+from mbc_engine.text import printable_path
+from mbc_engine.text.chunks import Chunker
+
+if TYPE_CHECKING:
+    from mbc_engine.load import Model
+
+# What a local cluster keeps in memory of texts and codes on their way; more lies on the disk.
+_OBJECT_BYTES: Final = 256 * 2**20
+_REACH_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 30.0
+# Files that an actor takes in one go: few enough to be named when they bring it down, enough to be worth a message.
+_FILES: Final = 64
+# How often work is done again whose process died.
+RETRIES: Final = 3
+# Tasks of an actor, done or not, and batches that wait in one.
+_TASKS: Final = 2
+_BATCHES: Final = 4
+# Items of a batch that leave little to encode: files that are unchanged, by the thousand.
+_MOST_ITEMS: Final = 1024
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
+_ERROR: Final = re.compile(r"[\w.]+(Error|Exception): ")
+
+# Items, the seconds that encoding them took, and why there are no more.
+Batch = tuple[list[Item], float, MBCError | None]
+
+
+@dataclass(frozen=True)
+class Actors:
+    """The processes that encode.
+
+    Attributes:
+        number: how many; None for as many as the cluster has room for.
+        chunks: what one encodes in one go, and Ray gives to another one should it die; documents are not divided.
+        cpus, gpus: what one takes of the cluster, parts of a GPU included; CPUs are also its threads of torch.
+        device: where models run; None is `cuda` for those with a GPU, else `cpu`.
+    """
+
+    number: int | None = None
+    chunks: int = 64
+    cpus: float = 1.0
+    gpus: float = 0.0
+    device: str | None = None
+
+
+def require_ray() -> None:
+    """Raises ConfigError where Ray is not installed."""
+    require_extra("ray", "ray", asked_by="--engine ray")
+
+
+@contextmanager
+def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[None]:
+    """Ray at this address for a while, or a cluster of this machine alone that ends with it.
+
+    A connection that this process has already is used, and stays.
+
+    Args:
+        address: HOST:PORT or `auto`; None starts a local cluster, which only this machine reaches.
+        verbose: let Ray and its processes talk.
+
+    Raises:
+        ConfigError: Ray is not installed.
+        MBCError: there is no cluster at this address, or none can be started.
+    """
+    require_ray()
+    with _environment(address):
+        with warnings.catch_warnings():
+            warnings.simplefilter("default" if verbose else "ignore")
+            import ray
+
+        if ray.is_initialized():
+            yield
+            return
+        # Sockets lie in the folder, whose paths must be short.
+        short = None if sys.platform == "win32" else "/tmp"  # noqa: S108 - mkdtemp makes a folder of one's own there
+        folder = None if address else tempfile.mkdtemp(prefix="mbc-ray-", dir=short)
+        with _sigterm_kept():
+            try:
+                _start(address, folder, verbose=verbose)
+                yield
+            finally:
+                ray.shutdown()
+                if folder:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(address: str | None, folder: str | None, *, verbose: bool) -> None:
+    import ray
+    from ray._private import ray_constants, worker
+    from ray.exceptions import RayError
+
+    level = logging.INFO if verbose else logging.CRITICAL
+    where: dict[str, Any] = {"address": address}
+    if not address:  # a cluster for this machine alone, whose files, logs and spilled texts among them, go with it
+        where = {"address": "local", "num_cpus": usable_cores(), "include_dashboard": False, "_temp_dir": folder}
+        where["object_store_memory"] = _OBJECT_BYTES
+    try:
+        if address:
+            require_reachable(address)
+            _require_answer(address)
+        else:
+            ray_constants.ENABLE_RAY_CLUSTER = False  # else its ports are open to the network
+        with nullcontext() if verbose else _muted():
+            ray.init(**where, log_to_driver=verbose, logging_level=level)
+    except (ConnectionError, RayError, RuntimeError, ValueError) as error:
+        raise _unreachable(address, error) from error
+    logging.getLogger("ray").setLevel(level)
+    # Ray would report dead processes on stdout, which is for data.
+    worker._worker_logs_enabled = verbose  # noqa: SLF001 - there is no public way
+
+
+@contextmanager
+def _environment(address: str | None) -> Iterator[None]:
+    """What Ray takes from the environment, for a while."""
+    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
+    if address is None and "ray" not in sys.modules:  # read when it is first imported
+        # Who reaches Ray's ports can have it run anything: even on this machine nobody else is to.
+        values |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _muted() -> Iterator[None]:
+    """Without what libraries other than Python's write on stderr: Ray greets on it."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def require_reachable(address: str) -> None:
+    """Raises ConfigError if this is no address, MBCError if nobody listens there; Ray would try for a minute."""
+    host, _, port = address.rpartition(":")
+    if address == "auto":
+        return
+    if not host or "/" in host or not port.isdecimal():
+        raise ConfigError(f"{address!r} is not a Ray address.", hint="Give HOST:PORT or auto.")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from error
+
+
+def _require_answer(address: str) -> None:
+    """Raises ConnectionError if it is no cluster that listens there, of which Ray itself would wait for minutes."""
+    if address == "auto":
+        return
+    script = "from ray.scripts.scripts import main; main()"
+    asking = [sys.executable, "-c", script, "health-check", "--address", address]
+    try:
+        # That somebody answers is enough: what else is wrong, such as a missing token, Ray says at once itself.
+        subprocess.run(  # noqa: S603 - this Python, and an address that was looked at
+            asking, capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConnectionError("what listens there does not answer as Ray does.") from error
+
+
+def _unreachable(address: str | None, error: Exception) -> MBCError:
+    (line, *_) = str(error).splitlines() or [type(error).__name__]
+    if address:
+        return MBCError(
+            f"No Ray cluster can be reached at {address}: {line}",
+            hint="Does it run, in this version of Ray? For one that asks for a token, set RAY_AUTH_MODE=token.",
+        )
+    return MBCError(f"Ray cannot be started here: {line}", hint="Take --engine local, or a cluster with --address.")
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for itself; afterwards it does what it did before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def room_for(actors: Actors) -> int:
+    """How many of these the cluster has room for as it is now. Raises ConfigError if none."""
+    import ray
+
+    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    room = min(
+        int(there.get(name, 0.0) / wanted) for name, wanted in (("CPU", actors.cpus), ("GPU", actors.gpus)) if wanted
+    )
+    if room < 1:
+        raise ConfigError(
+            f"An actor is to have {actors.cpus:g} CPUs and {actors.gpus:g} GPUs; the cluster has "
+            f"{there.get('CPU', 0):g} and {there.get('GPU', 0):g}.",
+            hint="Ask for less with --actor-cpus and --actor-gpus, or say with --actors how many will have room.",
+        )
+    return room
+
+
+def encode_files(
+    model: "Model",
+    bank: MemoryBank,
+    paths: Sequence[Path],
+    text_column: str | None,
+    actors: Actors,
+    encoded: Callable[[float], None],
+) -> Generator[Item, None, None]:
+    """The documents of files, in their order, with codes. Ray has to be there, see `connected`.
+
+    The files are read where the actors are, by their paths here, and the model is loaded there by its name or folder.
+
+    Args:
+        encoded: gets the seconds that encoding takes, for all actors together as if they were one.
+
+    Raises:
+        ModelMismatch: an actor finds another model.
+        ConfigError: the cluster has no room.
+        MBCError: actors died too often over some files, which are named, or Ray gave up.
+    """
+    import ray
+    from ray.exceptions import RayActorError, RayError
+
+    number = room_for(actors) if actors.number is None else actors.number
+    # Of few files fewer at a time, so that every actor has something to do.
+    at_a_time = max(1, min(_FILES, len(paths) // (4 * number)))
+    parts = _parts(bank, {printable_path(path.resolve()) for path in paths})
+    team = _team(model, bank, text_column, actors, number)
+    under_way: deque[tuple[list[Path], Any]] = deque()
+    starts = iter(range(0, len(paths), at_a_time))
+    task = 0
+    try:
+        while True:
+            while len(under_way) < _TASKS * number and (start := next(starts, None)) is not None:
+                files = [path.absolute() for path in paths[start : start + at_a_time]]
+                known = {source: parts[source] for path in files if (source := printable_path(path.resolve())) in parts}
+                options = {"num_returns": "streaming", "_generator_backpressure_num_objects": _BATCHES}
+                under_way.append((files, team[task % number].encode.options(**options).remote(files, known)))
+                task += 1
+            if not under_way:
+                return
+            files, batches = under_way.popleft()
+            for batch in batches:
+                items, seconds, error = ray.get(batch)
+                if error is not None:
+                    raise error
+                encoded(seconds / number)
+                yield from items
+    except RayActorError as error:
+        raise (_gave_up(error) if "creation task" in str(error) else _lost(files)) from error
+    except RayError as error:
+        raise _gave_up(error) from error
+    finally:
+        for actor in team:
+            ray.kill(actor)
+
+
+def _team(model: "Model", bank: MemoryBank, text_column: str | None, actors: Actors, number: int) -> list[Any]:
+    import ray
+
+    from mbc_engine.lm.coding import signature
+
+    contents = None
+    if not bank.header.keeps_origins:
+        contents = frozenset(digest for block in bank.document_blocks() for digest in block.digests)
+    shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
+    resources = {"num_cpus": actors.cpus, "num_gpus": actors.gpus}
+    kind = ray.remote(EncodingActor).options(**resources, max_restarts=-1, max_task_retries=RETRIES)
+    return [kind.remote(_findable(model), signature(model), actors, text_column, shared) for _ in range(number)]
+
+
+def _parts(bank: MemoryBank, sources: Collection[str]) -> dict[str, dict[str, str]]:
+    """The digests of what a bank has of these sources, by source and part, in one pass over its documents."""
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for document in bank.documents() if bank.header.keeps_origins else ():
+        for origin in document.origins:
+            if origin.source in sources:
+                found[origin.source][origin.part] = document.digest
+    return found
+
+
+def _findable(model: "Model") -> str:
+    """What finds the model on another machine: the name of a model that has one everywhere, else its folder."""
+    if model.folder is None:
+        raise ModelError("This model lies in no folder, from which others could load it.", hint="Save it first.")
+    if model.folder in (own_models() / model.name, packaged_model(model.name)):
+        return model.name
+    return str(model.folder.absolute())
+
+
+def _gave_up(error: Exception) -> MBCError:
+    lines = _COLOUR.sub("", str(error)).splitlines()
+    errors = [line for line in lines if _ERROR.match(line)]  # at the end of a traceback
+    return MBCError(
+        f"Ray gave up: {errors[-1] if errors else lines[0]}",
+        hint="What was committed before is saved; run the same command again to continue.",
+    )
+
+
+def _lost(paths: Sequence[Path]) -> MBCError:
+    first, last = printable_path(paths[0]), printable_path(paths[-1])
+    named = first if len(paths) == 1 else f"{len(paths)} files, {first} to {last},"
+    return MBCError(
+        f"The processes that took {named} died {RETRIES + 1} times in a row.",
+        hint="What was committed before is saved. With --verbose Ray shows why; --engine local skips a file that "
+        "ends the process reading it.",
+    )
+
+
+class EncodingActor:
+    """Encodes files. What keeps it from that, such as another model, comes back in a batch.
+
+    The model is loaded for the first chunks: where all files are unchanged, nobody waits for it.
+
+    Args:
+        model: its name or folder.
+        expected: whose codes the bank holds.
+        shared: what cuts the texts, and `LookedUp.contents` and `digest_bytes`.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        expected: ModelSignature,
+        actors: Actors,
+        text_column: str | None,
+        shared: tuple[Chunker, frozenset[bytes] | None, int],
+    ) -> None:
+        self._name, self._expected, self._actors, self._text_column = model, expected, actors, text_column
+        self._chunker, self._contents, self._digest_bytes = shared
+        self._model: Model | None = None
+
+    def encode(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]]) -> Iterator[Batch]:
+        """The documents of files, given by absolute paths, in batches, an error last.
+
+        `known` has the digests of what the bank has of them, by source and part.
+        """
+        try:
+            batch, waiting = list[Item](), 0
+            for path in files:
+                own = LookedUp(known.get(printable_path(path.resolve()), {}), self._contents, self._digest_bytes)
+                for item in read_chunks(path, own, self._chunker, self._text_column):
+                    batch.append(item)
+                    waiting += len(item.chunks) if isinstance(item, ChunkedDocument) else 0
+                    if waiting >= self._actors.chunks or len(batch) >= _MOST_ITEMS:
+                        yield self._encoded(batch)
+                        batch, waiting = [], 0
+            yield self._encoded(batch)
+        except MBCError as error:
+            yield [], 0.0, error
+        except Exception as error:  # noqa: BLE001 - Ray would raise it as its own, with a traceback
+            yield [], 0.0, MBCError(f"{type(error).__name__}: {error}")
+
+    def _encoded(self, items: list[Item]) -> Batch:
+        waiting = [item for item in items if isinstance(item, ChunkedDocument) and item.chunks]
+        if not waiting:
+            return items, 0.0, None
+        if self._model is None:
+            self._model = self._loaded()
+        began = time.monotonic()
+        codes = self._model.memorise([chunk.text for item in waiting for chunk in item.chunks])
+        own = iter(np.split(codes, np.cumsum([len(item.chunks) for item in waiting])[:-1]))
+        encoded = [
+            replace(item, codes=next(own)) if isinstance(item, ChunkedDocument) and item.chunks else item
+            for item in items
+        ]
+        return encoded, time.monotonic() - began, None
+
+    def _loaded(self) -> "Model":
+        """Raises ModelMismatch if the model of this name is another one on this machine."""
+        import torch
+
+        from mbc_engine.lm.coding import signature
+        from mbc_engine.load import load_model
+
+        torch.set_num_threads(max(1, int(self._actors.cpus)))
+        model = load_model(self._name, device=self._actors.device or ("cuda" if self._actors.gpus else "cpu"))
+        own = signature(model)
+        if own != self._expected:
+            raise ModelMismatch(
+                f"For a process on Ray, the model {self._name} is another one ({own.fingerprint}) than here "
+                f"({self._expected.fingerprint}).",
+                hint="Bring the same model to every machine, or name a folder on a disk that all of them share.",
+            )
+        return model
