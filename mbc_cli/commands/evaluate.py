@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
-from mbc_cli.completion import evaluations, golds, methods, presets, protocols, suites
+from mbc_cli.completion import evaluations, methods, presets, protocols, suites
+from mbc_cli.completion import golds as gold_answers
 from mbc_cli.config import evaluation_names, evaluations_folder, name_in, placed
 from mbc_cli.engine import require_device
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, ThreadsOption
@@ -25,8 +26,9 @@ from mbc_engine.experiments.registry import METHODS, Protocol, controls_of
 from mbc_engine.metrics import Golds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from mbc_cli.completion import Found
     from mbc_engine.evaluation.results import ExperimentFolder
     from mbc_engine.experiments.requirements import CellRequirements, Machine
     from mbc_engine.experiments.settings import BaseSettings, ExperimentSettings
@@ -50,100 +52,52 @@ def _option(panel: str, text: str, *names: str, **how: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, **how)
 
 
+def _named(panel: str, text: str, metavar: str, completion: "Callable[[str], Found]", **how: Any) -> Any:
+    return _option(panel, text, metavar=metavar, autocompletion=completion, **how)
+
+
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is None)
+_METHOD: Final = f"{_METHODS}, or a control; can be repeated."
+_PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
 _QUESTIONS: Final = "Questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64."
 _GRID: Final = "A whole grid instead: paper, small, or a TOML file."
 _BANK_SIZE: Final = "Documents in each memory; the rest go into further memories."
 _GOLDS: Final = "Score answers against the shortest gold answer, as the paper does, or the best match of any."
 _TRAIN: Final = "Questions that methods may learn from, as squad:[b]train[/b]; can be repeated."
+_VALIDATION: Final = "Questions used to choose learning rates."
 _HELD_OUT: Final = "squad:validation for squad:train, else a tenth of the documents"
+_PRESET: Final = "Train MBC with this preset instead of using --model."
 _CHANGES: Final = "Change a setting of the preset: training.epochs=3; can be repeated."
 _FOLDER: Final = "The folder that keeps everything; given alone, it continues where it stopped."
-
-DataOption = Annotated[str | None, _option(_WHAT, _QUESTIONS, metavar="SPEC")]
-SuiteOption = Annotated[str | None, _option(_WHAT, _GRID, metavar="NAME|FILE", autocompletion=suites)]
-MethodOption = Annotated[
-    list[str] | None,
-    _option(
-        _WHAT,
-        f"{_METHODS}, or a control; can be repeated.",
-        metavar="NAME",
-        show_default="the model's own, with its controls",
-        autocompletion=methods,
-    ),
-]
-ProtocolOption = Annotated[
-    list[str] | None,
-    _option(
-        _WHAT,
-        f"{', '.join(get_args(Protocol))}; can be repeated.",
-        metavar="NAME",
-        show_default="online",
-        autocompletion=protocols,
-    ),
-]
-DocumentsOption = Annotated[int, _option(_HOW, "Most documents to memorise.", min=1)]
-BankSizeOption = Annotated[int | None, _option(_HOW, _BANK_SIZE, min=1, show_default="all")]
-LimitOption = Annotated[int | None, _option(_HOW, "Most questions to ask, evenly spaced.", min=1, show_default="all")]
-GoldsOption = Annotated[str, _option(_HOW, _GOLDS, metavar="|".join(get_args(Golds)), autocompletion=golds)]
-TrainOption = Annotated[list[str] | None, _option(_TRAINED, _TRAIN, metavar="SPEC")]
-ValidationOption = Annotated[
-    str | None,
-    _option(_TRAINED, "Questions used to choose learning rates.", metavar="SPEC", show_default=_HELD_OUT),
-]
-PresetOption = Annotated[
-    str | None,
-    _option(
-        _TRAINED,
-        "Train MBC with this preset instead of using --model.",
-        metavar="NAME|FILE",
-        autocompletion=presets,
-    ),
-]
-SetOption = Annotated[list[str] | None, _option(_TRAINED, _CHANGES, "--set", metavar="KEY=VALUE")]
-RunOption = Annotated[
-    str | None,
-    _option(
-        _WHERE, _FOLDER, metavar="NAME|PATH", show_default="the date and the data's name", autocompletion=evaluations
-    ),
-]
-DataFolderOption = Annotated[
-    Path | None,
-    _option(
-        _WHERE,
-        "The folder of the files that a suite names.",
-        metavar="FOLDER",
-        envvar="MBC_DATA",
-        show_default="the working folder",
-    ),
-]
-PlanOption = Annotated[bool, typer.Option("--plan", help="Only show what it needs and which parts can run here.")]
-HoursOption = Annotated[
-    float, typer.Option(min=0, help="Skip parts of a suite estimated to take longer than this here.")
-]
+_FILES: Final = "The folder of the files that a suite names."
+_MOST: Final = "Most questions to ask, evenly spaced."
+_OWN: Final = "the model's own, with its controls"
+_DATED: Final = "the date and the data's name"
 
 
 def evaluate(
     ctx: typer.Context,
     *,
-    data: DataOption = None,
-    suite: SuiteOption = None,
+    data: Annotated[str | None, _option(_WHAT, _QUESTIONS, metavar="SPEC")] = None,
+    suite: Annotated[str | None, _named(_WHAT, _GRID, "NAME|FILE", suites)] = None,
     model: ModelOption,
-    method: MethodOption = None,
-    protocol: ProtocolOption = None,
-    documents: DocumentsOption = 1665,
-    bank_size: BankSizeOption = None,
-    limit: LimitOption = None,
-    golds: GoldsOption = "shortest",
+    method: Annotated[list[str] | None, _named(_WHAT, _METHOD, "NAME", methods, show_default=_OWN)] = None,
+    protocol: Annotated[list[str] | None, _named(_WHAT, _PROTOCOL, "NAME", protocols, show_default="online")] = None,
+    documents: Annotated[int, _option(_HOW, "Most documents to memorise.", min=1)] = 1665,
+    bank_size: Annotated[int | None, _option(_HOW, _BANK_SIZE, min=1, show_default="all")] = None,
+    limit: Annotated[int | None, _option(_HOW, _MOST, min=1, show_default="all")] = None,
+    golds: Annotated[str, _named(_HOW, _GOLDS, "|".join(get_args(Golds)), gold_answers)] = "shortest",
     read: ReadOption = None,
-    train: TrainOption = None,
-    validation: ValidationOption = None,
-    preset: PresetOption = None,
-    settings: SetOption = None,
-    run: RunOption = None,
-    data_folder: DataFolderOption = None,
-    plan: PlanOption = False,
-    hours: HoursOption = 100.0,
+    train: Annotated[list[str] | None, _option(_TRAINED, _TRAIN, metavar="SPEC")] = None,
+    validation: Annotated[str | None, _option(_TRAINED, _VALIDATION, metavar="SPEC", show_default=_HELD_OUT)] = None,
+    preset: Annotated[str | None, _named(_TRAINED, _PRESET, "NAME|FILE", presets)] = None,
+    settings: Annotated[list[str] | None, _option(_TRAINED, _CHANGES, "--set", metavar="KEY=VALUE")] = None,
+    run: Annotated[str | None, _named(_WHERE, _FOLDER, "NAME|PATH", evaluations, show_default=_DATED)] = None,
+    data_folder: Annotated[
+        Path | None,
+        _option(_WHERE, _FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder"),
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only show what it needs and which parts can run here.")] = False,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     report: ReportOption = False,
@@ -178,10 +132,10 @@ def evaluate(
     else:
         experiment = settings_in(existing_evaluation(run or "").path)
     if plan:
-        _show_plan(experiment, device, threads, hours, as_json=json)
+        _show_plan(experiment, device, threads, as_json=json)
         return
     folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else experiment.datasets[0].name)
-    _work(experiment, folder, device, threads, hours)
+    _work(experiment, folder, device, threads)
     _show_report(folder, opens=report, as_json=json)
 
 
@@ -352,7 +306,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_LONGEST_NAME].strip("-").lower() or "own"
 
 
-def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float) -> None:
+def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None) -> None:
     """Do what is left of an experiment; what of a grid cannot be done here is skipped."""
     from mbc_cli.config import states_cache
     from mbc_cli.engine import loading, prepare_torch
@@ -370,7 +324,7 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
             torch_device = prepare_torch(device, threads)
         in_the_way: dict[tuple[str, str], str] = {}
         if is_grid:
-            machine, needed = _requirements(settings, device, threads, hours)
+            machine, needed = _requirements(settings, device, threads)
             in_the_way = obstacles(needed)
             print_plan(settings, machine, needed, notes)
         view = ExperimentView(folder, resume)
@@ -391,13 +345,11 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
         raise typer.Exit(INTERRUPTED)
 
 
-def _show_plan(
-    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float, *, as_json: bool
-) -> None:
+def _show_plan(settings: "ExperimentSettings", device: str | None, threads: int | None, *, as_json: bool) -> None:
     from mbc_cli.render.evaluation import plan_json, print_plan
     from mbc_cli.render.terminal import out, print_json
 
-    machine, needed = _requirements(settings, device, threads, hours)
+    machine, needed = _requirements(settings, device, threads)
     if as_json:
         print_json(plan_json(settings, machine, needed))
     else:
@@ -405,7 +357,7 @@ def _show_plan(
 
 
 def _requirements(
-    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float
+    settings: "ExperimentSettings", device: str | None, threads: int | None
 ) -> "tuple[Machine, Sequence[CellRequirements]]":
     from mbc_cli.engine import hub_is_reachable, loading, prepare_torch
 
@@ -414,7 +366,7 @@ def _requirements(
 
         torch_device = prepare_torch(device, threads)
         machine = this_machine(torch_device, has_hub=bool(hub_is_reachable()))
-        return machine, list(requirements(settings, machine, most_hours=hours))
+        return machine, list(requirements(settings, machine))
 
 
 def _show_report(folder: Path, *, opens: bool, as_json: bool) -> None:

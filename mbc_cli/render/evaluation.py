@@ -245,21 +245,19 @@ def _print(*parts: str | tuple[str, str]) -> None:
     out.print(Text.assemble(*parts), soft_wrap=not out.is_terminal)
 
 
-_COLUMNS = ("cell", "data", "models", "memory", "hours", "here")
+_COLUMNS = ("cell", "data", "models", "memory", "here")
 
 
 def print_plan(
     settings: "ExperimentSettings", machine: "Machine", needed: "Sequence[CellRequirements]", console: Console
 ) -> None:
     """A line for each cell, then everything that is missing or too much, each reason once."""
-    from mbc_engine.experiments.requirements import ASSUMED
-
     stages = sum(len(cell.stages) for cell in needed)
     console.print(plain(f"{settings.title}: {counted(len(needed), 'cell')}, {counted(stages, 'stage')}"), style="bold")
     if console.is_terminal:
         table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for column in _COLUMNS:
-            table.add_column(column, justify="right" if column in ("memory", "hours") else "left", overflow="fold")
+            table.add_column(column, justify="right" if column == "memory" else "left", overflow="fold")
         for cell in needed:
             table.add_row(*map(Text, _row(cell)))
         console.print(table, soft_wrap=False)
@@ -267,51 +265,36 @@ def print_plan(
         for cell in needed:
             console.print("  ".join(_row(cell)))
     for line in _reasons(needed):
-        console.print(Text(line, "yellow"))
+        console.print(Text(plain(line), "yellow"))
     if not all(thing.can_be_had for cell in needed for thing in cell.data):
         console.print("--data-folder is where files are; docs/data.md says how to get them.")
-    console.print(
-        Text(
-            f"Estimates, from sizes alone: memory of the stage that takes most, hours of all, on "
-            f"{plain(machine.description)} with {size(machine.memory)} at {machine.speed / 1e12:g} Tflop/s; {ASSUMED}.",
-            "dim",
-        )
-    )
+    here = f"{plain(machine.description)} with {size(machine.memory)}"
+    console.print(Text(f"Memory is the least that the largest stage takes, without activations; here: {here}.", "dim"))
 
 
 def plan_json(
     settings: "ExperimentSettings", machine: "Machine", needed: "Sequence[CellRequirements]"
 ) -> dict[str, Any]:
     """The same as JSON, with every stage; memory in bytes."""
-    from mbc_engine.experiments.requirements import ASSUMED
-
-    def stages(cell: "CellRequirements") -> list[dict[str, Any]]:
-        kept = ("memory", "hours", "obstacle", "follows")
-        return [{"stage": stage.name, **{name: getattr(stage, name) for name in kept}} for stage in cell.stages]
-
-    return {
-        "title": settings.title,
-        "machine": asdict(machine),
-        "assumed": ASSUMED,
-        "cells": [
-            {
-                **asdict(cell),
-                "stages": stages(cell),
-                **{name: getattr(cell, name) for name in ("memory", "hours", "possible")},
-            }
-            for cell in needed
-        ],
-    }
+    kept = ("memory", "obstacle", "follows")
+    cells = [
+        {
+            **asdict(cell),
+            "stages": [{"stage": own.name, **{name: getattr(own, name) for name in kept}} for own in cell.stages],
+            "memory": cell.memory,
+            "possible": cell.possible,
+        }
+        for cell in needed
+    ]
+    return {"title": settings.title, "machine": asdict(machine), "cells": cells}
 
 
 def _row(cell: "CellRequirements") -> tuple[str, ...]:
-    hours = cell.hours
     return (
         plain(cell.cell),
         _state(cell.data),
         _state(cell.models) if cell.models else "?",
         "?" if cell.memory is None else size(cell.memory),
-        "?" if hours is None else f"{hours:,.2g}" if hours < 10 else f"{hours:,.0f}",
         f"{cell.possible} of {counted(len(cell.stages), 'stage')}",
     )
 
@@ -325,19 +308,18 @@ def _state(things: "Sequence[Availability]") -> str:
 
 def _reasons(needed: "Sequence[CellRequirements]") -> list[str]:
     """What is missing, each thing once; then why else stages cannot be done, with the cells and stages."""
-    missing: dict[str, list[str]] = {}
-    for cell in needed:
-        for thing in (*cell.data, *cell.models):
-            if not thing.can_be_had and thing.name not in missing.setdefault(thing.status, []):
-                missing[thing.status].append(thing.name)
+    missing: dict[str, dict[str, None]] = {}
     found: dict[str, list[str]] = {}
     for cell in needed:
+        lacking = [thing for thing in (*cell.data, *cell.models) if not thing.can_be_had]
+        for thing in lacking:
+            missing.setdefault(thing.status.capitalize(), {})[thing.name] = None
         if cell.unknown:
-            found.setdefault(f"no estimate: {cell.unknown}", []).append(cell.cell)
-        if all(thing.can_be_had for thing in (*cell.data, *cell.models)):
-            for stage in cell.stages:
-                if stage.obstacle and stage.follows is None:
-                    found.setdefault(stage.obstacle, []).append(f"{cell.cell} {stage.name}")
-    lines = [f"{status.capitalize()}: {', '.join(names)}" for status, names in missing.items()]
-    lines += [f"{'; '.join(stages)}: {reason}" for reason, stages in found.items()]
-    return [plain(line) for line in lines]
+            found.setdefault(f"memory not known: {cell.unknown}", []).append(cell.cell)
+        for stage in cell.stages:
+            if stage.obstacle and stage.follows is None and not lacking:
+                found.setdefault(stage.obstacle, []).append(f"{cell.cell} {stage.name}")
+    return [
+        *(f"{status}: {', '.join(names)}" for status, names in missing.items()),
+        *(f"{'; '.join(stages)}: {reason}" for reason, stages in found.items()),
+    ]

@@ -37,7 +37,7 @@ class Stage:
         kind: what is done: something is prepared, a learning rate chosen, or a protocol gone through.
         subject: what is prepared, or the method that is evaluated.
         needs: names of earlier stages without which it cannot be done.
-        memory, hours: what it is estimated to take here; None where nobody knows. See `requirements.py`.
+        memory: the least bytes that it takes; None where nobody knows. See `requirements.py`.
         obstacle: why it cannot be done here, if so.
         follows: the earlier stage in whose way something stands, if that is all.
     """
@@ -46,7 +46,6 @@ class Stage:
     subject: str
     needs: tuple[str, ...] = ()
     memory: int | None = None
-    hours: float | None = None
     obstacle: str | None = None
     follows: str | None = None
 
