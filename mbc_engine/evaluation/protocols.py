@@ -15,7 +15,7 @@ from typing import Final
 
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.results import Cost, Measurement, Outcome, Prediction, QuestionScores, predict, score
+from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores, predict, score
 from mbc_engine.events import Event, Progressed
 from mbc_engine.methods.method import Method
 from mbc_engine.metrics import Golds
@@ -23,12 +23,8 @@ from mbc_engine.metrics import Golds
 
 @dataclass(frozen=True)
 class Stream:
-    """Documents in the order in which they arrive, each once.
-
-    Attributes:
-        documents: their texts.
-        examples: all questions about them, in the dataset's order.
-        most_questions: most questions that a protocol asks; None for all.
+    """Documents in the order in which they arrive, each once; all questions about them, in the dataset's order; and how
+    many a protocol asks at most, None for all.
     """
 
     documents: tuple[str, ...]
@@ -37,7 +33,6 @@ class Stream:
 
     @cached_property
     def place_of(self) -> dict[str, int]:
-        """Each document's place."""
         return {text: place for place, text in enumerate(self.documents)}
 
     def about(self, start: int, end: int) -> list[QAExample]:
@@ -74,15 +69,7 @@ class _Session:
     """
 
     def __init__(
-        self,
-        method: Method,
-        stream: Stream,
-        *,
-        golds: Golds,
-        batch_size: int,
-        seed: int,
-        documents: int,
-        questions: int,
+        self, method: Method, stream: Stream, documents: int, questions: int, golds: Golds, batch_size: int, seed: int
     ) -> None:
         self._method, self._stream, self._golds, self._batch_size = method, stream, golds, batch_size
         self._seed, self._documents, self._questions = seed, documents, questions
@@ -114,11 +101,7 @@ class _Session:
         return seconds
 
     def ask(self, examples: Sequence[QAExample]) -> Generator[Event, None, tuple[list[Prediction], float]]:
-        """Ask questions about documents that were taken in, those of about one length together.
-
-        Returns:
-            The predictions in the order of the questions, and the seconds that the method took.
-        """
+        """Ask questions, those of about one length together; returns predictions in their order, and the seconds."""
         order = sorted(range(len(examples)), key=lambda number: len(examples[number].question))
         found: dict[int, Prediction] = {}
         seconds = 0.0
@@ -147,14 +130,6 @@ class _Session:
     def scores(self, predictions: Sequence[Prediction]) -> QuestionScores:
         return score(predictions, names_sources=self._names_sources, seed=self._seed)
 
-    def step(self, size: int, asked: Sequence[QAExample]) -> Generator[Event, None, Measurement]:
-        """Take in documents up to place `size`, then ask."""
-        added = size - self.end
-        adapting = yield from self.adapt(size)
-        predictions, asking = yield from self.ask(asked)
-        cost = Cost(size, adapting / added, asking / len(asked), *self.kept())
-        return Measurement(self.scores(predictions), cost)
-
 
 def _now() -> float:
     """Seconds on a clock, read when a GPU has done what it was given: else it would be timed with what comes next."""
@@ -172,18 +147,16 @@ def online(
     golds: Golds = "shortest",
     batch_size: int = _BATCH,
     seed: int = 0,
-) -> Generator[Event, None, Outcome]:
+) -> Generator[Event, None, MethodResults]:
     """Let a method take in the stream, and ask it the questions; it is reset before, not after.
 
     Times are of whole batches, shared out among their documents and questions; what a method puts off until it is
     asked counts as time to answer. One document and one question come before, untimed, and are forgotten again.
 
     Args:
-        method, stream: what is evaluated, and on what.
         bank_documents: how many documents a memory holds. The stream is then cut into as many as it fills, a method
             begins each anew and is asked about its documents alone; a last, smaller one is left out unless it is the
             only one. None puts all documents in one memory.
-        golds: which gold answers count.
         batch_size: documents, and questions, at a time.
         seed: of the intervals' draws.
 
@@ -193,9 +166,7 @@ def online(
     size = min(bank_documents or len(stream.documents), len(stream.documents))
     banks = len(stream.documents) // size
     asked = stream.asked_about(banks * size)
-    session = _Session(
-        *(method, stream), golds=golds, batch_size=batch_size, seed=seed, documents=banks * size, questions=len(asked)
-    )
+    session = _Session(method, stream, banks * size, len(asked), golds, batch_size, seed)
     members: list[list[QAExample]] = [[] for _ in range(banks)]
     for example in asked:
         members[stream.place_of[example.text] // size].append(example)
@@ -218,7 +189,7 @@ def online(
         on_disk=round(fmean(on_disk)),
         paper_bytes=round(fmean(papers)) if papers else None,
     )
-    return Outcome(Measurement(session.scores(predictions), cost, banks), predictions)
+    return MethodResults(Measurement(session.scores(predictions), cost, banks), predictions)
 
 
 def evaluate(
@@ -230,7 +201,7 @@ def evaluate(
     questions: int | None = None,
     golds: Golds = "shortest",
     seed: int = 0,
-) -> Generator[Event, None, Outcome]:
+) -> Generator[Event, None, MethodResults]:
     """How well a method answers questions about documents that it takes in first; see `online`.
 
         outcome = result_of(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
@@ -245,7 +216,7 @@ def evaluate(
         seed: of the intervals' draws.
 
     Returns:
-        An `Outcome`. `online.scores` has exact match, F1 and how often the right document came first, in percent;
+        `MethodResults`: `online.scores` has exact match, F1 and how often the right document came first, in percent;
         `online.cost` seconds and bytes; `predictions` every answer.
 
     Raises:
@@ -263,7 +234,6 @@ def retention(
     step: int = 200,
     further: int = 1400,
     golds: Golds = "shortest",
-    batch_size: int = _BATCH,
     seed: int = 0,
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Ask the questions about the `first` documents after these, and again after each `step` of up to `further` others.
@@ -280,27 +250,15 @@ def retention(
             f"{step:,} have to follow.",
             hint="Take more documents, or set `first` and `step` of [retention] to less.",
         )
-    asked = stream.asked_about(first)
-    total = len(sizes) * len(asked)
-    session = _Session(
-        *(method, stream), golds=golds, batch_size=batch_size, seed=seed, documents=sizes[-1], questions=total
+    steps = yield from scaling(method, stream, sizes, golds=golds, seed=seed)
+    at_first = steps[0].scores.f1.value
+    return tuple(
+        replace(found, retained=100 * (found.scores.f1.value / at_first) if at_first else None) for found in steps
     )
-    steps: list[Measurement] = []
-    for size in sizes:
-        found = yield from session.step(size, asked)
-        f1, at_first = found.scores.f1.value, (steps[0] if steps else found).scores.f1.value
-        steps.append(replace(found, retained=100 * (f1 / at_first) if at_first else None))
-    return tuple(steps)
 
 
 def scaling(
-    method: Method,
-    stream: Stream,
-    sizes: Sequence[int],
-    *,
-    golds: Golds = "shortest",
-    batch_size: int = _BATCH,
-    seed: int = 0,
+    method: Method, stream: Stream, sizes: Sequence[int], *, golds: Golds = "shortest", seed: int = 0
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Ask the questions about the first documents, as many as the smallest size, of memories of every size.
 
@@ -318,11 +276,12 @@ def scaling(
             hint="Take more documents, or give `scaling` smaller sizes.",
         )
     asked = stream.asked_about(filled[0])
-    total = len(filled) * len(asked)
-    session = _Session(
-        *(method, stream), golds=golds, batch_size=batch_size, seed=seed, documents=filled[-1], questions=total
-    )
-    steps: tuple[Measurement, ...] = ()
+    session = _Session(method, stream, filled[-1], len(filled) * len(asked), golds, _BATCH, seed)
+    steps: list[Measurement] = []
     for size in filled:
-        steps = (*steps, (yield from session.step(size, asked)))
-    return steps
+        added = size - session.end
+        adapting = yield from session.adapt(size)
+        predictions, asking = yield from session.ask(asked)
+        cost = Cost(size, adapting / added, asking / len(asked), *session.kept())
+        steps.append(Measurement(session.scores(predictions), cost))
+    return tuple(steps)

@@ -74,13 +74,8 @@ class QuestionScores:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Scores and costs with so many documents in the memory.
-
-    Attributes:
-        banks: how many memories of `cost.documents` documents each were asked.
-        retained: F1 in percent of what it was before further documents came; None where that was 0, and where nobody
-            asked before.
-    """
+    """Scores and costs of `banks` memories of `cost.documents` documents each; `retained` is F1 in percent of what it was
+    before further documents came, None where that was 0, and where nobody asked before."""
 
     scores: QuestionScores
     cost: Cost
@@ -89,23 +84,9 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The scores and costs of online adaptation, and every answer."""
-
-    online: Measurement
-    predictions: Sequence[Prediction]
-
-
-@dataclass(frozen=True)
 class MethodResults:
-    """What a method did; None and empty for protocols that it did not go through.
-
-    Attributes:
-        online: all documents, then the questions about them (paper, section 4.2).
-        predictions: every answer of that.
-        retention: the first documents' questions, asked again while others arrive (paper, section 4.4.3).
-        scaling: the same questions with ever more documents.
-        rate: the learning rate that did best on validation questions; None for methods without one.
+    """What a method did in each protocol, None and empty for those that it did not go through; every answer of online
+    adaptation (paper, section 4.2); and the learning rate that did best on validation questions, for fine-tuning.
     """
 
     online: Measurement | None = None
@@ -129,20 +110,11 @@ def predict(example: QAExample, given: MethodAnswer, *, document: int, place: in
 
     `document` is the place of the example's document in the stream, `place` that among the documents taken in.
     """
-    answer = storable(given.text)
+    answer, sources = storable(given.text), (given.sources or ())[:_SOURCES]
     compared = compare(answer, example.answers, golds)
-    sources = (given.sources or ())[:_SOURCES]
-    return Prediction(
-        id=example.id,
-        document=document,
-        question=example.question,
-        answers=example.answers,
-        answer=answer,
-        exact_match=compared.exact_match,
-        f1=compared.f1,
-        lenient_match=compared.lenient_match,
-        rank=sources.index(place) if place in sources else None,
-    )
+    scores = compared.exact_match, compared.f1, compared.lenient_match
+    rank = sources.index(place) if place in sources else None
+    return Prediction(example.id, document, example.question, example.answers, answer, *scores, rank)
 
 
 def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) -> QuestionScores:
@@ -178,31 +150,25 @@ def pair_all(
 ) -> list[PairedTest | None]:
     """Several tests, each of a first and a second by name; those on the same questions share what is drawn."""
     paired: list[PairedTest | None] = [None] * len(tests)
-    groups: dict[tuple[int, ...], list[tuple[int, list[tuple[Prediction, Prediction]]]]] = {}
+    groups: dict[tuple[int, ...], dict[int, list[tuple[Prediction, Prediction]]]] = {}
     known = {id(asked): by_question(asked) for test in tests for _, asked in test}
     for number, ((_, first), (_, second)) in enumerate(tests):
         others = known[id(second)]
         shared = [(one, others[key]) for key, one in known[id(first)].items() if key in others]
         if shared:
-            groups.setdefault(tuple(one.document for one, _ in shared), []).append((number, shared))
+            groups.setdefault(tuple(one.document for one, _ in shared), {})[number] = shared
     for documents, members in groups.items():
-        exact_matches, f1s = (
-            _compared([shared for _, shared in members], documents, of) for of in ("exact_match", "f1")
-        )
-        for (number, _), exact_match, f1 in zip(members, exact_matches, f1s, strict=True):
+        values = [
+            tuple([100.0 * getattr(one, figure) for one in side] for side in zip(*shared, strict=True))
+            for figure in ("exact_match", "f1")
+            for shared in members.values()
+        ]
+        found = compare_pairs([(first, second) for first, second in values], documents)
+        for place, number in enumerate(members):
             (first_name, _), (second_name, _) = tests[number]
-            paired[number] = PairedTest(first_name, second_name, len(documents), exact_match, f1)
+            figures = found[place], found[len(members) + place]
+            paired[number] = PairedTest(first_name, second_name, len(documents), *figures)
     return paired
-
-
-def _compared(
-    pairs: Sequence[Sequence[tuple[Prediction, Prediction]]], documents: Sequence[int], figure: str
-) -> list[Difference]:
-    values = [
-        ([100.0 * getattr(one, figure) for one, _ in pair], [100.0 * getattr(other, figure) for _, other in pair])
-        for pair in pairs
-    ]
-    return compare_pairs(values, documents)
 
 
 def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
@@ -239,7 +205,7 @@ class CellFolder:
         self.prepared_folder = path / _PREPARED
 
     def file(self, method: str, kind: str) -> Path:
-        """Where a result lies: a protocol's or the rate of a method, or `code-usage`, which is of none."""
+        """Where a result lies: a protocol's or the rate of a method, or `code-usage`, of no method."""
         folder = self.path / _RESULTS
         return (folder / _checked(method) if method else folder) / f"{kind}.json"
 
@@ -255,7 +221,7 @@ class CellFolder:
         """A result; None if there is none."""
         return _read(self.file(method, kind), _KINDS[kind])
 
-    def keep_online(self, method: str, outcome: Outcome) -> None:
+    def keep_online(self, method: str, outcome: MethodResults) -> None:
         """Keep figures and predictions of online adaptation."""
         path = self._predictions_of(method)
         path.parent.mkdir(parents=True, exist_ok=True)
