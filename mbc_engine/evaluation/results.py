@@ -5,7 +5,7 @@ All shares are in percent.
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -259,11 +259,11 @@ class CellFolder:
 
     def is_prepared(self, name: str) -> bool:
         """Whether something is prepared completely."""
-        return (self.prepared_folder / _checked(name) / _PREPARED).is_file()
+        return (self.prepared_folder / name / _PREPARED).is_file()
 
     def keep_prepared(self, name: str) -> None:
         """Note that it is."""
-        (self.prepared_folder / _checked(name) / _PREPARED).touch()
+        (self.prepared_folder / name / _PREPARED).touch()
 
     def _predictions_of(self, method: str) -> Path:
         return self.file(method, "online").with_name("online.predictions.jsonl")
@@ -272,12 +272,11 @@ class CellFolder:
         path, predictions = self._predictions_of(method), list[Prediction]()
         hint = _again(self.file(method, "online"))
         try:
-            for number, line in enumerate(path.read_bytes().splitlines(), 1):
-                try:
-                    predictions.append(_LINE.validate_json(line, strict=True))
-                except ValidationError as error:
-                    wrong = f"{path}, line {number:,} is not a prediction: {_fault(error)}."
-                    raise DataError(wrong, hint=hint) from error
+            for line in path.read_bytes().splitlines():
+                predictions.append(_LINE.validate_json(line, strict=True))
+        except ValidationError as error:
+            wrong = f"{path}, line {len(predictions) + 1:,} is not a prediction: {_fault(error)}."
+            raise DataError(wrong, hint=hint) from error
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error.strerror or error}.", hint=hint) from error
         if len(predictions) != online.scores.questions:
@@ -318,17 +317,10 @@ class ExperimentFolder:
                 hint="Check the path and free disk space; run again to continue from the last finished stage.",
             ) from error
 
-    def begin(
-        self,
-        settings: Mapping[str, Any],
-        environment: Mapping[str, Any],
-        *,
-        completed: Callable[[dict[str, Any]], Mapping[str, Any]] = dict,
-    ) -> None:
+    def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
         """Note what is done here and by what, or make sure that what was begun is the same.
 
-        The environment is added to those of before if more than date and command differ. `completed` says what settings
-        that were written down before mean with today's defaults.
+        The environment is added to those of before if more than date and command differ.
         """
         import tomlkit
 
@@ -339,7 +331,7 @@ class ExperimentFolder:
                 hint="Give the file another name.",
             )
         if self.is_there:
-            before, now = completed(self.settings()), tomllib.loads(given)
+            before, now = self.settings(), tomllib.loads(given)
             others = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
             if others and _folders(self.path):
                 raise ConfigError(
@@ -352,8 +344,8 @@ class ExperimentFolder:
         if not self.is_there:
             with atomic_write(self._settings) as file:
                 file.write(given.encode())
-        known = self.environments()
-        if not any(_lasting(environment) == _lasting(other) for other in known):
+        known, passing = self.environments(), {"date": None, "command": None}
+        if not any({**environment, **passing} == {**other, **passing} for other in known):
             _write(self._environments, [*known, environment], _ENVIRONMENTS)
 
     def settings(self) -> dict[str, Any]:
@@ -380,10 +372,6 @@ class ExperimentFolder:
     def cells(self) -> list[str]:
         """The cells that have results, by name."""
         return sorted(path.name for path in _folders(self.path) if (path / _RESULTS).is_dir())
-
-
-def _lasting(environment: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in environment.items() if name not in ("date", "command")}
 
 
 def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:

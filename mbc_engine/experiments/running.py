@@ -35,7 +35,7 @@ from mbc_engine.events import (
 from mbc_engine.experiments.cells import Cell, Stage, cells, mac_of, without_reset
 from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.experiments.report.page import write_report
-from mbc_engine.experiments.settings import ExperimentSettings, validated
+from mbc_engine.experiments.settings import ExperimentSettings
 from mbc_engine.machine import memory, processor, usable_cores
 from mbc_engine.runs.event_log import EventLog, read_events
 from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT
@@ -75,11 +75,7 @@ def run(
     """
     kept = ExperimentFolder(folder)
     with kept.at_work():
-        kept.begin(
-            settings.model_dump(exclude_none=True),
-            environment(settings.seed, device, command),
-            completed=lambda table: validated(table, str(folder)).model_dump(exclude_none=True),
-        )
+        kept.begin(settings.model_dump(exclude_none=True), environment(settings.seed, device, command))
         log = EventLog(kept.events)
         try:
             for event in _events(settings, kept, cache, device, skips, obstacles or {}, stop or threading.Event()):

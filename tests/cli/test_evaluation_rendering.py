@@ -12,6 +12,7 @@ from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Pred
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.experiments.report.comparison import ExperimentComparison
 from mbc_engine.experiments.report.report import Report, build_report, cell_report
+from mbc_engine.experiments.settings import BaseSettings, DatasetSettings
 
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 
@@ -41,7 +42,8 @@ def results(right: int) -> MethodResults:
 @pytest.fixture
 def report() -> Report:
     methods = {"mbc": results(20), "uniform": results(10), "mbc-shuffled-codes": results(20)}
-    base, dataset = {"name": "tiny", "title": "Tiny \x1b[31mLM"}, {"name": "quiz", "title": "Quiz [b]"}
+    base = BaseSettings(name="tiny", title="Tiny \x1b[31mLM", model="tiny")
+    dataset = DatasetSettings(name="quiz", title="Quiz [b]", test="quiz.jsonl")
     return build_report(
         ORIGIN,
         [cell_report(base, dataset, methods, ["mbc", "mbc-shuffled-codes"])],

@@ -48,9 +48,9 @@ def compare_experiments(first: ExperimentFolder, second: ExperimentFolder) -> Ex
     titles, sides = dict[str, str](), list[dict[str, dict[str, Sequence[Prediction]]]]()
     for folder in (first, second):
         sides.append({})
-        for base, dataset, results in read_results(folder):
-            name = f"{base['name']}-{dataset['name']}"
-            titles.setdefault(name, f"{base['title']} on {dataset['title']}")
+        for cell, results in read_results(folder):
+            name = cell.name
+            titles.setdefault(name, f"{cell.base.title} on {cell.dataset.title}")
             sides[-1][name] = {method: own.predictions for method, own in results.items() if own.predictions}
     is_one_name = first.path.name == second.path.name
     before, now = (str(folder.path) if is_one_name else folder.path.name for folder in (first, second))

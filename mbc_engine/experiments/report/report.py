@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
-from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
 from mbc_engine.evaluation.statistics import Difference
 from mbc_engine.events import StageFinished, StageSkipped
-from mbc_engine.experiments.cells import cells
+from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.registry import (
     ADAPTED_DOCUMENTS,
     METHODS,
@@ -21,7 +20,7 @@ from mbc_engine.experiments.registry import (
     title_of,
 )
 from mbc_engine.experiments.report.formatting import difference, interval, p_value, percent
-from mbc_engine.experiments.settings import settings_in
+from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, settings_in
 from mbc_engine.runs.event_log import EventFollower
 
 Judgement = Literal["worse", "no", "unchecked", "partly", "yes"]
@@ -134,24 +133,20 @@ Results = Mapping[str, MethodResults]
 
 def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
     """The report of what an experiment found out so far, and what it is made of, by cell and method."""
-    origin, built, results = origin_of(folder), list[CellReport](), dict[str, Results]()
-    asked = origin["settings"].get("methods")
-    asked = asked if isinstance(asked, list) else []
-    for base, dataset, own in read_results(folder):
-        name = f"{base['name']}-{dataset['name']}"
-        results[name] = own
-        built.append(cell_report(base, dataset, own, asked, folder.cell(name).read("", "code-usage")))
-    return build_report(origin, built, asked, missing=_missing(folder)), results
+    settings, built, results = settings_in(folder.path), list[CellReport](), dict[str, Results]()
+    for cell, own in read_results(folder):
+        results[cell.name] = own
+        code_usage = folder.cell(cell.name).read("", "code-usage")
+        built.append(cell_report(cell.base, cell.dataset, own, settings.methods, code_usage))
+    return build_report(origin_of(folder), built, settings.methods, missing=_missing(folder)), results
 
 
 def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
     """Where an experiment's figures come from."""
     settings, environments = folder.settings(), folder.environments()
     first = environments[0] if environments else {}
-    if not isinstance(settings.get("seed", 0), int):
-        raise _unreadable(folder, f"a seed of {settings['seed']!r}")
     return {
-        "title": str(settings.get("title") or folder.path.name),
+        "title": settings["title"],
         "date": first.get("date", ""),
         "command": first.get("command", ""),
         "seed": settings.get("seed", 0),
@@ -160,59 +155,42 @@ def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
     }
 
 
-def read_results(folder: ExperimentFolder) -> Iterator[tuple[dict[str, Any], dict[str, Any], Results]]:
-    """What each method did in each cell that has results, with the settings of the cell's base and dataset."""
-    settings, there, named = folder.settings(), set(folder.cells()), list[list[dict[str, Any]]]()
-    for kind in ("bases", "datasets"):
-        each = settings.get(kind, [])
-        each = each if isinstance(each, list) else [None]
-        if not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in each):
-            raise _unreadable(folder, f"{kind} without names")
-        named.append([{**one, "title": str(one.get("title") or one["name"])} for one in each])
-    for base in named[0]:
-        for dataset in named[1]:
-            if (name := f"{base['name']}-{dataset['name']}") in there:
-                cell = folder.cell(name)
-                yield base, dataset, {method: cell.results(method) for method in cell.methods()}
-
-
-def _unreadable(folder: ExperimentFolder, found: str) -> DataError:
-    return DataError(
-        f"The settings of {folder.path} cannot be read: {found}.", hint="Repair experiment.toml, or evaluate anew."
-    )
+def read_results(folder: ExperimentFolder) -> Iterator[tuple[Cell, Results]]:
+    """What each method did in each cell that has results."""
+    there = folder.cells()
+    for cell in cells(settings_in(folder.path)):
+        if cell.name in there:
+            own = folder.cell(cell.name)
+            yield cell, {method: own.results(method) for method in own.methods()}
 
 
 def cell_report(
-    base: Mapping[str, Any],
-    dataset: Mapping[str, Any],
+    base: BaseSettings,
+    dataset: DatasetSettings,
     results: Results,
     asked: Sequence[str],
     code_usage: CodeUsage | None = None,
 ) -> CellReport:
-    """Test and order what the methods of a cell did; those that are `asked` for are tested against their controls.
-
-    `base` and `dataset` are their settings, of which `name` and `title` are used.
-    """
-    places = base["name"], dataset["name"]
+    """Test and order what the methods of a cell did; those `asked` for are tested against their controls."""
     rows = tuple(
         _row(name, results.get(name, MethodResults()), published)
         for name in {**dict.fromkeys(METHODS), **dict.fromkeys(results)}
-        for published in (published_scores(*places, name),)
+        for published in (published_scores(base.name, dataset.name, name),)
         if name in results or published
     )
     ranked = {row.method: row.online.scores for row in rows if row.online and row.is_ranked}
     leader = max(ranked, key=lambda name: (ranked[name].exact_match.value, ranked[name].f1.value), default=None)
     to_lead = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]
     return CellReport(
-        "-".join(places),
-        base["title"],
-        dataset["title"],
+        f"{base.name}-{dataset.name}",
+        base.title,
+        dataset.title,
         rows,
         leader,
         against_leader=_tests(results, to_lead),
         against_controls=_tests(results, _pairs(asked)),
         code_usage=code_usage,
-        published_usage=published_usage(*places),
+        published_usage=published_usage(base.name, dataset.name),
     )
 
 
@@ -399,32 +377,11 @@ def _missing(folder: ExperimentFolder) -> list[dict[str, str]]:
         while cause.follows is not None and (cause.cell, cause.follows) in skipped:
             cause = skipped[cause.cell, cause.follows]
         found.setdefault((cause.cell, cause.reason), []).append(event.stage)
-    waiting: dict[str, list[str]] = {}
-    for place in _unfinished(folder):
-        if place not in skipped:
-            waiting.setdefault(place[0], []).append(place[1])
-    return [
-        *({"cell": cell, "stage": ", ".join(stages), "reason": reason} for (cell, reason), stages in found.items()),
-        *(
-            {
-                "cell": cell,
-                "stage": ", ".join(stages) if len(stages) <= _MOST_NAMED else f"{len(stages)} stages",
-                "reason": "not done yet",
-            }
-            for cell, stages in waiting.items()
-        ),
-    ]
-
-
-def _unfinished(folder: ExperimentFolder) -> list[tuple[str, str]]:
-    """Cells and stages that have no result; none where another version of this program wrote the settings."""
-    try:
-        settings = settings_in(folder.path)
-    except ConfigError:
-        return []
-    return [
-        (cell.name, stage.name)
-        for cell in cells(settings)
-        for stage in cell.stages()
-        if stage.kind != "prepare" and not stage.is_done(folder.cell(cell.name))
-    ]
+    missing = [{"cell": cell, "stage": ", ".join(own), "reason": reason} for (cell, reason), own in found.items()]
+    for cell in cells(settings_in(folder.path)):
+        kept = folder.cell(cell.name)
+        left = [stage.name for stage in cell.stages() if stage.kind != "prepare" and not stage.is_done(kept)]
+        if waiting := [name for name in left if (cell.name, name) not in skipped]:
+            stages = ", ".join(waiting) if len(waiting) <= _MOST_NAMED else f"{len(waiting)} stages"
+            missing.append({"cell": cell.name, "stage": stages, "reason": "not done yet"})
+    return missing

@@ -19,11 +19,13 @@ from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.events import StageFinished, StageSkipped
 from mbc_engine.experiments.report.report import CellReport, Report, build_report, cell_report
 from mbc_engine.experiments.running import environment
+from mbc_engine.experiments.settings import BaseSettings, DatasetSettings
 from mbc_engine.runs.event_log import EventLog
 
 Predict = Callable[..., list[Prediction]]
 ResultsOf = Callable[[Sequence[Prediction]], MethodResults]
-BASE, DATASET = {"name": "tiny", "title": "Tiny LM"}, {"name": "quiz", "title": "Quiz"}
+BASE = BaseSettings(name="tiny", title="Tiny LM", model="tiny")
+DATASET = DatasetSettings(name="quiz", title="Quiz", test="quiz.jsonl")
 REPORT = "mbc_engine.experiments.report.report"
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 

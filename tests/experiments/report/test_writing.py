@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mbc_engine.errors import DataError
+from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.experiments.report import page
 from mbc_engine.experiments.report.page import write_report
@@ -55,13 +55,9 @@ def test_what_is_read_is_what_the_folder_holds_now(written):
     assert cell.row("uniform").online.cost.seconds_per_answer == 2.5
 
 
-@pytest.mark.parametrize(
-    "settings",
-    ["bases = 3", 'bases = ["a"]', "bases = [{}]", 'seed = "x"', 'datasets = [{name = 3}]\nbases = [{name = "a"}]'],
-)
-def test_settings_of_nobody_are_refused_in_a_line(tmp_path, settings):
-    (tmp_path / "experiment.toml").write_text(settings)
-    with pytest.raises(DataError, match=r"cannot be read: (bases|datasets|a seed)"):
+def test_settings_of_nobody_are_refused_in_a_line(tmp_path):
+    (tmp_path / "experiment.toml").write_text("title = 3")
+    with pytest.raises(ConfigError, match="title"):
         read_report(ExperimentFolder(tmp_path))
 
 
@@ -123,7 +119,7 @@ def test_an_empty_experiment_has_a_report_too(tmp_path):
 
     folder = ExperimentFolder(tmp_path)
     with folder.at_work():
-        folder.begin({"title": "Nothing"}, environment(0))
+        folder.begin({"title": "Nothing", "bases": [], "datasets": [], "methods": []}, environment(0))
     write_report(folder)
     assert "Nothing" in folder.report_html.read_text()
 
