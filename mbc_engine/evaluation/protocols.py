@@ -15,7 +15,7 @@ from typing import Final
 
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores, predict, score
+from mbc_engine.evaluation.results import Cost, Measurement, Outcome, Prediction, QuestionScores, predict, score
 from mbc_engine.events import Event, Progressed
 from mbc_engine.methods.method import Method
 from mbc_engine.metrics import Golds
@@ -147,7 +147,7 @@ def online(
     golds: Golds = "shortest",
     batch_size: int = _BATCH,
     seed: int = 0,
-) -> Generator[Event, None, MethodResults]:
+) -> Generator[Event, None, Outcome]:
     """Let a method take in the stream, and ask it the questions; it is reset before, not after.
 
     Times are of whole batches, shared out among their documents and questions; what a method puts off until it is
@@ -189,7 +189,7 @@ def online(
         on_disk=round(fmean(on_disk)),
         paper_bytes=round(fmean(papers)) if papers else None,
     )
-    return MethodResults(Measurement(session.scores(predictions), cost, banks), predictions)
+    return Outcome(Measurement(session.scores(predictions), cost, banks), predictions)
 
 
 def evaluate(
@@ -201,7 +201,7 @@ def evaluate(
     questions: int | None = None,
     golds: Golds = "shortest",
     seed: int = 0,
-) -> Generator[Event, None, MethodResults]:
+) -> Generator[Event, None, Outcome]:
     """How well a method answers questions about documents that it takes in first; see `online`.
 
         outcome = result_of(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
@@ -216,7 +216,7 @@ def evaluate(
         seed: of the intervals' draws.
 
     Returns:
-        `MethodResults`: `online.scores` has exact match, F1 and how often the right document came first, in percent;
+        An `Outcome`: `online.scores` has exact match, F1 and how often the right document came first, in percent;
         `online.cost` seconds and bytes; `predictions` every answer.
 
     Raises:

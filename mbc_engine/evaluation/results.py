@@ -84,6 +84,14 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """The scores and costs of online adaptation, and every answer."""
+
+    online: Measurement
+    predictions: Sequence[Prediction]
+
+
+@dataclass(frozen=True)
 class MethodResults:
     """What a method did in each protocol, None and empty for those that it did not go through; every answer of online
     adaptation (paper, section 4.2); and the learning rate that did best on validation questions, for fine-tuning.
@@ -221,7 +229,7 @@ class CellFolder:
         """A result; None if there is none."""
         return _read(self.file(method, kind), _KINDS[kind])
 
-    def keep_online(self, method: str, outcome: MethodResults) -> None:
+    def keep_online(self, method: str, outcome: Outcome) -> None:
         """Keep figures and predictions of online adaptation."""
         path = self._predictions_of(method)
         path.parent.mkdir(parents=True, exist_ok=True)

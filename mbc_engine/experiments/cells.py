@@ -23,6 +23,8 @@ from mbc_engine.runs.training_runs import MODEL
 
 if TYPE_CHECKING:
     from mbc_engine.lm.base import BaseLM
+    from mbc_engine.methods.method import Method
+    from mbc_engine.methods.token_weights import TokenWeights
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.paper.mbc import MBC
 
@@ -31,10 +33,10 @@ _HELD_BACK = 0.1
 
 @dataclass(frozen=True)
 class Stage:
-    """A piece of work whose result is kept as a whole.
+    """A piece of work whose result is kept as a whole: something is prepared, a learning rate chosen, or a protocol gone
+    through.
 
     Attributes:
-        kind: what is done: something is prepared, a learning rate chosen, or a protocol gone through.
         subject: what is prepared, or the method that is evaluated.
         needs: names of earlier stages without which it cannot be done.
         memory: the least bytes that it takes; None where nobody knows. See `requirements.py`.
@@ -63,10 +65,9 @@ class Stage:
 
 @dataclass
 class Cell:
-    """A row and a column of the table.
+    """A row and a column of an experiment's table.
 
     Attributes:
-        base, dataset, settings: which, of which experiment.
         prepared: where what is prepared lies, each in a folder of its name.
         cache: where states of frozen encoders are kept.
         device: where models run.
@@ -102,7 +103,7 @@ class Cell:
             yield Stage("prepare", need, ("prepare questions",) if need == "camels" else ())
         for kind in kinds:
             needs = tuple(f"prepare {need}" for need in kind.needs if need in prepared)
-            if kind.weights is not None:
+            if kind.is_fine_tuned:
                 rate = Stage("rate", kind.name, needs)
                 yield rate
                 needs = (*needs, rate.name)
@@ -136,9 +137,8 @@ class Cell:
     @cached_property
     def question_train(self) -> list[QAExample]:
         """What the base LMs of fine-tuning learn to answer from."""
-        return evenly_spaced(
-            self._joined(self.dataset.questions_train) or self._learned_from[0], self.dataset.most_train
-        )
+        examples = _joined(self.dataset.questions_train) or self._learned_from[0]
+        return evenly_spaced(examples, self.dataset.most_train)
 
     @cached_property
     def validation(self) -> list[QAExample]:
@@ -149,15 +149,12 @@ class Cell:
     @cached_property
     def _learned_from(self) -> tuple[list[QAExample], list[QAExample]]:
         """All there is to train on, and to validate on."""
-        train = self._joined(self.dataset.train)
+        train = _joined(self.dataset.train)
         place = self.dataset.validation or own_validation(self.dataset.train)
         if place or not train:
             return train, load_examples(place) if place else []
         held = hold_out(train, _HELD_BACK)
         return held.training, held.validation
-
-    def _joined(self, sources: Sequence[str]) -> list[QAExample]:
-        return [example for source in sources for example in load_examples(source)]
 
     def digest(self) -> str:
         """A digest of all questions, documents and answers."""
@@ -180,6 +177,60 @@ class Cell:
             found.update(b"\n")
         return found.hexdigest()[:16]
 
+    def method(self, name: str) -> "Method":
+        """A method from what was prepared for it."""
+        from mbc_engine.methods import reading
+        from mbc_engine.methods.fine_tuned import FineTuned
+
+        if METHODS[name].is_fine_tuned:
+            return FineTuned(
+                self.base_lm("questions"),
+                self.token_weights(name),
+                rate=self.rates[name],
+                optimiser=self.base.optimiser,
+                window=self.settings.document_window,
+            )
+        match name:
+            case "closed-book":
+                return reading.ClosedBook(self.base_lm("questions"))
+            case "bm25":
+                return reading.BM25Reading(self.base_lm("reader"))
+            case "oracle":
+                # Of a question asked of several documents, the first counts.
+                documents = {example.question: example.text for example in reversed(self.test.examples)}
+                return reading.OracleReading(self.base_lm("reader"), documents)
+            case "retriever-reader":
+                return reading.RetrieveAndRead(self._retriever_reader())
+        return self._memory_method(name)
+
+    def _memory_method(self, name: str) -> "Method":
+        from mbc_engine.methods import memory_methods
+
+        model, mode, seed = self.memory_model("mac" if name == "mac" else "mbc"), self.settings.read, self.settings.seed
+        match name:
+            case "mbc-empty":
+                return memory_methods.EmptyBank(model, read_mode=mode)
+            case "mbc-shuffled-documents":
+                return memory_methods.shuffled_documents(model, seed, read_mode=mode)
+            case "mbc-shuffled-codes":
+                return memory_methods.shuffled_codes(model, seed, read_mode=mode)
+            case "mbc-wrong":
+                return memory_methods.WrongBank(model, self.other_documents(), seed, read_mode=mode)
+        return memory_methods.MemoryMethod(model, read_mode=mode, keeps_codes=name == "mbc")
+
+    def token_weights(self, name: str) -> "TokenWeights":
+        """How a fine-tuning method weighs tokens."""
+        from mbc_engine.methods import camels, token_weights
+
+        match name:
+            case "uniform":
+                return token_weights.uniform
+            case "salient-spans":
+                return token_weights.salient_spans()
+            case "camels":
+                return camels.load_weights(self.prepared / "camels", self.device)
+        return token_weights.tf_idf(self.training_documents())
+
     def other_documents(self) -> list[str]:
         """Documents that are not of the stream: those trained on, or generated news of a split whose stories differ."""
         if self.train:
@@ -193,15 +244,7 @@ class Cell:
         return found
 
     def training_documents(self) -> list[str]:
-        """The distinct documents that are trained on, in order."""
         return list(dict.fromkeys(example.text for example in self.train))
-
-    def document_of_questions(self) -> dict[str, str]:
-        """The document of each question of the stream; of a question asked of several documents, the first."""
-        found: dict[str, str] = {}
-        for example in self.test.examples:
-            found.setdefault(example.question, example.text)
-        return found
 
     def memory_model(self, name: str) -> "MBC":
         """A trained MBC or MAC."""
@@ -213,8 +256,7 @@ class Cell:
             self._held[name] = checkpoint.load_model(given or self.prepared / name / MODEL, device=self.device)
         return self._held[name]
 
-    def retriever_reader(self) -> "RetrieverReader":
-        """The cell's retriever-reader."""
+    def _retriever_reader(self) -> "RetrieverReader":
         from mbc_engine.load import load_model
         from mbc_engine.mini.model import RetrieverReader
 
@@ -254,6 +296,10 @@ class Cell:
         chunks = [len(chunker(text)) for text in documents]
         size = min(self.settings.bank_documents or len(documents), len(documents))
         return max(sum(chunks[start : start + size]) for start in range(0, len(chunks) - size + 1, size))
+
+
+def _joined(sources: Sequence[str]) -> list[QAExample]:
+    return [example for source in sources for example in load_examples(source)]
 
 
 def cells(settings: ExperimentSettings) -> Iterator[Cell]:

@@ -1,22 +1,15 @@
-"""The methods that can be evaluated, and what each takes: a new method is one entry of `METHODS`.
+"""The methods that can be evaluated: an entry of `METHODS` each, made by `Cell.method`.
 
 Also what the paper reports of them, to stand beside what is measured here; the figures lie in `published.toml`.
 """
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from mbc_engine.methods.method import Method
-
-if TYPE_CHECKING:
-    from mbc_engine.methods.token_weights import TokenWeights
-
-Cell = Any  # that of cells.py, which imports this module
 Protocol = Literal["online", "retention", "scaling", "code-usage"]
 # Section 4.2: documents that a model is adapted to before it is asked.
 ADAPTED_DOCUMENTS = 1665
@@ -27,16 +20,12 @@ class MethodKind:
     """A method by name.
 
     Attributes:
-        name: as it is asked for.
-        title: as tables show it.
-        description: what it does, in a line.
-        make: the method, from what was prepared for a cell.
+        name, title, description: as it is asked for, as tables show it, and what it does.
         needs: what has to be prepared; see `PREPARATIONS` in `running.py`.
-        in_paper: whether it is one of the paper's.
         control_of: the method whose bank it takes away or spoils; None for methods of their own.
         spoilt_bank: what that one is asked with, as it follows "with".
         knows_document: whether it is given the document a question is about, so that nothing competes with it.
-        weights: of a fine-tuning method, how it weighs tokens; its learning rate is chosen on validation questions.
+        is_fine_tuned: whether it fine-tunes the base LM; its learning rate is then chosen on validation questions.
         adapts: whether what it answers changes with the documents that it takes in; else the protocols that let more of
             them come have nothing to show.
         needs_training_data: whether it cannot do without questions to train on, even around a trained model.
@@ -46,147 +35,60 @@ class MethodKind:
     name: str
     title: str
     description: str
-    make: Callable[[Cell], Method]
     needs: tuple[str, ...] = ()
     in_paper: bool = False
     control_of: str | None = None
     spoilt_bank: str = ""
     knows_document: bool = False
-    weights: Callable[[Cell], "TokenWeights"] | None = None
+    is_fine_tuned: bool = False
     adapts: bool = True
     needs_training_data: bool = False
     is_retriever_reader: bool = False
 
 
-def _module(name: str) -> Any:
-    """A module of methods, which imports torch: only when a method is made."""
-    return import_module(f"mbc_engine.methods.{name}")
-
-
-def _memory(kind: str, model: str = "mbc", **options: bool) -> Callable[[Cell], Method]:
-    def make(cell: Cell) -> Method:
-        own: Callable[..., Method] = getattr(_module("memory_methods"), kind)
-        return own(cell.memory_model(model), read_mode=cell.settings.read, **options)
-
-    return make
-
-
-def _shuffled(kind: str) -> Callable[[Cell], Method]:
-    def make(cell: Cell) -> Method:
-        own: Callable[..., Method] = getattr(_module("memory_methods"), kind)
-        return own(cell.memory_model("mbc"), cell.settings.seed, read_mode=cell.settings.read)
-
-    return make
-
-
-def _wrong(cell: Cell) -> Method:
-    own: Callable[..., Method] = _module("memory_methods").WrongBank
-    return own(cell.memory_model("mbc"), cell.other_documents(), cell.settings.seed, read_mode=cell.settings.read)
-
-
-def _fine_tuned(
-    name: str,
-    title: str,
-    description: str,
-    weights: Callable[[Cell], "TokenWeights"],
-    *further: str,
-    in_paper: bool = True,
-) -> MethodKind:
-    """A method that fine-tunes the base LM trained on questions, at the rate that suits it."""
-
-    def make(cell: Cell) -> Method:
-        made: Method = _module("fine_tuned").FineTuned(
-            cell.base_lm("questions"),
-            weights(cell),
-            rate=cell.rates[name],
-            optimiser=cell.base.optimiser,
-            window=cell.settings.document_window,
-        )
-        return made
-
+def _fine_tuned(name: str, title: str, description: str, *further: str, in_paper: bool = True) -> MethodKind:
     needs = ("questions", *further)
-    return MethodKind(name, title, description, make, needs, in_paper, weights=weights, needs_training_data=True)
+    return MethodKind(name, title, description, needs, in_paper, is_fine_tuned=True, needs_training_data=True)
 
 
-def _control(name: str, title: str, description: str, make: Callable[[Cell], Method], spoilt: str) -> MethodKind:
-    title = f"MBC, {title}"
-    return MethodKind(f"mbc-{name}", title, description, make, ("mbc",), control_of="mbc", spoilt_bank=spoilt)
+def _control(name: str, title: str, description: str, spoilt: str) -> MethodKind:
+    return MethodKind(f"mbc-{name}", f"MBC, {title}", description, ("mbc",), control_of="mbc", spoilt_bank=spoilt)
 
 
-METHODS: Mapping[str, MethodKind] = {
-    kind.name: kind
-    for kind in (
-        MethodKind(
-            *("mbc", "MBC", "the paper's model: documents as codes", _memory("MemoryMethod"), ("mbc",)), in_paper=True
-        ),
-        MethodKind(
-            *(
-                "mac",
-                "MAC",
-                "the same without codes and KV-LoRA: documents as vectors",
-                _memory("MemoryMethod", "mac", keeps_codes=False),
-            ),
-            needs=("mac",),
-            in_paper=True,
-            needs_training_data=True,
-        ),
-        _fine_tuned(
-            *("uniform", "Uniform", "fine-tuning on every document, all tokens alike"),
-            lambda _: _module("token_weights").uniform,
-        ),
-        _fine_tuned(
-            *("salient-spans", "Salient Spans", "fine-tuning on names and dates alone"),
-            lambda _: _module("token_weights").salient_spans(),
-        ),
-        _fine_tuned(
-            *("camels", "CaMeLS", "fine-tuning with meta-learned token weights"),
-            lambda cell: _module("camels").load_weights(cell.prepared / "camels", cell.device),
-            "camels",
-        ),
-        _fine_tuned(
-            *("tf-idf", "TF-IDF", "fine-tuning, rare words weigh more"),
-            lambda cell: _module("token_weights").tf_idf(cell.training_documents()),
-            in_paper=False,
-        ),
-        MethodKind(
-            *("closed-book", "Closed book", "the base LM without any document"),
-            make=lambda cell: _module("reading").ClosedBook(cell.base_lm("questions")),
-            needs=("questions",),
-            adapts=False,
-        ),
-        MethodKind(
-            *("bm25", "BM25 + reading", "the base LM reads the text that BM25 finds"),
-            make=lambda cell: _module("reading").BM25Reading(cell.base_lm("reader")),
-            needs=("reader",),
-        ),
-        MethodKind(
-            *("oracle", "Oracle document", "the base LM reads the right document"),
-            make=lambda cell: _module("reading").OracleReading(cell.base_lm("reader"), cell.document_of_questions()),
-            needs=("reader",),
-            knows_document=True,
-            adapts=False,
-        ),
-        MethodKind(
-            "retriever-reader",
-            "Retriever-reader",
-            "a model such as mini finds passages and reads the answer in them",
-            make=lambda cell: _module("reading").RetrieveAndRead(cell.retriever_reader()),
-            is_retriever_reader=True,
-        ),
-        _control("empty", "empty bank", "nothing is remembered", _memory("EmptyBank"), "an empty bank"),
-        _control(
-            *("shuffled-documents", "codes shuffled over documents", "each position's codes change documents"),
-            _shuffled("shuffled_documents"),
-            "codes shuffled over the documents",
-        ),
-        _control(
-            *("shuffled-codes", "codes shuffled over the codebook", "every code means another vector"),
-            _shuffled("shuffled_codes"),
-            "codes shuffled over the codebook",
-        ),
-        _control("wrong", "wrong bank", "as many documents, but others", _wrong, "a bank of other documents"),
-    )
-}
+_KINDS = (
+    MethodKind("mbc", "MBC", "the paper's model: documents as codes", ("mbc",), in_paper=True),
+    MethodKind(
+        *("mac", "MAC", "the same without codes and KV-LoRA: documents as vectors", ("mac",)),
+        in_paper=True,
+        needs_training_data=True,
+    ),
+    _fine_tuned("uniform", "Uniform", "fine-tuning on every document, all tokens alike"),
+    _fine_tuned("salient-spans", "Salient Spans", "fine-tuning on names and dates alone"),
+    _fine_tuned("camels", "CaMeLS", "fine-tuning with meta-learned token weights", "camels"),
+    _fine_tuned("tf-idf", "TF-IDF", "fine-tuning, rare words weigh more", in_paper=False),
+    MethodKind("closed-book", "Closed book", "the base LM without any document", ("questions",), adapts=False),
+    MethodKind("bm25", "BM25 + reading", "the base LM reads the text that BM25 finds", ("reader",)),
+    MethodKind(
+        *("oracle", "Oracle document", "the base LM reads the right document", ("reader",)),
+        knows_document=True,
+        adapts=False,
+    ),
+    MethodKind(
+        *("retriever-reader", "Retriever-reader", "a model such as mini finds passages and reads the answer in them"),
+        is_retriever_reader=True,
+    ),
+    _control("empty", "empty bank", "nothing is remembered", "an empty bank"),
+    _control(
+        *("shuffled-documents", "codes shuffled over documents", "each position's codes change documents"),
+        "codes shuffled over the documents",
+    ),
+    _control(
+        *("shuffled-codes", "codes shuffled over the codebook", "every code means another vector"),
+        "codes shuffled over the codebook",
+    ),
+    _control("wrong", "wrong bank", "as many documents, but others", "a bank of other documents"),
+)
+METHODS: Mapping[str, MethodKind] = {kind.name: kind for kind in _KINDS}
 
 
 def title_of(method: str) -> str:

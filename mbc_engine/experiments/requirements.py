@@ -144,7 +144,7 @@ def _memory(stage: Stage, config: Config, optimiser: str) -> int:
         case "prepare", _:
             return stored + trainable * 3 * _SINGLE
     kind = METHODS[stage.subject]
-    if kind.weights is not None:
+    if kind.is_fine_tuned:
         return tuned
     return stored if {"mac", "mbc"} & {*kind.needs} else _SINGLE * base_parameters
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -33,7 +34,6 @@ from mbc_engine.events import (
     TuningStep,
 )
 from mbc_engine.experiments.cells import Cell, Stage, cells, mac_of, without_reset
-from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.experiments.report.page import write_report
 from mbc_engine.experiments.settings import ExperimentSettings
 from mbc_engine.machine import memory, processor, usable_cores
@@ -130,8 +130,7 @@ def _tried(
 ) -> Generator[Event, None, str | None]:
     """Do a stage; what is stopped in the middle leaves no result, a training a snapshot to continue from.
 
-    Returns:
-        Why it cannot be done here; None if it is done.
+    Returns why it cannot be done here, None if it is done.
     """
     import torch
 
@@ -159,58 +158,46 @@ def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -
         case "prepare":
             for event in PREPARATIONS[name](cell, stop):
                 yield event
-                if (
-                    isinstance(event, TrainStateChanged) and event.state == "stopped"
-                ):  # asked for in the training's own folder
+                if isinstance(event, TrainStateChanged) and event.state == "stopped":  # asked for in its own folder
                     stop.set()
             if not stop.is_set():
                 folder.keep_prepared(name)
+        case "rate":
+            folder.write(name, "rate", (yield from _best_rate(name, cell)))
         case "code-usage":
             curves = (_perplexities(cell.prepared / training) for training in ("reset", "no-reset"))
             folder.write("", "code-usage", CodeUsage(_usage_config(cell).model.codebook.codes, *curves))
-        case "rate":
-            folder.write(name, "rate", (yield from _best_rate(name, cell)))
         case protocol:
-            if (rate := folder.read(name, "rate")) is not None:
-                cell.rates[name] = rate
             yield from _asked(protocol, name, cell, folder)
 
 
-def _asked(protocol: Protocol, name: str, cell: Cell, folder: CellFolder) -> Generator[Event, None, None]:
-    settings, method = cell.settings, METHODS[name].make(cell)
+def _asked(protocol: str, name: str, cell: Cell, folder: CellFolder) -> Generator[Event, None, None]:
+    if (rate := folder.read(name, "rate")) is not None:
+        cell.rates[name] = rate
+    settings, method = cell.settings, cell.method(name)
     options: Any = {"golds": settings.golds, "seed": settings.seed}
-    match protocol:
-        case "online":
-            outcome = yield from online(method, cell.test, bank_documents=settings.bank_documents, **options)
-            folder.keep_online(name, outcome)
-        case "retention":
-            steps = yield from retention(method, cell.test, **settings.retention.model_dump(), **options)
-            folder.write(name, "retention", steps)
-        case "scaling":
-            steps = yield from scaling(method, cell.test, settings.scaling, **options)
-            folder.write(name, "scaling", steps)
+    if protocol == "online":
+        outcome = yield from online(method, cell.test, bank_documents=settings.bank_documents, **options)
+        folder.keep_online(name, outcome)
+    elif protocol == "retention":
+        steps = yield from retention(method, cell.test, **settings.retention.model_dump(), **options)
+        folder.write(name, protocol, steps)
+    else:
+        steps = yield from scaling(method, cell.test, settings.scaling, **options)
+        folder.write(name, protocol, steps)
 
 
 def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:
     from mbc_engine.methods.fine_tuned import sweep
 
-    rates, weights = cell.settings.rates, METHODS[name].weights
-    assert weights is not None
+    rates = cell.settings.rates
     if not cell.validation and len(rates) > 1:
         raise DataError(
             "There are no questions to choose a learning rate by.",
             hint="Give --validation, or --train more documents than one: the last are held back.",
         )
-    return (
-        yield from sweep(
-            cell.base_lm("questions"),
-            weights(cell),
-            rates,
-            cell.validation,
-            optimiser=cell.base.optimiser,
-            window=cell.settings.document_window,
-        )
-    )
+    model, weights, window = cell.base_lm("questions"), cell.token_weights(name), cell.settings.document_window
+    return (yield from sweep(model, weights, rates, cell.validation, optimiser=cell.base.optimiser, window=window))
 
 
 def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
@@ -297,19 +284,27 @@ def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, 
 
     Torch is imported only to name a GPU.
     """
-    torch = sys.modules.get("torch")
+    torch, gpu = sys.modules.get("torch"), None if device == "cpu" else device
+    if device.startswith("cuda"):
+        from torch.cuda import get_device_name
+
+        gpu = get_device_name(device)
+    packages = {}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name)
     return {
         "mbc": mbc_engine.__version__,
         "commit": _commit(Path(mbc_engine.__file__).parents[1]),
         "python": platform.python_version(),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "packages": packages,
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": processor(),
         "cores": usable_cores(),
         "memory": memory(),
         "threads": torch.get_num_threads() if torch else None,
         "device": device,
-        "gpu": _gpu(device),
+        "gpu": gpu,
         "seed": seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": storable(command),
@@ -318,26 +313,8 @@ def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, 
 
 def _commit(folder: Path) -> str | None:
     """The commit that is checked out in a git work tree; changes since then do not show."""
-    if not (folder / ".git").exists():
-        return None
-    try:
-        git = ["git", "rev-parse", "HEAD"]
-        found = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=True)  # noqa: S603
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return found.stdout.strip()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _gpu(device: str) -> str | None:
-    if not device.startswith("cuda"):
-        return None if device == "cpu" else device
-    import torch
-
-    return torch.cuda.get_device_name(device)
+    with suppress(OSError, subprocess.CalledProcessError):
+        if (folder / ".git").exists():
+            git = ["git", "rev-parse", "HEAD"]
+            return subprocess.run(git, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+    return None

@@ -17,6 +17,7 @@ from mbc_engine.evaluation.results import (
     ExperimentFolder,
     Measurement,
     MethodResults,
+    Outcome,
     Prediction,
     QuestionScores,
 )
@@ -52,7 +53,7 @@ def cell(folder: ExperimentFolder) -> CellFolder:
 
 
 def everything_of(cell: CellFolder) -> None:
-    cell.keep_online("mbc", MethodResults(ONLINE, [PREDICTION]))
+    cell.keep_online("mbc", Outcome(ONLINE, [PREDICTION]))
     for kind in ("retention", "scaling", "rate"):
         cell.write("mbc", kind, KEPT[kind])
     cell.write("", "code-usage", USAGE)
@@ -110,7 +111,7 @@ class TestResults:
         @given(st.lists(st.from_type(Prediction), min_size=1, max_size=3))
         def comes_back(predictions: list[Prediction]) -> None:
             scores = replace(SCORES, questions=len(predictions))
-            cell.keep_online("mbc", MethodResults(replace(ONLINE, scores=scores), predictions))
+            cell.keep_online("mbc", Outcome(replace(ONLINE, scores=scores), predictions))
             assert cell.results("mbc").predictions == predictions
 
         comes_back()

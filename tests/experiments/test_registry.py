@@ -27,7 +27,7 @@ def cell(settings: Settings, tiny: Any) -> Callable[..., Cell]:
 @pytest.mark.parametrize("read", [None, "routed:3"])
 def test_mbc_and_mac_read_alike(cell: Callable[..., Cell], read: str | None) -> None:
     given = cell(read=read)
-    remembering: list[Any] = [METHODS[name].make(given) for name in ("mbc", "mac", "mbc-shuffled-codes")]
+    remembering: list[Any] = [given.method(name) for name in ("mbc", "mac", "mbc-shuffled-codes")]
     assert {method._read_mode for method in remembering} == {read}
 
 

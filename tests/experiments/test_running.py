@@ -121,17 +121,6 @@ def test_other_settings_are_refused(work, settings):
         work(settings(methods=["mbc-empty"], seed=1))
 
 
-def test_settings_written_before_a_setting_was_thought_of_mean_its_default(work, settings, tmp_path):
-    given = settings(methods=["mbc-empty"])
-    work(given)
-    path = tmp_path / "run" / "experiment.toml"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if not line.startswith(("golds", "most_validation", "locality"))))
-    assert [event.was_kept for event in of_kind(work(given), StageFinished)] == [True, True]
-    with pytest.raises(ConfigError, match="other settings: golds"):
-        work(given.model_copy(update={"golds": "any"}))
-
-
 def test_results_of_other_questions_do_not_stand_beside_those_that_are_there(work, settings, tmp_path):
     given = settings(methods=["mbc-empty", "closed-book"])
     work(given)

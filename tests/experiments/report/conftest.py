@@ -12,6 +12,7 @@ from mbc_engine.evaluation.results import (
     ExperimentFolder,
     Measurement,
     MethodResults,
+    Outcome,
     Prediction,
     QuestionScores,
 )
@@ -150,7 +151,7 @@ def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
             for method, predictions in asked.items():
                 online = _results(predictions).online
                 assert online is not None
-                cell.keep_online(method, MethodResults(online, predictions))
+                cell.keep_online(method, Outcome(online, predictions))
                 if not method.startswith("mbc-"):
                     sizes = (16, 64)
                     cell.write(

@@ -2,14 +2,14 @@
 
 import pytest
 
-from mbc_engine.evaluation.results import Cost, ExperimentFolder, Measurement, MethodResults, Prediction, QuestionScores
+from mbc_engine.evaluation.results import Cost, ExperimentFolder, Measurement, Outcome, Prediction, QuestionScores
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.experiments.report.report import read_report
 from mbc_engine.experiments.running import environment
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, ExperimentSettings
 
 ALL = Interval(100.0, 100.0, 100.0)
-OUTCOME = MethodResults(
+OUTCOME = Outcome(
     Measurement(QuestionScores(1, ALL, ALL, 100.0, None, None), Cost(1, 0.1, 0.1, 10, None)),
     [Prediction("1", 0, "Who?", ("Ada",), "Ada", True, 1.0, True, None)],
 )
