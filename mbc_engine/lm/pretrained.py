@@ -300,3 +300,33 @@ def laid_out_like(whole: Tensor, other: Tensor) -> Tensor:
     if not isinstance(other, DTensor):
         return whole
     return distribute_tensor(whole.to(other.device), other.device_mesh, other.placements)
+
+
+def optimiser_tensors(parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What an optimiser keeps of each of some named parameters, as `optimiser.NAME.FIELD`."""
+    names = _in_order(parameters, optimiser)
+    return {
+        f"optimiser.{names[place]}.{field}": torch.as_tensor(value)  # Adafactor counts its steps in a plain number
+        for place, state in optimiser.state_dict()["state"].items()
+        for field, value in state.items()
+    }
+
+
+def restore_optimiser(
+    tensors: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer
+) -> None:
+    """Put back what `optimiser_tensors` took; other tensors may be among it."""
+    places = {name: place for place, name in enumerate(_in_order(parameters, optimiser))}
+    state: dict[int, dict[str, Tensor | int]] = {}
+    for key, value in tensors.items():
+        if key.startswith("optimiser."):
+            name, field = key.removeprefix("optimiser.").rsplit(".", 1)
+            is_alike = value.shape == parameters[name].shape  # a count of steps is not
+            kept = laid_out_like(value, parameters[name]) if is_alike else value
+            state.setdefault(places[name], {})[field] = kept if kept.is_floating_point() else int(kept)
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _in_order(parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> list[str]:
+    names = {id(value): name for name, value in parameters.items()}
+    return [names[id(value)] for group in optimiser.param_groups for value in group["params"]]

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 from safetensors import safe_open
@@ -52,11 +52,7 @@ _BETA: Final = 3.0
 
 
 class WeightModel(nn.Module):
-    """A decoder with a head of one non-negative number a token; all of them are 1 until it is trained.
-
-    Args:
-        config: the decoder's, its weights are made up.
-    """
+    """A decoder, drawn at random, with a head of one non-negative number a token; all are 1 until it is trained."""
 
     def __init__(self, config: PretrainedConfig) -> None:
         super().__init__()
@@ -106,11 +102,7 @@ def save_weights(model: WeightModel, base: BaseLM, folder: Path, origin: str) ->
 
 
 def load_weights(folder: Path, device: str | torch.device = "cpu") -> TokenWeights:
-    """The token weights of what `meta_train` left in a folder.
-
-    Raises:
-        ModelError: it is not there, or damaged.
-    """
+    """The token weights of what `meta_train` left in a folder. Raises ModelError if it is not there, or damaged."""
     with load_errors(f"The weight model in {folder}", "Delete the folder and train it again."):
         model = WeightModel(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
         with safe_open(folder / WEIGHTS, framework="pt") as file:
@@ -131,22 +123,8 @@ def learned_weights(model: WeightModel, given: Sequence[int]) -> TokenWeights:
     return weights
 
 
-@dataclass(frozen=True)
-class InnerBatch:
-    """Documents to learn, questions to answer from them, and a text to leave alone."""
-
-    documents: Targets
-    questions: Targets
-    elsewhere: Targets
-
-
-@dataclass(frozen=True)
-class InnerStep:
-    """The base LM after an inner step, the outer loss then, and its gradient by the documents' token weights, [N]."""
-
-    parameters: dict[str, Tensor]
-    loss: float
-    gradient: Tensor
+# Documents to learn, questions to answer from them, and a text to leave alone.
+InnerBatch: TypeAlias = tuple[Targets, Targets, Targets]
 
 
 def parameters_of(model: PreTrainedModel) -> dict[str, Tensor]:
@@ -182,35 +160,34 @@ def inner_step(
     *,
     rate: float,
     locality: float,
-) -> InnerStep:
+) -> tuple[dict[str, Tensor], float, Tensor]:
     """Make a weighted gradient step on documents and see what it does.
 
-    Args:
-        model: the base LM as it was, which it stays. Its attention has to be `eager`: others have no forward mode.
-        parameters: where it stands, by name, without gradient.
-        weights: of the documents' tokens, [N].
-        rate: α.
+    `model` is the base LM as it was, which it stays; its attention has to be `eager`, others have no forward mode.
+    `parameters` are where it stands, without gradient, `weights` [N] of the documents' tokens, `rate` α.
+
+    Returns:
+        The parameters after the step, the outer loss then, and its gradient by the weights, [N].
     """
-    mask = batch.documents.target_mask
+    documents, questions, elsewhere = batch
+    mask = documents.target_mask
     shares = (mask / mask.sum(1, keepdim=True))[mask.bool()]  # what a token counts in the mean over its text's
     tracked = _tracked(parameters)
-    inner = (shares * weights.detach() * token_losses(model, tracked, batch.documents)).sum()
+    inner = (shares * weights.detach() * token_losses(model, tracked, documents)).sum()
     gradients = torch.autograd.grad(inner, list(tracked.values()))
     updated = {
         name: value - rate * gradient for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
     }
     tracked = _tracked(updated)
-    outer = token_losses(model, tracked, batch.questions).mean()
+    outer = token_losses(model, tracked, questions).mean()
     if locality:
-        outer = outer + locality * divergence(model, tracked, batch.elsewhere)
+        outer = outer + locality * divergence(model, tracked, elsewhere)
     direction = dict(zip(tracked, torch.autograd.grad(outer, list(tracked.values())), strict=True))
     with torch.no_grad(), warnings.catch_warnings():
         # Forward mode loads a part of torch that is deprecated by another.
         warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
-        slopes: Tensor = jvp(
-            lambda moved: token_losses(model, moved, batch.documents), (dict(parameters),), (direction,)
-        )[1]
-    return InnerStep(updated, outer.item(), -rate * shares * slopes)
+        slopes: Tensor = jvp(lambda moved: token_losses(model, moved, documents), (dict(parameters),), (direction,))[1]
+    return updated, outer.item(), -rate * shares * slopes
 
 
 def _tracked(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -220,16 +197,13 @@ def _tracked(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def inner_batch(
     base: BaseLM, examples: Sequence[QAExample], number: int, *, count: int, window: int, seed: int
 ) -> InnerBatch:
-    """One of an endless sequence of inner batches, in which each example comes once in a round of all.
+    """One of an endless sequence of inner batches of `count` examples; each example comes once in a round of all.
 
-    Args:
-        count: document-question-answer triples of a batch.
-        window: most tokens of a document; of a longer one a piece with the answer is taken.
+    Of a document longer than `window` tokens a piece with the answer is taken.
     """
     window = min(window, base.context - 1)
 
     def piece_of(text: str, answer: str) -> str:
-        """The first piece with the answer in it, or the first of all."""
         pieces = [piece.text for piece in base.texts.pieces(text, window)]
         return next((piece for piece in pieces if answer in piece), pieces[0])
 
@@ -239,15 +213,11 @@ def inner_batch(
     others = [example.text for example in examples if example.text not in texts] or texts
     elsewhere = random.Random(f"{seed} elsewhere {number}").choice(others)
     pieces = [piece_of(text, gold) for text, gold in zip(texts, golds, strict=True)]
-    return InnerBatch(
-        documents=base.texts.written(pieces, window=window),
-        questions=base.texts.asked(
-            [example.question for example in chosen],
-            golds,
-            question_window=QUESTION_WINDOW,
-            answer_window=MAX_NEW_TOKENS,
-        ),
-        elsewhere=base.texts.written([piece_of(elsewhere, "")], window=window),
+    asked = [example.question for example in chosen]
+    return (
+        base.texts.written(pieces, window=window),
+        base.texts.asked(asked, golds, question_window=QUESTION_WINDOW, answer_window=MAX_NEW_TOKENS),
+        base.texts.written([piece_of(elsewhere, "")], window=window),
     )
 
 
@@ -291,11 +261,8 @@ def meta_train(
 ) -> Iterator[Event]:
     """Train a weight model for a base LM, in float32, and leave it in a folder for `load_weights`; resumable to the bit.
 
-    Called again it continues from the last snapshot, and does nothing where the weight model is there.
-
-    Args:
-        snapshot_seconds: how often a snapshot is taken.
-        stop: set it to end after the step in progress, with a snapshot.
+    Called again it continues from the last snapshot, and does nothing where the weight model is there. Setting `stop`
+    ends it after the step in progress, with a snapshot.
 
     Raises:
         ConfigError: the folder is of another training, or cannot be read or written.
@@ -354,11 +321,12 @@ def _accumulate(
         batch = inner_batch(
             base, examples, number, count=settings.inner_documents, window=settings.window, seed=settings.seed
         )
-        weights = model(batch.documents)
-        after = inner_step(base.model, parameters, batch, weights, rate=settings.inner_rate, locality=settings.locality)
-        weights.backward(after.gradient / settings.inner_batches)
-        parameters = after.parameters
-        losses.append(after.loss)
+        weights = model(batch[0])
+        parameters, loss, gradient = inner_step(
+            base.model, parameters, batch, weights, rate=settings.inner_rate, locality=settings.locality
+        )
+        weights.backward(gradient / settings.inner_batches)
+        losses.append(loss)
     return sum(losses) / len(losses)
 
 

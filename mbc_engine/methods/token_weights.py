@@ -39,12 +39,9 @@ def over_characters(piece: TokenisedText, marked: Iterable[tuple[int, int, float
 def tf_idf(corpus: Iterable[str]) -> TokenWeights:
     """Weights by how often a token's word occurs in the piece, times how rare it is in a corpus.
 
-    The inverse document frequency is ln((1 + N) / (1 + n)) + 1 for a word in n of N texts. One that the corpus does not
-    have is the rarest of all; the released code gives it no weight, but what a model has not read of is what it has to
-    learn. A token that is part of a word weighs as the word, one between words nothing.
-
-    The weights of a piece have mean 1, or are all 0 if it has no word. A learning rate then says the same as with
-    uniform weights, whatever the length of the piece, and so the methods of a sweep compare.
+    The inverse document frequency is ln((1 + N) / (1 + n)) + 1 for a word in n of N texts; a word that the corpus lacks
+    is the rarest (the released code gives it no weight). The weights of a piece have mean 1, so that learning rates
+    compare with uniform weights, or are all 0 if it has no word.
     """
     texts = list(corpus)
     texts_with = Counter(word for text in texts for word in set(_words(text)))
@@ -63,13 +60,9 @@ def _words(text: str) -> list[str]:
     return [word.casefold() for word in re.findall(r"\w+", text)]
 
 
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _MODELS: Final = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
 # What spaCy calls numbers that are no dates.
-_NUMBER_KINDS: Final = _word_set("TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL")
+_NUMBER_KINDS: Final = frozenset(["TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"])
 
 _WORD: Final = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W\d_](?:[\w&]|[-'’](?=\w))*")  # noqa: RUF001
 # Between two capitalised words of one name: "University of California", "Ludwig van Beethoven", "St. Petersburg".
@@ -77,19 +70,233 @@ _WITHIN_NAMES: Final = re.compile(
     r"\s+(?:(?:of(?: the)?|for|de(?: la)?|del|della|den|der|di|da|dos?|du|la|le|van(?: de[rn]?)?|von|bin|al|el|y)"
     r"\s+)?|\.\s+|\s*&\s*"
 )
-_TITLES: Final = _word_set("Mr Mrs Ms Dr Prof St Mt Ft Gen Sen Rep Gov Col Lt Sgt Capt Adm Rev Hon Pres Jr Sr")
+_TITLES: Final = frozenset(
+    [
+        "Mr",
+        "Mrs",
+        "Ms",
+        "Dr",
+        "Prof",
+        "St",
+        "Mt",
+        "Ft",
+        "Gen",
+        "Sen",
+        "Rep",
+        "Gov",
+        "Col",
+        "Lt",
+        "Sgt",
+        "Capt",
+        "Adm",
+        "Rev",
+        "Hon",
+        "Pres",
+        "Jr",
+        "Sr",
+    ]
+)
 # Words that open sentences, or are always written with a capital, and name nothing.
-_ORDINARY: Final = _word_set(
-    "i i'm i've i'll i'd a an the this that these those there then thus he she it we you they his her its their our "
-    "my your it's he's she's that's there's let's what who whom whose which where when why how in on at by for from to "
-    "with without within of off over under into onto upon after before during since until till while as if unless "
-    "although though because but and or nor so yet however moreover therefore meanwhile also not no yes some any many "
-    "most much several both all each every either neither another other few more less one two three four five six "
-    "seven eight nine ten once twice first second later today today's yesterday tomorrow now still even just only "
-    "perhaps maybe about above across against along among around behind below beneath beside between beyond despite "
-    "down except inside instead like near outside past per than through throughout toward towards up via "
-    "is are was were be been being am do does did done have has had will would shall should can could may might must "
-    "according earlier finally indeed nearly almost never always often sometimes recently last next"
+_ORDINARY: Final = frozenset(
+    [
+        "i",
+        "i'm",
+        "i've",
+        "i'll",
+        "i'd",
+        "a",
+        "an",
+        "the",
+        "this",
+        "that",
+        "these",
+        "those",
+        "there",
+        "then",
+        "thus",
+        "he",
+        "she",
+        "it",
+        "we",
+        "you",
+        "they",
+        "his",
+        "her",
+        "its",
+        "their",
+        "our",
+        "my",
+        "your",
+        "it's",
+        "he's",
+        "she's",
+        "that's",
+        "there's",
+        "let's",
+        "what",
+        "who",
+        "whom",
+        "whose",
+        "which",
+        "where",
+        "when",
+        "why",
+        "how",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "to",
+        "with",
+        "without",
+        "within",
+        "of",
+        "off",
+        "over",
+        "under",
+        "into",
+        "onto",
+        "upon",
+        "after",
+        "before",
+        "during",
+        "since",
+        "until",
+        "till",
+        "while",
+        "as",
+        "if",
+        "unless",
+        "although",
+        "though",
+        "because",
+        "but",
+        "and",
+        "or",
+        "nor",
+        "so",
+        "yet",
+        "however",
+        "moreover",
+        "therefore",
+        "meanwhile",
+        "also",
+        "not",
+        "no",
+        "yes",
+        "some",
+        "any",
+        "many",
+        "most",
+        "much",
+        "several",
+        "both",
+        "all",
+        "each",
+        "every",
+        "either",
+        "neither",
+        "another",
+        "other",
+        "few",
+        "more",
+        "less",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "once",
+        "twice",
+        "first",
+        "second",
+        "later",
+        "today",
+        "today's",
+        "yesterday",
+        "tomorrow",
+        "now",
+        "still",
+        "even",
+        "just",
+        "only",
+        "perhaps",
+        "maybe",
+        "about",
+        "above",
+        "across",
+        "against",
+        "along",
+        "among",
+        "around",
+        "behind",
+        "below",
+        "beneath",
+        "beside",
+        "between",
+        "beyond",
+        "despite",
+        "down",
+        "except",
+        "inside",
+        "instead",
+        "like",
+        "near",
+        "outside",
+        "past",
+        "per",
+        "than",
+        "through",
+        "throughout",
+        "toward",
+        "towards",
+        "up",
+        "via",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "being",
+        "am",
+        "do",
+        "does",
+        "did",
+        "done",
+        "have",
+        "has",
+        "had",
+        "will",
+        "would",
+        "shall",
+        "should",
+        "can",
+        "could",
+        "may",
+        "might",
+        "must",
+        "according",
+        "earlier",
+        "finally",
+        "indeed",
+        "nearly",
+        "almost",
+        "never",
+        "always",
+        "often",
+        "sometimes",
+        "recently",
+        "last",
+        "next",
+    ]
 )
 _DAYS: Final = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
 _MONTHS: Final = (
@@ -101,8 +308,8 @@ _DATES: Final = re.compile(
     # "3 March 2020", "March 3rd, 2020", "March 2020"
     rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTHS})(?:,?\s+\d{{4}})?(?!\w)"
     rf"|\b(?:{_MONTHS})\s+\d{{1,4}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?"
-    # Months by themselves; "May" and "March" are words too, which only their place in the sentence decides.
-    rf"|\b(?:{_MONTHS.replace('March|', '').replace('May|', '')})(?!\w)"
+    # Months by themselves; "May" and "March" are words too, at least at the beginning of a sentence.
+    rf"|\b(?:{_MONTHS.replace('March|', '').replace('May|', '')})(?!\w)|(?<=[a-z,]\s)May\b"
     r"|\b\d{4}-\d{2}-\d{2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"
     # Decades, centuries, years
     r"|\b\d{3}0s\b|['’]\d0s\b|\b\d{1,2}(?:st|nd|rd|th)[\s-]century\b"  # noqa: RUF001
@@ -136,54 +343,30 @@ def spans_by_rules(text: str) -> list[Span]:
 
 
 def _names(text: str) -> Iterator[Span]:
-    """Runs of capitalised words, as far as they are names for certain."""
-    known = _capitalised_inside(text)
-    for start, end in split_sentences(text):
-        words = list(_WORD.finditer(text, start, end))
-        if _is_shouted([word[0] for word in words]):
-            continue
-        for run in _runs(text, words):
-            name = _from_first_name(run, words[0])
-            opens = bool(name) and name[0] is words[0]
-            if name and not (opens and len(name) == 1 and not _is_name_by_itself(name[0][0], known)):
-                yield name[0].start(), name[-1].end()
-
-
-def _runs(text: str, words: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
-    run: list[re.Match[str]] = []
-    for word in (word for word in words if _is_capitalised(word[0])):
-        if run and not _belongs(run[-1], text[run[-1].end() : word.start()]):
-            yield run
-            run = []
-        run.append(word)
-    if run:
-        yield run
-
-
-def _from_first_name(run: list[re.Match[str]], opening: re.Match[str]) -> list[re.Match[str]]:
-    """A run without the ordinary words before its first name; inside a sentence "May" is the month."""
-    names = (n for n, word in enumerate(run) if not _is_ordinary(word[0]) or (word[0] == "May" and word is not opening))
-    return run[next(names, len(run)) :]
+    """Runs of capitalised words; one alone that opens a sentence only if its capitals, or the text elsewhere, tell."""
+    sentences = [list(_WORD.finditer(text, start, end)) for start, end in split_sentences(text)]
+    # Three or more words in capitals are a headline.
+    sentences = [words for words in sentences if len(words) <= 2 or not all(word[0].isupper() for word in words)]
+    known = {_stem(word[0]) for words in sentences for word in words[1:] if _is_capitalised(word[0])}
+    for words in sentences:
+        runs: list[list[re.Match[str]]] = []
+        for word in words:
+            if not _is_capitalised(word[0]) or _is_ordinary(word[0]):
+                continue
+            if runs and _belongs(runs[-1][-1], text[runs[-1][-1].end() : word.start()]):
+                runs[-1].append(word)
+            else:
+                runs.append([word])
+        for run in runs:
+            first = run[0][0]
+            if run != words[:1] or _is_capitalised(first[1:]) or _stem(first) in known:
+                yield run[0].start(), run[-1].end()
 
 
 def _belongs(earlier: re.Match[str], gap: str) -> bool:
-    if _is_ordinary(earlier[0]) or _WITHIN_NAMES.fullmatch(gap) is None:
+    if _WITHIN_NAMES.fullmatch(gap) is None:
         return False
     return not gap.startswith(".") or len(earlier[0]) == 1 or earlier[0] in _TITLES
-
-
-def _capitalised_inside(text: str) -> frozenset[str]:
-    inside = set()
-    for start, end in split_sentences(text):
-        words = _WORD.findall(text, start, end)
-        if not _is_shouted(words):
-            inside |= {_stem(word) for word in words[1:] if _is_capitalised(word)}
-    return frozenset(inside)
-
-
-def _is_shouted(words: list[str]) -> bool:
-    """Is it a headline in capitals? One or two such words may be a name."""
-    return len(words) > 2 and all(word.isupper() for word in words)
 
 
 def _is_capitalised(word: str) -> bool:
@@ -192,11 +375,6 @@ def _is_capitalised(word: str) -> bool:
 
 def _is_ordinary(word: str) -> bool:
     return word.lower().replace("’", "'") in _ORDINARY and (len(word) == 1 or not word.isupper())  # noqa: RUF001
-
-
-def _is_name_by_itself(word: str, known: frozenset[str]) -> bool:
-    """Is a word that opens a sentence a name: by its capitals ("NATO", "McDonald"), or because it is one elsewhere?"""
-    return any(letter.isupper() for letter in word[1:]) or _stem(word) in known
 
 
 def _stem(word: str) -> str:

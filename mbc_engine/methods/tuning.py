@@ -14,14 +14,14 @@ from typing import Final
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from torch import nn
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.events import Event, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM
-from mbc_engine.lm.pretrained import state_digest, write_tensors
+from mbc_engine.lm.pretrained import optimiser_tensors, restore_optimiser, state_digest, whole_state, write_tensors
 from mbc_engine.lm.texts import Targets
 from mbc_engine.methods.fine_tuned import Optimiser, make_optimiser
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW, passage_chunker
@@ -67,36 +67,24 @@ class TuningFolder:
     def save(
         self, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer, step: int, best_loss: float
     ) -> None:
-        """Write everything that changes in a training; `parameters` are in the optimiser's order."""
-        names = list(parameters)
-        tensors = {f"model.{name}": value.detach() for name, value in parameters.items()}
-        for place, state in optimiser.state_dict()["state"].items():
-            # Adafactor counts its steps in a plain number.
-            tensors |= {f"optimiser.{names[place]}.{key}": torch.as_tensor(value) for key, value in state.items()}
-        on_host = {name: value.cpu().contiguous() for name, value in tensors.items()}
+        """Write everything that changes in a training."""
+        tensors = {f"model.{name}": value for name, value in parameters.items()}
+        tensors |= optimiser_tensors(parameters, optimiser)
         notes = {"step": str(step), "best_loss": repr(best_loss), "settings": self.settings}
-        write_tensors(self.snapshot, on_host, notes)
+        write_tensors(self.snapshot, whole_state(tensors), notes)
 
     @torch.no_grad()
     def load(self, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> tuple[int, float]:
         """Restore weights and optimiser from the snapshot, if there is one; returns its step and best loss."""
         if not self.snapshot.exists():
             return 0, math.inf
-        places = {name: place for place, name in enumerate(parameters)}
-        state: dict[int, dict[str, Tensor | int]] = {}
         with safe_open(self.snapshot, framework="pt") as file:
             notes = file.metadata()
             self.require_same(notes["settings"])
-            for key in file.keys():  # noqa: SIM118
-                kind, name = key.split(".", 1)
-                value = file.get_tensor(key)
-                if kind == "model":
-                    parameters[name].copy_(value)
-                else:
-                    name, field = name.rsplit(".", 1)
-                    is_count = not value.is_floating_point()
-                    state.setdefault(places[name], {})[field] = int(value) if is_count else value
-        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        for name, value in parameters.items():
+            value.copy_(tensors[f"model.{name}"])
+        restore_optimiser(tensors, parameters, optimiser)
         return int(notes["step"]), float(notes["best_loss"])
 
 
@@ -127,15 +115,11 @@ def train_on_questions(
 
     When the last event is out, `load_base(str(folder))` opens the model; `base` itself holds the last epoch's weights.
     A folder that holds the finished model of the same training yields nothing. An interrupted training ends in the same
-    weights as one that ran through.
+    weights as one that ran through. Without `validation` the last weights are kept. Setting `stop` ends it after the
+    step in progress, with a snapshot.
 
     Args:
-        validation: what is validated on after each epoch; may be empty, then the last weights are kept.
         reads: the document stands before its question; of one too long for the context, the chunk with the answer.
-        learning_rate: constant.
-        seed: of the order and of dropout.
-        snapshot_seconds: how often a snapshot is taken inside an epoch.
-        stop: set it to end after the step in progress, with a snapshot.
 
     Raises:
         ConfigError: the folder is of another training, or cannot be written.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mbc_engine.config import Config, parse_config
 from mbc_engine.errors import ConfigError
-from mbc_engine.lm.pretrained import laid_out_like, whole_state, write_tensors
+from mbc_engine.lm.pretrained import laid_out_like, optimiser_tensors, restore_optimiser, whole_state, write_tensors
 from mbc_engine.paper.checkpoint import load_trained_state, save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.runs.event_log import work_lock
@@ -96,13 +96,10 @@ def save_snapshot(
     """
     tensors = {f"model.{name}": value for name, value in trained_state(model).items()}
     tensors |= {f"lora.{name}": value for name, value in _lora(model).items()}
-    names = _names(model, optimizer)
-    for index, own in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{names[index]}.{key}": value for key, value in own.items()}
+    tensors |= optimiser_tensors(dict(model.named_parameters()), optimizer)
     whole = whole_state(tensors, keeps=writes)
-    if not writes:
-        return
-    write_tensors(path, whole, {name: repr(value) for name, value in vars(state).items()})
+    if writes:
+        write_tensors(path, whole, {name: repr(value) for name, value in vars(state).items()})
 
 
 def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> TrainingState:
@@ -115,14 +112,7 @@ def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> T
         for name, value in _section(tensors, "lora.").items():
             own = _lora(model)[name]
             own.copy_(laid_out_like(value, own))
-    parameters = dict(model.named_parameters())
-    numbers = {name: number for number, name in enumerate(_names(model, optimizer))}
-    moments: dict[int, dict[str, Tensor]] = {}
-    for key, value in _section(tensors, "optimizer.").items():
-        name, field = key.rsplit(".", 1)
-        is_alike = value.shape == parameters[name].shape  # a count of steps is not
-        moments.setdefault(numbers[name], {})[field] = laid_out_like(value, parameters[name]) if is_alike else value
-    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+    restore_optimiser(tensors, dict(model.named_parameters()), optimizer)
     state = TrainingState(
         step=int(notes["step"]),
         best_f1=float(notes["best_f1"]),
@@ -132,12 +122,6 @@ def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> T
     )
     model.is_quantising = state.is_quantising
     return state
-
-
-def _names(model: MBC, optimizer: torch.optim.Optimizer) -> list[str]:
-    """What the model calls an optimiser's parameters, in the optimiser's order."""
-    names = {id(value): name for name, value in model.named_parameters()}
-    return [names[id(value)] for group in optimizer.param_groups for value in group["params"]]
 
 
 def _lora(model: MBC) -> dict[str, Tensor]:

@@ -35,10 +35,10 @@ def bigram(first: int, second: int) -> Targets:
 
 
 def batch_for(base: BaseLM) -> InnerBatch:
-    return InnerBatch(
-        documents=base.texts.written(DOCUMENTS, window=32),
-        questions=base.texts.asked(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
-        elsewhere=base.texts.written(["Irene moved to Izmir."], window=32),
+    return (
+        base.texts.written(DOCUMENTS, window=32),
+        base.texts.asked(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
+        base.texts.written(["Irene moved to Izmir."], window=32),
     )
 
 
@@ -80,50 +80,50 @@ def by_backward_of_backward(
     """The gradient of the outer loss with respect to weights, through the graph of the inner gradient."""
     weights = weights.clone().requires_grad_()
     own = {name: value.detach().requires_grad_() for name, value in base.model.named_parameters()}
-    losses = token_losses(base.model, own, batch.documents)
+    losses = token_losses(base.model, own, batch[0])
     start, inner = 0, torch.zeros(())
-    for length in batch.documents.target_mask.sum(1).tolist():
+    for length in batch[0].target_mask.sum(1).tolist():
         inner = inner + (weights[start : start + length] * losses[start : start + length]).mean()
         start += length
     steps = torch.autograd.grad(inner, list(own.values()), create_graph=True)
     updated = {name: value - rate * step for (name, value), step in zip(own.items(), steps, strict=True)}
-    answers = token_losses(base.model, updated, batch.questions).mean()
-    outer = answers + locality * divergence(base.model, updated, batch.elsewhere)
+    answers = token_losses(base.model, updated, batch[1]).mean()
+    outer = answers + locality * divergence(base.model, updated, batch[2])
     return torch.autograd.grad(outer, weights)[0]
 
 
 def test_one_parameter_case_by_hand() -> None:
     """The table's row moves by ±α w / 2, so that the answer's loss is log(1 + exp(-α w))."""
-    model, batch = Bigrams(), InnerBatch(bigram(0, 1), bigram(0, 1), bigram(1, 1))
+    model, batch = Bigrams(), (bigram(0, 1), bigram(0, 1), bigram(1, 1))
 
     outcome = inner_step(model, parameters_of(model), batch, torch.tensor([1.5]), rate=2.0, locality=0.0)
 
-    assert outcome.parameters["table"].tolist() == [[-1.5, 1.5], [0.0, 0.0]]
-    assert outcome.loss == pytest.approx(math.log(1 + math.exp(-3)))
-    assert outcome.gradient.tolist() == pytest.approx([-2 / (1 + math.exp(3))])
+    assert outcome[0]["table"].tolist() == [[-1.5, 1.5], [0.0, 0.0]]
+    assert outcome[1] == pytest.approx(math.log(1 + math.exp(-3)))
+    assert outcome[2].tolist() == pytest.approx([-2 / (1 + math.exp(3))])
     assert model.table.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize("locality", [0.0, 5.0])
 def test_gradient_is_that_of_backward_of_backward(base: BaseLM, locality: float) -> None:
     batch = batch_for(base)
-    weights = torch.rand(len(batch.documents.targets), generator=torch.Generator().manual_seed(0)) * 2
+    weights = torch.rand(len(batch[0].targets), generator=torch.Generator().manual_seed(0)) * 2
 
     outcome = inner_step(base.model, parameters_of(base.model), batch, weights, rate=0.05, locality=locality)
 
     expected = by_backward_of_backward(base, batch, weights, rate=0.05, locality=locality)
-    torch.testing.assert_close(outcome.gradient, expected, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(outcome[2], expected, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
 def test_gradient_is_that_of_small_differences(base: BaseLM) -> None:
     batch, own = batch_for(base), parameters_of(base.model)
-    weights = torch.ones(len(batch.documents.targets))
+    weights = torch.ones(len(batch[0].targets))
 
     def loss(weights: Tensor) -> float:
-        return inner_step(base.model, own, batch, weights, rate=0.05, locality=1.0).loss
+        return inner_step(base.model, own, batch, weights, rate=0.05, locality=1.0)[1]
 
-    gradient = inner_step(base.model, own, batch, weights, rate=0.05, locality=1.0).gradient
+    gradient = inner_step(base.model, own, batch, weights, rate=0.05, locality=1.0)[2]
     along = gradient / gradient.norm()
 
     differences = (loss(weights + 0.1 * along) - loss(weights - 0.1 * along)) / 0.2
@@ -132,23 +132,23 @@ def test_gradient_is_that_of_small_differences(base: BaseLM) -> None:
 
 def test_every_family_has_a_gradient(every_base: BaseLM) -> None:
     batch = batch_for(every_base)
-    weights = torch.ones(len(batch.documents.targets))
+    weights = torch.ones(len(batch[0].targets))
 
     outcome = inner_step(every_base.model, parameters_of(every_base.model), batch, weights, rate=0.1, locality=1.0)
 
     expected = by_backward_of_backward(every_base, batch, weights, rate=0.1, locality=1.0)
-    torch.testing.assert_close(outcome.gradient, expected, rtol=1e-2, atol=1e-7)
+    torch.testing.assert_close(outcome[2], expected, rtol=1e-2, atol=1e-7)
 
 
 def test_text_elsewhere_diverges_only_when_something_is_updated(base: BaseLM) -> None:
     batch, own = batch_for(base), parameters_of(base.model)
-    nothing, something = torch.zeros(len(batch.documents.targets)), torch.ones(len(batch.documents.targets))
+    nothing, something = torch.zeros(len(batch[0].targets)), torch.ones(len(batch[0].targets))
     still = inner_step(base.model, own, batch, nothing, rate=0.1, locality=1.0)
     moved = inner_step(base.model, own, batch, something, rate=0.1, locality=1.0)
 
-    assert float(divergence(base.model, still.parameters, batch.elsewhere)) == pytest.approx(0, abs=1e-6)
-    assert float(divergence(base.model, moved.parameters, batch.elsewhere)) > 0.001
-    assert still.loss == pytest.approx(float(token_losses(base.model, own, batch.questions).mean()))
+    assert float(divergence(base.model, still[0], batch[2])) == pytest.approx(0, abs=1e-6)
+    assert float(divergence(base.model, moved[0], batch[2])) > 0.001
+    assert still[1] == pytest.approx(float(token_losses(base.model, own, batch[1]).mean()))
 
 
 def test_base_lm_stays_as_it_is(base: BaseLM) -> None:
@@ -159,7 +159,7 @@ def test_base_lm_stays_as_it_is(base: BaseLM) -> None:
         base.model,
         parameters_of(base.model),
         batch,
-        torch.ones(len(batch.documents.targets)),
+        torch.ones(len(batch[0].targets)),
         rate=1.0,
         locality=1.0,
     )
