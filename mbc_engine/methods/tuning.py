@@ -68,7 +68,7 @@ class TuningFolder:
         self, parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer, step: int, best_loss: float
     ) -> None:
         """Write everything that changes in a training."""
-        tensors = {f"model.{name}": value for name, value in parameters.items()}
+        tensors: dict[str, Tensor] = {f"model.{name}": value for name, value in parameters.items()}
         tensors |= optimiser_tensors(parameters, optimiser)
         notes = {"step": str(step), "best_loss": repr(best_loss), "settings": self.settings}
         write_tensors(self.snapshot, whole_state(tensors), notes)
