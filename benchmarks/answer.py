@@ -35,7 +35,7 @@ from mbc_engine import load_examples, load_preset
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.texts import DECODING, first_line
-from mbc_engine.paper.builder import Pretrained, build, load_pretrained
+from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
 
@@ -150,7 +150,7 @@ def random_model(preset: str, base: PreTrainedModel, documents: dict[str, Any], 
     """A model of a preset's shape around a base LM."""
     words, encoder_words = tokenizer_of(base.config.vocab_size), tokenizer_of(0)
     encoders = random_t5(documents, encoder_words), random_t5(questions, encoder_words)
-    return build(load_preset(preset).model, Pretrained(BaseLM(base, words), *encoders)).eval()
+    return build(load_preset(preset).model, (BaseLM(base, words), *encoders)).eval()
 
 
 def mini() -> MBC:

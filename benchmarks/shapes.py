@@ -27,7 +27,7 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.pretrained import base_dtype, steady_packed_layers
-from mbc_engine.paper.builder import Pretrained, build, config_of
+from mbc_engine.paper.builder import build, config_of
 from mbc_engine.paper.mbc import MBC
 
 DATA: Final = Path(__file__).resolve().parents[2] / "shared/data"
@@ -114,7 +114,7 @@ def random_model(shape: Shape, device: str) -> MBC:
             Encoder(AutoModel.from_config(_config(own.name, shape.encoder)), tokenizer_of("t5"))
             for own in (settings.documents, settings.questions)
         ]
-        model = build(settings, Pretrained(BaseLM(base, tokenizer_of(shape.tokenizer)), *sides))
+        model = build(settings, (BaseLM(base, tokenizer_of(shape.tokenizer)), *sides))
     return model.to(device).eval()
 
 

@@ -30,35 +30,36 @@ def test_the_package_carries_at_most_12_megabytes() -> None:
 
 @embedded_encoder
 def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: RetrieverReader, tmp_path: Path) -> None:
-    told = list(islice(stories("test", 16, seed=3), 16))
-    asked = [(question, gold, story.id) for story in told for question, gold in story.questions]
+    read = list(islice(stories("test", 5, seed=3), 5))
+    asked = [(question, gold, story.id) for story in read for question, gold in story.questions]
     questions = [question for question, *_ in asked]
     folder = tmp_path / "stories"
     folder.mkdir()
-    for story in told:
+    for story in read:
         (folder / f"{story.id}.txt").write_text(f"{story.title}. {story.text}")
     with open_bank(mini, tmp_path / "bank.mbc") as bank:
         list(ingest(mini, bank, [folder]))
-        assert bank.totals().chunks == 16
-        assert bank.sizes().codes == 16 * 24 * 9 // 8
+        assert bank.totals().chunks == 5
+        assert bank.sizes().codes == 5 * 24 * 9 // 8
         recall = Memory(bank, mini)
         replies = recall.ask(questions, min_confidence=0)
         shutil.rmtree(folder)
         without_files = recall.ask(questions, min_confidence=0)
     right = sum(exact_match(reply.text or "", gold) for reply, (_, gold, _) in zip(replies, asked, strict=True))
     found = sum(Path(reply.sources[0].path).stem == story for reply, (*_, story) in zip(replies, asked, strict=True))
-    assert (len(asked), right >= 40, found >= 60) == (63, True, True), (right, found)  # it is 42 and 63
+    assert (len(asked), right >= 14, found >= 19) == (20, True, True), (right, found)
     assert all(own.sentence for reply in replies for own in reply.sources)
     assert {own.text_from for reply in replies for own in reply.sources} == {"file"}
     assert {own.text_from for reply in without_files for own in reply.sources} == {"bank"}
-    assert list(map(told_by, replies)) == list(map(told_by, without_files))
+    assert list(map(said, replies)) == list(map(said, without_files))
 
 
-def told_by(reply: Answer) -> tuple[Any, ...]:
+def said(reply: Answer) -> tuple[Any, ...]:
     """What a reply says, but for where the text came from."""
     return reply.text, reply.confidence, [(own.path, own.share, own.sentence, own.passage) for own in reply.sources]
 
 
+@pytest.mark.slow
 @embedded_encoder
 def test_without_an_adapter_nothing_is_imported_for_one() -> None:
     code = (

@@ -172,7 +172,7 @@ class BaseLM(nn.Module):
 
         What weighs nothing is not computed, so that weights of 0 get no gradient.
         """
-        texts = self.texts.written_piece(piece)
+        texts = self.texts.written_tokens([list(piece.ids)])
         weights = weights.to(texts.ids.device)
         counted = weights != 0
         states = self._before(self.no_prefix(1), texts)[counted]

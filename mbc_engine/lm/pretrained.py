@@ -48,12 +48,6 @@ FAMILIES: Final = {"gpt2": ("c_attn",), **dict.fromkeys(_SEPARATE, ("k_proj", "v
 def key_value_modules(config: PretrainedConfig) -> tuple[str, ...]:
     """The names of a base LM's key and value projections, see `FAMILIES`. Raises ModelError for other families."""
     if config.model_type not in FAMILIES:
-        text = getattr(config, "text_config", None)
-        if text is not None and text.model_type in FAMILIES:
-            raise ModelError(
-                f"The base LM is of type {config.model_type!r}, which reads more than text.",
-                hint=f"Take one that is a language model alone, of type {text.model_type!r}.",
-            )
         raise ModelError(
             f"The base LM is of type {config.model_type!r}, whose attention layout is not known.",
             hint=f"Supported types: {', '.join(sorted(FAMILIES))}.",
@@ -235,11 +229,7 @@ def _load_weights(
         nn.init.zeros_(model.get_parameter(pooler))
     wrong = {*(found["missing_keys"] - poolers), *(mismatched[0] for mismatched in found["mismatched_keys"])}
     # Loading compares no shapes of packed layers, and before transformers 5.23 none of the others beside them.
-    wrong |= {
-        own
-        for own, module in model.named_modules()
-        if isinstance(module, (nn.Embedding, nn.Linear)) and not _is_whole(module)
-    }
+    wrong |= {own for own, module in model.named_modules() if not _is_whole(module)}
     if wrong:
         raise ModelError(
             f"The weights of {name} are not those that its config describes: see {min(wrong)}.", hint="Get it again."
@@ -247,9 +237,11 @@ def _load_weights(
     return model
 
 
-def _is_whole(layer: nn.Embedding | nn.Linear) -> bool:
+def _is_whole(layer: nn.Module) -> bool:
     if isinstance(layer, nn.Embedding):
         return layer.weight.shape == (layer.num_embeddings, layer.embedding_dim)
+    if not isinstance(layer, nn.Linear):
+        return True
     state = getattr(layer.weight, "quant_state", None)
     packed: torch.Size = layer.weight.shape if state is None else state.shape
     return packed == (layer.out_features, layer.in_features)

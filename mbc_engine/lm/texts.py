@@ -105,10 +105,11 @@ class BaseTexts:
 
     def written(self, texts: list[str], *, window: int) -> Targets:
         """Whole texts as targets, cut after `window` tokens; given is what texts begin with, or else EOS."""
-        return self._targets([self._begin or [self.end]] * len(texts), self.tokens(texts, window))
+        return self.written_tokens(self.tokens(texts, window))
 
-    def written_piece(self, piece: TokenisedText) -> Targets:
-        return self._targets([self._begin or [self.end]], [list(piece.ids)])
+    def written_tokens(self, rows: list[list[int]]) -> Targets:
+        """As `written`, of texts that are tokens already."""
+        return self._targets([self._begin or [self.end]] * len(rows), rows)
 
     def prompts(
         self, questions: Sequence[str], passages: Sequence[str] | None, *, window: int, room: int

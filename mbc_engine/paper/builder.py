@@ -1,7 +1,7 @@
 """From settings to a model, the one place where a config meets the modules, and counts of its parameters."""
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -24,14 +24,8 @@ from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import Router
 from mbc_engine.paper.prefix import PrefixNetwork
 
-
-@dataclass(frozen=True)
-class Pretrained:
-    """The pretrained parts of a model, loaded."""
-
-    base: BaseLM
-    documents: Encoder
-    questions: Encoder
+# The base LM, and the encoders of documents and of questions.
+Pretrained = tuple[BaseLM, Encoder, Encoder]
 
 
 def load_pretrained(settings: ModelSettings, *, device: str | torch.device = "cpu") -> Pretrained:
@@ -41,7 +35,7 @@ def load_pretrained(settings: ModelSettings, *, device: str | torch.device = "cp
     documents = load_encoder(one.name, weights=one.weights, device=device)
     is_shared = shares_encoder(settings)
     questions = documents if is_shared else load_encoder(other.name, weights=other.weights, device=device)
-    return Pretrained(base, documents, questions)
+    return base, documents, questions
 
 
 def shares_encoder(settings: ModelSettings) -> bool:
@@ -52,7 +46,7 @@ def shares_encoder(settings: ModelSettings) -> bool:
 
 def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     """An untrained model around pretrained parts, with a fresh KV-LoRA if it is to have one."""
-    lora, base = settings.lora, pretrained.base.model
+    lora, base = settings.lora, pretrained[0].model
     if lora.layers:
         from mbc_engine.paper.kv_lora import add_kv_lora, kv_lora_config
 
@@ -63,24 +57,21 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
 
 def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     """Put loaded parts together with initialised ones, KV-LoRA left out."""
-    shape, codebook = pretrained.base.shape, settings.codebook
+    base, document_encoder, question_encoder = pretrained
+    shape, codebook = base.shape, settings.codebook
     # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
-    documents = _text_encoder(pretrained.documents, settings.documents, settings, shape.dim)
-    questions = _text_encoder(pretrained.questions, settings.questions, settings, shape.dim)
+    documents = _text_encoder(document_encoder, settings.documents, settings, shape.dim)
+    questions = _text_encoder(question_encoder, settings.questions, settings, shape.dim)
     return MBC(
         settings,
-        base=pretrained.base,
+        base=base,
         documents=documents,
         questions=questions,
         codebook=Codebook(
             codebook.codes,
             shape.dim,
             settings.tokens,
-            levels=codebook.levels,
-            per_position=codebook.per_position,
-            commitment=codebook.commitment,
-            decay=codebook.decay,
-            dead_threshold=codebook.dead_threshold,
+            **codebook.model_dump(exclude={"codes"}),
         )
         if settings.quantised
         else None,
@@ -91,15 +82,7 @@ def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
             head_dim=settings.aggregator.head_dim,
             hidden=min(shape.dim, settings.aggregator.hidden),  # the published one is as wide as the model
         ),
-        prefix=PrefixNetwork(
-            shape.dim,
-            shape.layers,
-            shape.kv_heads,
-            shape.head_dim,
-            columns=settings.prefix.columns,
-            hidden=settings.prefix.hidden,
-            slot_embedding=settings.prefix.slot_embedding,
-        ),
+        prefix=PrefixNetwork(shape.dim, shape.layers, shape.kv_heads, shape.head_dim, **settings.prefix.model_dump()),
         router=Router(shape.dim) if settings.routing else None,
     )
 
@@ -144,7 +127,13 @@ def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
     """
     model, bits = skeleton(settings)
     seen: set[int] = set()
-    table = {part: _counted(parameters, bits, seen) for part, parameters in _parts(model)}
+    table: dict[str, Parameters] = {}
+    for part, parameters in _parts(model).items():
+        new = [parameter for parameter in parameters if id(parameter) not in seen]
+        seen.update(map(id, new))
+        trainable = sum(parameter.numel() for parameter in new if parameter.requires_grad)
+        size = sum(own.numel() * bits.get(id(own), 8 * own.element_size()) / 8 for own in new)
+        table[part] = Parameters(trainable, sum(own.numel() for own in new) - trainable, round(size))
     every = table.values()
     table["all"] = Parameters(
         sum(own.trainable for own in every), sum(own.frozen for own in every), sum(own.bytes for own in every)
@@ -161,7 +150,7 @@ def skeleton(settings: ModelSettings) -> tuple[MBC, dict[int, float]]:
         questions = documents if shares_encoder(settings) else _empty_encoder(other.name)
         held = ((base, settings.base_weights), (documents.model, one.weights), (questions.model, other.weights))
         bits = {id(weight): _BITS[weights] for model, weights in held if weights in _BITS for weight in packable(model)}
-        model = build(settings, Pretrained(BaseLM(base, None), documents, questions))  # type: ignore[arg-type]
+        model = build(settings, (BaseLM(base, None), documents, questions))  # type: ignore[arg-type]
     for parameter in model.parameters():
         if id(parameter) in bits:
             parameter.requires_grad_(False)
@@ -213,30 +202,19 @@ def _empty_encoder(name: str) -> Encoder:
     return Encoder(model, None)  # type: ignore[arg-type]
 
 
-def _parts(model: MBC) -> Iterator[tuple[str, Iterable[nn.Parameter]]]:
-    of_base = list(model.base.parameters())
-    yield "base LM", [parameter for parameter in of_base if not parameter.requires_grad]
-    if lora := [parameter for parameter in of_base if parameter.requires_grad]:
-        yield "KV-LoRA", lora
-    yield "amortizer", model.documents.parameters()
-    yield "question encoder", model.questions.parameters()
-    if model.codebook is not None:
-        yield "codebook", model.codebook.parameters()
-    yield "aggregator", model.aggregator.parameters()
-    yield "prefix network", model.prefix.parameters()
-    if model.router is not None:
-        yield "router", model.router.parameters()
-
-
-def _counted(parameters: Iterable[nn.Parameter], bits: dict[int, float], seen: set[int]) -> Parameters:
-    trainable, frozen, size = 0, 0, 0.0
-    for parameter in parameters:
-        if id(parameter) in seen:
-            continue
-        seen.add(id(parameter))
-        size += parameter.numel() * bits.get(id(parameter), 8 * parameter.element_size()) / 8
-        if parameter.requires_grad:
-            trainable += parameter.numel()
-        else:
-            frozen += parameter.numel()
-    return Parameters(trainable, frozen, round(size))
+def _parts(model: MBC) -> dict[str, list[nn.Parameter]]:
+    base = list(model.base.parameters())
+    modules = {
+        "amortizer": model.documents,
+        "question encoder": model.questions,
+        "codebook": model.codebook,
+        "aggregator": model.aggregator,
+        "prefix network": model.prefix,
+        "router": model.router,
+    }
+    parts = {
+        "base LM": [parameter for parameter in base if not parameter.requires_grad],
+        "KV-LoRA": [parameter for parameter in base if parameter.requires_grad],
+        **{name: list(module.parameters()) for name, module in modules.items() if module is not None},
+    }
+    return {name: parameters for name, parameters in parts.items() if parameters}

@@ -88,10 +88,14 @@ def add_saved_adapter(base: PreTrainedModel, folder: Path) -> None:
     try:
         add_kv_lora(base, config)
     except ValueError as error:
-        raise ModelMismatch(
-            f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
-            hint="Its layers belong to another architecture; get the base LM it was trained with.",
-        ) from error
+        raise _mismatch(base, folder) from error
+
+
+def _mismatch(base: PreTrainedModel, folder: Path) -> ModelMismatch:
+    return ModelMismatch(
+        f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
+        hint="It belongs to another architecture; train again or get the base LM it was trained with.",
+    )
 
 
 def adapter_state(base: PreTrainedModel) -> dict[str, Tensor]:
@@ -111,8 +115,5 @@ def load_adapter(base: PreTrainedModel, folder: Path) -> None:
     """Give the base LM's adapter the weights in `folder`. Raises ModelMismatch unless they fit it one to one."""
     state = load_file(folder / WEIGHTS)
     if shapes_of(state) != shapes_of(adapter_state(base)):
-        raise ModelMismatch(
-            f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
-            hint="Its weights belong to another architecture; train again or get the base LM it was trained with.",
-        )
+        raise _mismatch(base, folder)
     set_peft_model_state_dict(base, state, adapter_name="default")

@@ -1,8 +1,8 @@
 """The whole model: memorise documents as codes, answer questions from them (paper, section 3 and algorithm 2)."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -126,25 +126,9 @@ class MBC(CodingModel):
         return read(read_mode or self.settings.read, reader or self.reader(), vectors, memory, top=top)
 
     @torch.no_grad()
-    def say(
-        self,
-        reading: Reading,
-        questions: Sequence[str],
-        *,
-        passages: Sequence[str] | None = None,
-        max_new_tokens: int = 16,
-        beams: int = 1,
-        on_token: Callable[[str], None] | None = None,
-    ) -> list[str]:
-        """What the base LM answers under what was read (paper, algorithm 2, line 8); see `BaseLM.generate`."""
-        return self.base.generate(
-            self.prefix(reading.modulation),
-            questions,
-            passages=passages,
-            max_new_tokens=max_new_tokens,
-            beams=beams,
-            on_token=on_token,
-        )
+    def say(self, reading: Reading, questions: Sequence[str], **options: Any) -> list[str]:
+        """What the base LM answers under what was read (paper, algorithm 2, line 8); options of `BaseLM.generate`."""
+        return self.base.generate(self.prefix(reading.modulation), questions, **options)
 
     @torch.no_grad()
     def memory_gains(self, reading: Reading, questions: Sequence[str], answers: Sequence[str]) -> list[float]:

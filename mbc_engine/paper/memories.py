@@ -58,10 +58,6 @@ class ReadableMemory(ABC):
         return self._given_weights
 
     def __len__(self) -> int:
-        return self._size
-
-    @cached_property
-    def _size(self) -> int:
         return self._chunks() if self._given_weights is None else int((self._given_weights > 0).sum())
 
     @abstractmethod
@@ -122,9 +118,6 @@ class ReadableMemory(ABC):
 
     def total_weight(self) -> float:
         return float(self._chunks() if self.weights is None else self.weights.sum(dtype=np.float64))
-
-    def log_weights_at(self, chunks: NDArray[np.int64]) -> NDArray[np.float32] | None:
-        return None if self.weights is None else log_of(self.weights[chunks])
 
 
 class VectorMemory(ReadableMemory):

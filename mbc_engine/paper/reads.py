@@ -231,8 +231,10 @@ def read_routed(reader: Reader, question: Tensor, memory: ReadableMemory, top: i
             chunks.add(own)
     found = [chunks.result() for _, chunks in rankings]
     best = np.array([[hit.chunk for hit in hits[:count]] for hits in found])
-    vectors, logs = memory.vectors_at(best), memory.log_weights_at(best)
-    weights = None if logs is None else torch.from_numpy(logs).to(vectors.device).repeat_interleave(vectors.shape[2], 1)
+    vectors, weights = memory.vectors_at(best), None
+    if memory.weights is not None:
+        logs = torch.from_numpy(log_of(memory.weights[best])).to(vectors.device)
+        weights = logs.repeat_interleave(vectors.shape[2], 1)
     read = reader.aggregator(question, vectors.flatten(1, 2), weights)
 
     def find(by_document: bool) -> Hits:

@@ -75,7 +75,7 @@ def test_a_memory_that_does_not_help_leaves_every_answer_unsure(informed: list[f
 
 
 @given(GAINS, GAINS)
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_at_most_one_in_twenty_of_what_it_was_fitted_to_gets_the_wrong_label(
     informed: list[float], uninformed: list[float]
 ) -> None:
@@ -86,7 +86,7 @@ def test_at_most_one_in_twenty_of_what_it_was_fitted_to_gets_the_wrong_label(
 
 
 @given(GAINS, GAINS)
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_a_greater_gain_is_never_less_from_memory(informed: list[float], uninformed: list[float]) -> None:
     made = fit(informed, uninformed)
     judged = [judge(made, gain / 4) for gain in range(-20, 21)]
@@ -96,7 +96,7 @@ def test_a_greater_gain_is_never_less_from_memory(informed: list[float], uninfor
 
 
 @given(GAINS, GAINS)
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_order_and_unit_of_the_gains_do_not_matter(informed: list[float], uninformed: list[float]) -> None:
     made = fit(informed, uninformed)
     assume(made.slope > 1e-6)

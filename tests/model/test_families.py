@@ -15,8 +15,6 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     DynamicCache,
-    Gemma3Config,
-    PreTrainedConfig,
 )
 
 from mbc_engine.errors import ModelError
@@ -228,14 +226,6 @@ def test_an_unknown_family_is_refused_with_the_known_ones() -> None:
         key_value_modules(BertConfig())
     assert caught.value.hint is not None
     assert "gpt2" in caught.value.hint
-
-
-def test_a_model_that_reads_images_too_is_refused_with_the_way_out() -> None:
-    config: PreTrainedConfig = Gemma3Config()
-    with pytest.raises(ModelError, match="'gemma3', which reads more than text") as caught:
-        key_value_modules(config)
-    assert caught.value.hint is not None
-    assert "gemma3_text" in caught.value.hint
 
 
 def test_gpt2s_heads_share_its_width(tiny: Any) -> None:
