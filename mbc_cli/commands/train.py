@@ -198,8 +198,7 @@ def _train(run: Path, config: Config, command: RunCommand, threads: int | None, 
     if command.validation is not None:
         validation = read_data([command.validation])
     else:
-        held_out = hold_out(examples, _HELD_OUT)
-        examples, validation = held_out.training, held_out.validation
+        examples, validation = hold_out(examples, _HELD_OUT)
     with loading("torch"):
         from mbc_engine.training.run_files import require_start
         from mbc_engine.training.trainer import require_trackers, train

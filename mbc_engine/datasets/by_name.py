@@ -42,10 +42,7 @@ def load_examples(source: str) -> list[QAExample]:
 
 
 def absolute(source: str, folder: Path | None = None) -> str:
-    """The same dataset by a name that means the same in every working folder.
-
-    Relative paths begin in `folder`, or in the working folder.
-    """
+    """The same dataset by absolute paths; relative ones begin in `folder`, or in the working folder."""
     whole, _ = _split_part(source)
     suffix, here = source[len(whole) :], (folder or Path()).absolute()
     match _name_of(whole):

@@ -35,15 +35,8 @@ _MOST_COLUMNS, _MOST_LETTERS = 12, 30
 
 @dataclass(frozen=True, slots=True)
 class QAExample:
-    """A question about a text, with every answer that counts as right.
-
-    Attributes:
-        id: what its dataset calls it, else its number there.
-        text: the document that holds the answer.
-        question: the question.
-        answers: one or more gold answers.
-        title: the document's title, may be empty.
-    """
+    """A question about a document's `text`, with every answer that counts as right; `id` is what its dataset calls it,
+    else its number there, and the document's title may be empty."""
 
     id: str
     text: str
@@ -56,11 +49,8 @@ class QAExample:
 class Layout:
     """The columns of a dataset's rows. `id` and `title` are used where there are such columns.
 
-    Attributes:
-        text: the document.
-        question: the question.
-        answers: the answers: a list, one text, or either of them as `text` of an object, as the hub keeps SQuAD's.
-        separator: what separates several answers in one text; None if that is always one answer.
+    Answers are a list, one text, or either of them as `text` of an object, as the hub keeps SQuAD's; `separator` is what
+    separates several answers in one text, None if that is always one.
     """
 
     text: str
@@ -74,11 +64,7 @@ class Layout:
         return self.text, self.question, self.answers
 
     def examples(self, rows: Iterable[Row], origin: str) -> Iterator[QAExample]:
-        """The questions of the rows, without surrounding white space and blank answers.
-
-        Raises:
-            DataError: a column is blank or of the wrong type; `origin` is what the rows are called then.
-        """
+        """The questions of the rows, which errors call `origin`, without surrounding white space and blank answers."""
         # Many questions are about one text, which takes far more room than they do: it is kept once.
         texts: dict[str, str] = {}
         for number, row in enumerate(rows, 1):
@@ -151,11 +137,7 @@ def evenly_spaced(items: Sequence[T], most: int | None) -> list[T]:
 
 
 def read_examples(path: Path) -> list[QAExample]:
-    """The questions of a file.
-
-    Raises:
-        DataError: it is missing, of an unknown kind, damaged, lacks a column or holds no questions.
-    """
+    """The questions of a file; DataError if it is missing, of an unknown kind, damaged, or lacks a column."""
     try:
         is_file = path.is_file()
     except OSError as error:
@@ -188,11 +170,9 @@ def read_examples(path: Path) -> list[QAExample]:
 def _layout_of(row: Row) -> Layout:
     """The layout of a file whose first row this is; raises `UnreadableFile` if none fits."""
     there = list(row) if isinstance(row, Mapping) else []
-    missing: list[list[str]] = []
-    for layout in LAYOUTS:
-        missing.append([column for column in layout.columns if column not in there])
-        if not missing[-1]:
-            return layout
+    missing = [[column for column in layout.columns if column not in there] for layout in LAYOUTS]
+    if [] in missing:
+        return LAYOUTS[missing.index([])]
     raise UnreadableFile(f"has no {_listed(min(missing, key=len))}; its columns are {_listed(there) or 'none'}")
 
 
@@ -215,9 +195,8 @@ def _csv(file: TextIO) -> Iterator[Row]:
     csv.field_size_limit(max(csv.field_size_limit(), _CELL_CHARACTERS))
     reader = csv.DictReader(file, strict=True)
     try:
-        ours = [name for name in reader.fieldnames or () if any(name in layout.columns for layout in LAYOUTS)]
-        for name, count in Counter(ours).items():
-            if count > 1:  # the last would silently win
+        for name, count in Counter(reader.fieldnames).items():
+            if count > 1 and any(name in layout.columns for layout in LAYOUTS):  # the last would silently win
                 raise UnreadableFile(f"has {count} columns {name}")
         yield from reader
     except csv.Error as error:
@@ -225,7 +204,6 @@ def _csv(file: TextIO) -> Iterator[Row]:
 
 
 def _squad(file: TextIO) -> Iterator[Row]:
-    """The questions of an original file of SQuAD, in its order, with the columns of the hub's rows."""
     try:
         for article in json.load(file)["data"]:
             for paragraph in article["paragraphs"]:

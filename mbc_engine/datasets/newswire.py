@@ -53,16 +53,10 @@ _MIN_QUESTIONS, _MAX_QUESTIONS = 3, 6
 
 @dataclass(frozen=True)
 class Story:
-    """One news story and what can be asked about it.
+    """One news story of two to five sentences of plain ASCII, and three to six questions with their answers.
 
-    Attributes:
-        id: `newswire-<split>-<seed>-<number>`, unique.
-        topic: what it is about, one of `topics()`.
-        title: the headline.
-        date: when it was published, ISO 8601.
-        text: two to five sentences of plain ASCII.
-        questions: three to six (question, answer) pairs. Every answer occurs literally in `text` and not in its
-            question; every question names a person, place or organisation of the story.
+    Every answer occurs literally in `text` and not in its question; every question names a person, place or
+    organisation of the story. `date` is ISO 8601.
     """
 
     id: str
@@ -130,8 +124,6 @@ def _read(name: str) -> dict[str, Any]:
 
 
 class _Recent:
-    """The strings noted last, in batches: the newest `limit` batches count."""
-
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._strings: set[str] = set()
@@ -208,7 +200,6 @@ def with_articles(text: str) -> str:
 
 
 def _options(tokens: Sequence[str], at: int, lists: Mapping[str, Sequence[str]]) -> tuple[list[Template], int]:
-    """The alternatives from `tokens[at]` up to the closing bracket or the end, and where that is."""
     options: list[Template] = []
     parts: list[Template] = []
     while at < len(tokens) and tokens[at] != "]":
@@ -226,13 +217,9 @@ def _options(tokens: Sequence[str], at: int, lists: Mapping[str, Sequence[str]])
             case token if token.startswith("<"):
                 parts.append(_draw(token[1:-1], lists))
             case token:
-                parts.append(_literal(token))
+                parts.append(lambda _scene, token=token: token)  # type: ignore[misc]
         at += 1
     return [*options, _joined(parts)], at
-
-
-def _literal(text: str) -> Template:
-    return lambda _scene: text
 
 
 def _joined(parts: Sequence[Template]) -> Template:
@@ -240,7 +227,7 @@ def _joined(parts: Sequence[Template]) -> Template:
 
 
 def _either(options: Sequence[Template]) -> Template:
-    return lambda scene: options[int(scene.world.chance() * len(options))](scene)
+    return lambda scene: scene.world.pick(options)(scene)
 
 
 def _fact(name: str) -> Template:
@@ -255,13 +242,14 @@ def _draw(name: str, lists: Mapping[str, Sequence[str]]) -> Template:
     if name in _NAME_KINDS:
         return lambda scene: scene.world.name(name)
     if name in lists:
-        return _either([_literal(word) for word in lists[name]])
+        words = lists[name]
+        return lambda scene: scene.world.pick(words)
     if bounds := _RANGE.fullmatch(name):
         low, high = (int(re.sub("[,.]", "", bound)) for bound in bounds.groups())
         tenths, form = "." in name, "{:.1f}" if "." in name else "{:,}" if "," in name else "{}"
 
         def number(scene: Scene) -> str:
-            value = low + int(scene.world.chance() * (high - low + 1))
+            value = scene.world.between(low, high)
             return form.format(value / 10 if tenths else value)
 
         return number
@@ -272,13 +260,9 @@ def _draw(name: str, lists: Mapping[str, Sequence[str]]) -> Template:
 class _EventKind:
     """How to cast and write one kind of event.
 
-    Attributes:
-        facts: recipe of every fact, in the order they are made; a recipe may use the facts before it.
-        people: the facts that are people; each also gives `<fact>_last`, the surname alone.
-        named: the facts that hold a name, by which a question can tell the story from others: whether no other story
-            nearby may have it (people, organisations) or only none of the same kind (places).
-        body: further sentences, one alternative of a group at most, in any order.
-        questions: fact -> ways to ask for it.
+    A recipe may use the facts before it; of a fact in `people`, `<fact>_last` is the surname alone. `named` are the
+    facts that hold a name: whether no other story nearby may have it (people, organisations) or only none of the same
+    kind (places). Of a group of `body` one sentence is taken at most.
     """
 
     name: str
@@ -294,7 +278,6 @@ class _EventKind:
 
 @cache
 def _event_kinds() -> dict[str, tuple[_EventKind, ...]]:
-    """Topic -> its kinds of event, as the template file has them."""
     source = _read("newswire_templates.toml")
     lists: dict[str, Sequence[str]] = source.pop("lists")
 
@@ -359,7 +342,6 @@ def _calendar(published: date, world: _World) -> dict[str, str]:
 
 
 def _text(kind: _EventKind, scene: Scene, world: _World) -> str:
-    """A first sentence, then others that each add a side of the event, until the story is long enough."""
     text = _sentence(world.pick(kind.leads)(scene)) + "."
     length = world.between(_SHORT, _LONG)
     for group in world.shuffled(kind.body)[: _MAX_SENTENCES - 1]:
@@ -373,7 +355,6 @@ def _text(kind: _EventKind, scene: Scene, world: _World) -> str:
 
 
 def _questions(kind: _EventKind, scene: Scene, world: _World, text: str) -> tuple[tuple[str, str], ...]:
-    """Ask for facts the text mentions, in words it mentions too, never giving the answer away."""
     written = set(scene.mentioned)
     asked: list[tuple[str, str]] = []
     wanted = world.between(_MIN_QUESTIONS, _MAX_QUESTIONS)

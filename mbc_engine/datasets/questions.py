@@ -25,23 +25,14 @@ _BLOCK_BYTES: Final = 1 << 16
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked.
-
-    Attributes:
-        id: as it was given, whatever JSON it is; else the number of the line.
-        text: the question, never blank.
-    """
+    """A question, never blank; its id is whatever JSON was given, else the number of the line."""
 
     id: Any
     text: str
 
 
 def load_questions(path: Path) -> list[Question]:
-    """The questions of a .jsonl or .txt file, plain or packed (.gz, .xz), or of a pipe.
-
-    Raises:
-        DataError: it cannot be read, a line of it is not what it should be, or it holds none.
-    """
+    """The questions of a .jsonl or .txt file, plain or packed (.gz, .xz), or of a pipe."""
     kind, compression = split_suffixes(path.name)
     if kind not in _IS_JSON:
         raise DataError(f"{path} is not a .jsonl or .txt file.", hint="Packed ones end in .gz or .xz.")
@@ -61,8 +52,7 @@ def load_questions(path: Path) -> list[Question]:
 def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
     """The questions of a stream that has `read1`, those together that arrive together; `name` is for messages.
 
-    Raises:
-        DataError: a line is not what it should be; everything before it has been given.
+    What comes before a bad line is given before its DataError.
     """
     parser, rest = _Parser(name), b""
     while block := stream.read1(_BLOCK_BYTES):  # type: ignore[attr-defined]  # BinaryIO knows less than its classes
@@ -128,19 +118,12 @@ class _Parser:
         return DataError(f"{self._name}, line {self._number} {what}.", hint=_HINT)
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """A dataset in two parts that share no document; each keeps the order it had."""
-
-    training: list[QAExample]
-    validation: list[QAExample]
-
-
-def hold_out(examples: Sequence[QAExample], share: float, *, most: int = 500) -> HeldOut:
-    """Hold back the last documents, in order of their first question, with all questions about them.
+def hold_out(
+    examples: Sequence[QAExample], share: float, *, most: int = 500
+) -> tuple[list[QAExample], list[QAExample]]:
+    """Examples to train on, and to validate on: the last documents, with all questions about them; each in order.
 
     Args:
-        examples: questions, in any order.
         share: how many of the documents, in [0, 1]; at least one, as long as one is left to train on.
         most: questions after which no further document is held back.
     """
@@ -154,7 +137,5 @@ def hold_out(examples: Sequence[QAExample], share: float, *, most: int = 500) ->
         if held and total > most:
             break
         held.add(text)
-    return HeldOut(
-        training=[example for example in examples if example.text not in held],
-        validation=[example for example in examples if example.text in held],
-    )
+    training = [example for example in examples if example.text not in held]
+    return training, [example for example in examples if example.text in held]

@@ -66,11 +66,7 @@ def calibrate(
 
 
 def require_enough(examples: Sequence[QAExample], *, bank_documents: int = 64, questions: int | None = None) -> None:
-    """Make sure, before a model is loaded, that `calibrate` has enough to go by; arguments as there.
-
-    Raises:
-        DataError: there are too few documents or questions.
-    """
+    """Make sure, before a model is loaded, that `calibrate` has enough to go by; DataError if not."""
     _dealt(examples, bank_documents, questions)
 
 
@@ -88,21 +84,13 @@ def separation(informed: Gains, uninformed: Gains) -> float:
 
 
 def require_writable(folder: Path) -> None:
-    """Make sure, before the work, that `store` can write.
-
-    Raises:
-        ModelError: it cannot.
-    """
+    """Make sure, before the work, that `store` can write; ModelError if not."""
     if not os.access(_config_of(folder).parent, os.W_OK):
         raise _not_writable(folder, "permission denied")
 
 
 def store(settings: ConfidenceSettings, folder: Path) -> None:
-    """Put settings into the config of a model folder; all else in it stays, comments included.
-
-    Raises:
-        ModelError: it cannot be written.
-    """
+    """Put settings into the config of a model folder; all else in it stays, comments included."""
     path = _config_of(folder)
     try:
         table: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
@@ -116,7 +104,6 @@ def store(settings: ConfidenceSettings, folder: Path) -> None:
 def _dealt(
     examples: Sequence[QAExample], bank_documents: int, questions: int | None
 ) -> tuple[list[str], list[QAExample], NDArray[np.int64]]:
-    """The documents, one after the other for the next bank; the questions; and the place of each one's document."""
     examples = [example for example in examples if example.text.strip()]
     texts = list(dict.fromkeys(example.text for example in examples))
     banks = len(texts) // bank_documents
@@ -146,7 +133,6 @@ def _is_fitted(places: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _gains(model: MBC, reader: Reader, memory: ReadableMemory, questions: Sequence[str]) -> list[float]:
-    """What the memory adds to the likelihood of the answers that the model gives from it."""
     reading = model.read(questions, memory, top=1, reader=reader)
     return model.memory_gains(reading, questions, model.say(reading, questions))
 
@@ -158,15 +144,13 @@ def _calibrated(
         found = [judge(settings, gain)[1] for gain in gains]
         return [round(100 * found.count(origin) / len(found), 2) for origin in ORIGINS]
 
-    return Calibrated(
-        questions,
-        len(informed),
-        bank_documents,
-        **settings.model_dump(),
-        auc=round(separation(informed, uninformed), 4),
-        **dict(zip([f"informed_{origin}" for origin in ORIGINS], percents(informed), strict=True)),
-        **dict(zip([f"uninformed_{origin}" for origin in ORIGINS], percents(uninformed), strict=True)),
-    )
+    rates = {
+        f"{name}_{origin}": share
+        for name, gains in (("informed", informed), ("uninformed", uninformed))
+        for origin, share in zip(ORIGINS, percents(gains), strict=True)
+    }
+    auc = round(separation(informed, uninformed), 4)
+    return Calibrated(questions, len(informed), bank_documents, **settings.model_dump(), auc=auc, **rates)
 
 
 def _config_of(folder: Path) -> Path:

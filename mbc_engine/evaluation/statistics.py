@@ -28,10 +28,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """The means of two methods on the same questions, the first less the second, and how likely chance explains it.
-
-    `p` is how often a difference at least as large, in either direction, comes about where for each document it is a
-    coin's toss which method's values are whose.
+    """The means of two methods on the same questions, the first less the second; `p` is how often a difference at least
+    as large, in either direction, comes about where a coin's toss for each document swaps the methods' values.
     """
 
     first: float
@@ -53,14 +51,8 @@ class Difference:
 def interval(values: ArrayLike, documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0) -> Interval:
     """The mean over questions, with the percentile interval of means over documents drawn with replacement.
 
-    A document brings all its questions along. Where all documents have the same mean, as where there is only one, the
-    interval has no width: that says how little is known, not how much.
-
-    Args:
-        values: of each question, [Q], at least one.
-        documents: what each question is about, [Q]; anything that sorts.
-        resamples: how often as many documents as there are are drawn.
-        seed: of the draws.
+    `values` are of each question, `documents` what it is about: both [Q]. Where all documents have the same mean, as
+    where there is only one, the interval has no width: that says how little is known, not how much.
     """
     sums, counts = _by_document([values], documents)
     return _intervals(sums, counts, resamples, seed)[0]
@@ -71,13 +63,8 @@ def compare_pairs(
 ) -> list[Difference]:
     """Compare two methods on the same questions, for several pairs, each as it would be alone.
 
-    All pairs share what is drawn, which takes most of the time: 40 pairs take twice as long as one.
-
-    Args:
-        pairs: values of each question by the first and by the second method, both [Q], at least one.
-        documents: what each question is about, [Q]; anything that sorts.
-        resamples: of the bootstrap and of the test. The test goes through all flips instead where these are no more.
-        seed: of the draws.
+    Values and `documents` are [Q]. All pairs share what is drawn, which takes most of the time: 40 pairs take twice as
+    long as one. The test goes through all flips where these are no more than `resamples`.
     """
     if not pairs:
         return []

@@ -153,8 +153,7 @@ class Cell:
         place = self.dataset.validation or own_validation(self.dataset.train)
         if place or not train:
             return train, load_examples(place) if place else []
-        held = hold_out(train, _HELD_BACK)
-        return held.training, held.validation
+        return hold_out(train, _HELD_BACK)
 
     def digest(self) -> str:
         """A digest of all questions, documents and answers."""

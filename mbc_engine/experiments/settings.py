@@ -49,7 +49,7 @@ class DatasetSettings(BaseModel):
     most_validation: PositiveInt = Field(200, description="most validation documents of a learning-rate sweep")
 
     def placed(self, folder: Path | None) -> "DatasetSettings":
-        """The same with files by paths that mean the same from everywhere; relative ones begin in `folder`."""
+        """The same with absolute paths; relative ones begin in `folder`."""
         return self.model_copy(
             update={
                 "train": [absolute(source, folder) for source in self.train],

@@ -16,6 +16,7 @@ from mbc_engine.datasets.newswire import (
     Scene,
     Split,
     Story,
+    _World,
     examples,
     names,
     parse,
@@ -193,8 +194,11 @@ def test_articles(written: str, read: str) -> None:
     assert with_articles(written) == read
 
 
-class Highest:
+class Highest(_World):
     """Draws the last of everything."""
+
+    def __init__(self) -> None:
+        pass
 
     def chance(self) -> float:
         return 0.999999

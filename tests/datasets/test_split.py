@@ -20,25 +20,25 @@ def example(text, number=0):
 )
 def test_parts_share_no_document_and_lose_nothing(texts, share, most):
     examples = [example(text, number) for number, text in enumerate(texts)]
-    parts = hold_out(examples, share, most=most)
-    assert not {one.text for one in parts.training} & {one.text for one in parts.validation}
-    assert sorted([*parts.training, *parts.validation], key=lambda one: int(one.id)) == examples
-    assert bool(parts.training) == bool(examples)
-    assert bool(parts.validation) == (len(set(texts)) > 1)
-    held = Counter(one.text for one in parts.validation)
+    training, validation = hold_out(examples, share, most=most)
+    assert not {one.text for one in training} & {one.text for one in validation}
+    assert sorted([*training, *validation], key=lambda one: int(one.id)) == examples
+    assert bool(training) == bool(examples)
+    assert bool(validation) == (len(set(texts)) > 1)
+    held = Counter(one.text for one in validation)
     assert len(held) <= 1 or held.total() <= most
 
 
 def test_the_last_documents_are_held_back():
     examples = [example(text) for text in "abcab" + "defghij"]
-    assert [one.text for one in hold_out(examples, 0.2).validation] == ["i", "j"]
+    assert [one.text for one in hold_out(examples, 0.2)[1]] == ["i", "j"]
 
 
 def test_no_more_documents_than_give_the_questions_wanted():
     examples = [example(text) for text in "aabbccdd"]
-    assert [one.text for one in hold_out(examples, 0.75, most=4).validation] == list("ccdd")
+    assert [one.text for one in hold_out(examples, 0.75, most=4)[1]] == list("ccdd")
 
 
 def test_a_single_document_is_trained_on():
-    parts = hold_out([example("a"), example("a")], 0.5)
-    assert (len(parts.training), parts.validation) == (2, [])
+    training, validation = hold_out([example("a"), example("a")], 0.5)
+    assert (len(training), validation) == (2, [])

@@ -44,22 +44,25 @@ def seconds(value: float | None) -> str:
         return NOTHING
     if value == 0 or value >= 0.9995:
         return f"{value:.3g} s" if value < 999.5 else f"{value:,.0f} s"
-    scaled, units = value * 1000, iter(("ms", "µs", "ns"))
-    unit = next(units)
-    while scaled < 0.9995 and unit != "ns":
-        scaled, unit = scaled * 1000, next(units)
-    return f"{scaled:.3g} {unit}"
+    for unit in ("ms", "µs", "ns"):  # noqa: B007 - the last one stays
+        value *= 1000
+        if value >= 0.9995:
+            break
+    return f"{value:.3g} {unit}"
 
 
 def size(count: int | None) -> str:
     """Bytes in powers of 1,000: `999 B`, `1.23 MB`."""
     if count is None:
         return NOTHING
-    value, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
-    unit = next(units)
-    while value >= 999.5 and unit != "TB":
-        value, unit = value / 1000, next(units)
-    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):  # noqa: B007
+        value /= 1000
+        if value < 999.5:
+            break
+    return f"{value:.3g} {unit}"
 
 
 def moment(date: str) -> str:

@@ -119,10 +119,10 @@ def _answers(row: MethodReport, asked: Sequence[Prediction | None]) -> dict[str,
     return {
         "title": visible(row.title),
         "namesSources": row.online is not None and row.online.scores.first_source is not None,
-        "answers": [None if one is None else visible(one.answer) for one in asked],
-        "right": [None if one is None else int(one.exact_match) for one in asked],
-        "f1": [None if one is None else round(one.f1, 3) for one in asked],
-        "rank": [None if one is None else one.rank for one in asked],
+        "answers": [one and visible(one.answer) for one in asked],
+        "right": [one and int(one.exact_match) for one in asked],
+        "f1": [one and round(one.f1, 3) for one in asked],
+        "rank": [one and one.rank for one in asked],
     }
 
 
@@ -172,15 +172,13 @@ def _figures(cell: CellReport) -> Iterator[tuple[str, str]]:
 
 def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:
     """Colour, mark and dashes of each method, the same in all figures of a cell; controls are grey."""
-    methods = [row.method for row in cell.rows if not row.is_control]
-    controls = [row.method for row in cell.rows if row.is_control]
-    return {
-        name: {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKERS[number % 4], "markersize": 4}
-        for number, name in enumerate(methods)
-    } | {
-        name: {"color": _GREY, "marker": _MARKERS[number % 4], "markersize": 4, "linestyle": "--"}
-        for number, name in enumerate(controls)
-    }
+    looks = {}
+    for is_control in (False, True):
+        methods = [row.method for row in cell.rows if row.is_control == is_control]
+        for number, name in enumerate(methods):
+            own = {"color": _GREY, "linestyle": "--"} if is_control else {"color": _COLOURS[number % len(_COLOURS)]}
+            looks[name] = {**own, "marker": _MARKERS[number % 4], "markersize": 4}
+    return looks
 
 
 def _bars(rows: Sequence[tuple[str, str, Any]]) -> str:

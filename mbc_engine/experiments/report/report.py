@@ -3,7 +3,7 @@
 What a reader must not overlook comes first: whether each method beats its controls, and what its figures do not show.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -31,13 +31,7 @@ _MOST_NAMED: Final = 4  # of a grid that has just begun there are hundreds of st
 
 @dataclass(frozen=True)
 class MethodReport:
-    """A method's line of a cell.
-
-    Attributes:
-        is_control: whether its bank is a spoilt one, there to be beaten.
-        is_bound: whether it is given the document a question is about, so that nothing competes with it.
-        published: the paper's figures of it in this cell; see `published_scores`.
-    """
+    """A method's line of a cell; see `MethodKind` and `published_scores`."""
 
     method: str
     title: str
@@ -64,13 +58,9 @@ class MethodReport:
 
 @dataclass(frozen=True)
 class CellReport:
-    """A base LM on a dataset.
+    """A base LM on a dataset, with its tests on the questions that both methods were asked.
 
-    Attributes:
-        leader: the method with the best EM, spoilt banks and the oracle aside; None where nothing was asked.
-        against_leader: every other method, tested against the leader on the questions both were asked.
-        against_controls: each method that has controls, tested against each of them.
-        published_usage: the paper's code usage in this cell; see `published_usage`.
+    `leader` is the method with the best EM, spoilt banks and the oracle aside; None where nothing was asked.
     """
 
     name: str
@@ -110,12 +100,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """An experiment's report.
-
-    Attributes:
-        origin: where the figures come from: title, date, command, seed, environments and settings.
-        missing: cell, stages without a result there, separated by commas, and the reason.
-    """
+    """An experiment's report; `origin` has title, date, command, seed, environments and settings, `missing` each cell,
+    its stages without a result, separated by commas, and the reason."""
 
     verdicts: tuple[Verdict, ...]
     cautions: tuple[str, ...]
@@ -164,6 +150,9 @@ def read_results(folder: ExperimentFolder) -> Iterator[tuple[Cell, Results]]:
             yield cell, {method: own.results(method) for method in own.methods()}
 
 
+_FIGURES: Final = ("online", "retention", "scaling", "rate")
+
+
 def cell_report(
     base: BaseSettings,
     dataset: DatasetSettings,
@@ -172,12 +161,13 @@ def cell_report(
     code_usage: CodeUsage | None = None,
 ) -> CellReport:
     """Test and order what the methods of a cell did; those `asked` for are tested against their controls."""
-    rows = tuple(
-        _row(name, results.get(name, MethodResults()), published)
-        for name in {**dict.fromkeys(METHODS), **dict.fromkeys(results)}
-        for published in (published_scores(base.name, dataset.name, name),)
-        if name in results or published
-    )
+    rows = []
+    for name in {**dict.fromkeys(METHODS), **dict.fromkeys(results)}:
+        published, kind, own = published_scores(base.name, dataset.name, name), METHODS.get(name), results.get(name)
+        if own or published:
+            is_control, is_bound = (kind.control_of is not None, kind.knows_document) if kind else (False, False)
+            figures = {field: getattr(own or MethodResults(), field) for field in _FIGURES}
+            rows.append(MethodReport(name, title_of(name), is_control, is_bound, **figures, published=published))
     ranked = {row.method: row.online.scores for row in rows if row.online and row.is_ranked}
     leader = max(ranked, key=lambda name: (ranked[name].exact_match.value, ranked[name].f1.value), default=None)
     to_lead = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]
@@ -185,27 +175,12 @@ def cell_report(
         f"{base.name}-{dataset.name}",
         base.title,
         dataset.title,
-        rows,
+        tuple(rows),
         leader,
         against_leader=_tests(results, to_lead),
         against_controls=_tests(results, _pairs(asked)),
         code_usage=code_usage,
         published_usage=published_usage(base.name, dataset.name),
-    )
-
-
-def _row(name: str, outcome: MethodResults, published: dict[str, Any] | None) -> MethodReport:
-    kind = METHODS.get(name)
-    return MethodReport(
-        name,
-        title_of(name),
-        kind is not None and kind.control_of is not None,
-        kind is not None and kind.knows_document,
-        outcome.online,
-        outcome.retention,
-        outcome.scaling,
-        outcome.rate,
-        published,
     )
 
 
@@ -258,7 +233,6 @@ _OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
 
 
 def _verdicts(cell: CellReport, asked: Sequence[str]) -> Iterator[Verdict]:
-    """How the methods of the cell do against their controls."""
     tests = {(test.first, test.second): test for test in cell.against_controls}
     # A method's spoilt banks make a sentence, and so do the methods that have the same control.
     groups: dict[tuple[str, Judgement], list[_Pair]] = {}
@@ -287,7 +261,6 @@ def _judgement(test: PairedTest | None) -> Judgement:
 
 
 def _claim(group: Sequence[_Pair], outcome: Judgement, where: str) -> tuple[str, str]:
-    """Claim and figures about a method with its own bank and with spoilt ones, or of methods against the same other."""
     method, control, _ = group[0]
     tested = [pair for pair in group if pair[2] is not None]
     if bank := _spoilt_bank(control):
@@ -299,23 +272,20 @@ def _claim(group: Sequence[_Pair], outcome: Judgement, where: str) -> tuple[str,
     if not tested:
         return f"{subject} {'was' if bank or len(group) == 1 else 'were'} not checked on {where} against {other}", ""
     figures = []
-    for name, of in _measures(outcome):
-        found = [(method, control, of(test)) for method, control, test in tested if test is not None]
+    # EM, by which methods are judged, and F1 where that says something else.
+    for name, of in (("EM", "exact_match"), ("F1", "f1"))[: 2 if outcome == "partly" else 1]:
+        found: list[tuple[str, str, Difference]] = [(one, against, getattr(test, of)) for one, against, test in tested]
+        own = found[0][2]
         if bank:
+            own_share = f"{percent(own.first)} with it"
             parts = [
-                f"{percent(own.second)} with {_spoilt_bank(control)} ({_figures(own)})" for _, control, own in found
+                f"{percent(own.second)} with {_spoilt_bank(against)} ({_figures(own)})" for _, against, own in found
             ]
-            figures.append(f"{name} {percent(found[0][2].first)} with it, {', '.join(parts)}")
         else:
-            parts = [f"{percent(own.first)} for {title_of(method)} ({_figures(own)})" for method, _, own in found]
-            figures.append(f"{name} {percent(found[0][2].second)} for {other}, {', '.join(parts)}")
+            own_share = f"{percent(own.second)} for {other}"
+            parts = [f"{percent(own.first)} for {title_of(one)} ({_figures(own)})" for one, _, own in found]
+        figures.append(f"{name} {', '.join([own_share, *parts])}")
     return claim, "; ".join(figures)
-
-
-def _measures(outcome: Judgement) -> list[tuple[str, Callable[[PairedTest], Difference]]]:
-    """EM, by which methods are judged, and F1 where that says something else."""
-    exact_match = ("EM", lambda test: test.exact_match)
-    return [exact_match, ("F1", lambda test: test.f1)] if outcome == "partly" else [exact_match]
 
 
 def _figures(found: Difference) -> str:
@@ -344,14 +314,8 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     if leader is None or leader.online is None:
         return
     best = leader.online.scores.exact_match
-    close = [
-        row.title
-        for row, online in measured
-        if row.is_ranked
-        and row is not leader
-        and online.scores.exact_match.high >= best.low
-        and online.scores.exact_match.low <= best.high
-    ]
+    others = [(row.title, online.scores.exact_match) for row, online in measured if row.is_ranked and row is not leader]
+    close = [title for title, own in others if own.high >= best.low and own.low <= best.high]
     if close:
         yield (
             f"{where}: {leader.title} leads with an EM of {percent(best.value)} ({interval(best)}), "

@@ -30,13 +30,7 @@ LENIENT: Final = (
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in a place of a table.
-
-    Attributes:
-        text: the figure or name.
-        note: what is smaller beside it: an interval, the paper's figure.
-        order: what it is sorted by; None for text, and where there is nothing to sort.
-    """
+    """A figure or name, a smaller note beside it, and what it is sorted by; None for text."""
 
     text: str
     note: str = ""
@@ -117,13 +111,9 @@ def _costs(found: Measurement) -> tuple[Entry, ...]:
 
 def _tests(cell: CellReport) -> Table | None:
     columns = ("first", "second", "questions", "EM difference", "p", "F1 difference", "p")
-    titles = {row.method: row.title for row in cell.rows}
+    titles = {row.method: Entry(row.title) for row in cell.rows}
     lines = [
-        (
-            *(Entry(titles[name]) for name in (test.first, test.second)),
-            _count(test.questions),
-            *difference_entries(test),
-        )
+        (titles[test.first], titles[test.second], _count(test.questions), *difference_entries(test))
         for test in (*cell.against_leader, *cell.against_controls)
     ]
     return _detail("Paired tests: against the leader, and against controls", columns, lines)
@@ -146,19 +136,13 @@ def _retention(cell: CellReport) -> Table | None:
     lines = []
     for row in cell.rows:
         for step in row.retention:
-            theirs = row.published_after(step.cost.documents) or {}
-            kept, stored = _percent(theirs.get("retention")), _size(theirs.get("bank_bytes"))
-            lines.append(
-                (
-                    Entry(row.title),
-                    _count(step.cost.documents),
-                    *map(_percent, (step.scores.exact_match.value, step.scores.f1.value, step.retained)),
-                    *((kept,) if has_published else ()),
-                    _size(step.cost.paper_bytes),
-                    *((stored,) if has_published else ()),
-                    _size(step.cost.on_disk),
-                )
-            )
+            theirs, cost = row.published_after(step.cost.documents) or {}, step.cost
+            kept, stored = [_percent(theirs.get("retention"))], [_size(theirs.get("bank_bytes"))]
+            if not has_published:
+                kept, stored = [], []
+            shares = map(_percent, (step.scores.exact_match.value, step.scores.f1.value, step.retained))
+            sizes = (_size(cost.paper_bytes), *stored, _size(cost.on_disk))
+            lines.append((Entry(row.title), _count(cost.documents), *shares, *kept, *sizes))
     return _detail("Retention of the first documents, in percent", columns, lines)
 
 
@@ -166,8 +150,9 @@ def _scaling(cell: CellReport) -> Table | None:
     columns = ("method", "documents", "EM", "F1", "a document", "an answer", "bytes, paper's count", "bytes on disk")
     lines = [
         (
-            *(Entry(row.title), _count(step.cost.documents)),
-            *(_mean(step.scores.exact_match), _mean(step.scores.f1)),
+            Entry(row.title),
+            _count(step.cost.documents),
+            *map(_mean, (step.scores.exact_match, step.scores.f1)),
             *_costs(step),
         )
         for row in cell.rows
