@@ -1,21 +1,20 @@
-"""A block: some thousand chunks of whole documents side by side, in memory and as the columns of its row in the file.
-
-Columns are how the file has them; and objects by the million keep the garbage collector busy, texts in lists do not.
-"""
+"""A block: some thousand chunks of whole documents side by side, in memory and as the columns of its row in the file."""
 
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate, compress, islice
-from typing import Any, Final, NamedTuple, Self
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, compress, islice
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank.records import BankHeader, Codes, CodeShape, Counts, Origin, StoredDocument
 from mbc_engine.errors import BankError
+
+_T = TypeVar("_T")
 
 # A fifth faster to append than zlib's own choice, for two in a hundred bytes more.
 _LEVEL: Final = 2
@@ -30,94 +29,7 @@ _BLOCK: Final = np.uint64(0xFFFFFFFF)
 
 Keys = NDArray[np.uint32]
 Lengths = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Origins:
-    """The origins of one document after another.
-
-    Attributes:
-        numbers: how many each document has.
-        sources, parts, dates: what each origin has, in the order of the documents.
-    """
-
-    numbers: list[int] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
-    dates: list[str | None] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, documents: Iterable[Sequence[Origin]]) -> Self:
-        """The origins of each document, in sorted order."""
-        origins = cls()
-        for own in documents:
-            before = len(origins.sources)
-            for origin in own if len(own) == 1 else sorted(own, key=lambda origin: origin[:2]):
-                origins.sources.append(origin.source)
-                origins.parts.append(origin.part)
-                origins.dates.append(origin.date)
-            origins.numbers.append(len(origins.sources) - before)
-        return origins
-
-    def __len__(self) -> int:
-        """How many documents these are the origins of."""
-        return len(self.numbers)
-
-    def __iter__(self) -> Iterator[tuple[Origin, ...]]:
-        """The origins of each document."""
-        flat = iter(map(Origin, self.sources, self.parts, self.dates))
-        for number in self.numbers:
-            yield tuple(islice(flat, number))
-
-    def __add__(self, other: "Origins") -> "Origins":
-        return Origins(
-            self.numbers + other.numbers,
-            self.sources + other.sources,
-            self.parts + other.parts,
-            self.dates + other.dates,
-        )
-
-    def part(self, start: int, end: int) -> "Origins":
-        """The origins of the documents from `start` to before `end`."""
-        first = sum(self.numbers[:start])
-        span = slice(first, first + sum(self.numbers[start:end]))
-        return Origins(self.numbers[start:end], self.sources[span], self.parts[span], self.dates[span])
-
-    def at(self, rows: Iterable[int]) -> dict[int, tuple[Origin, ...]]:
-        """The origins of some documents."""
-        ends = [0, *accumulate(self.numbers)]
-        spans = {row: slice(ends[row], ends[row + 1]) for row in rows}
-        return {
-            row: tuple(map(Origin, self.sources[span], self.parts[span], self.dates[span]))
-            for row, span in spans.items()
-        }
-
-    def kept(self, keep: NDArray[np.bool_]) -> "Origins":
-        """The origins of the documents for which `keep` is true."""
-        each = np.repeat(keep, self.numbers)
-        return Origins(
-            list(compress(self.numbers, keep)),
-            list(compress(self.sources, each)),
-            list(compress(self.parts, each)),
-            list(compress(self.dates, each)),
-        )
-
-    def changed(self, documents: Mapping[int, Sequence[Origin]]) -> "Origins":
-        """With other origins of some documents."""
-        changed, ends, start = Origins(), [0, *accumulate(self.numbers)], 0
-        for row in [*sorted(documents), len(self)]:
-            span, new = slice(ends[start], ends[row]), Origins.of([documents[row]] if row in documents else [])
-            changed.numbers.extend(self.numbers[start:row] + new.numbers)
-            changed.sources.extend(self.sources[span] + new.sources)
-            changed.parts.extend(self.parts[span] + new.parts)
-            changed.dates.extend(self.dates[span] + new.dates)
-            start = row + 1
-        return changed
-
-    def rows(self) -> list[int]:
-        """The document each origin belongs to."""
-        rows: list[int] = np.repeat(np.arange(len(self.numbers)), self.numbers).tolist()
-        return rows
+Origins = list[tuple[Origin, ...]]  # of one document after another
 
 
 class Row(NamedTuple):
@@ -141,16 +53,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """Documents side by side.
+    """Documents side by side; a value for each in every list.
 
     Attributes:
         digests: content hashes.
-        lengths: chunks of each document.
+        lengths: chunks of each.
         sizes: bytes each was read from, None where the bank does not keep that.
-        origins: where each was read.
-        first_texts: number of each document's first text in the table `texts`, which the texts of its other chunks
-            follow; 0 in a bank without texts.
-        codes: of all chunks in order, [sum of lengths, tokens, levels]; None while they were not asked for.
+        origins: where each was read, in sorted order.
+        first_texts: number of its first text in the table `texts`; those of its other chunks follow. 0 without texts.
+        codes: of all chunks, [sum of lengths, tokens, levels]; None while they were not asked for.
     """
 
     digests: list[bytes]
@@ -163,7 +74,7 @@ class Block:
     @classmethod
     def empty(cls, shape: CodeShape) -> "Block":
         """A block without documents."""
-        return cls([], [], [], Origins(), [], np.empty((0, shape.tokens, shape.levels), np.uint16))
+        return cls([], [], [], [], [], np.empty((0, shape.tokens, shape.levels), np.uint16))
 
     def __len__(self) -> int:
         return len(self.digests)
@@ -187,51 +98,44 @@ class Block:
     def filling(self, start: int, room: int) -> "Block":
         """The documents from `start` on, until `room` chunks are filled or overfilled by the last."""
         ends = np.cumsum(self.lengths[start : start + room])  # a document has at least one chunk
-        end = min(len(self), start + 1 + int(np.searchsorted(ends, room)))
-        first = sum(self.lengths[:start])
-        return Block(
-            self.digests[start:end],
-            self.lengths[start:end],
-            self.sizes[start:end],
-            self.origins.part(start, end),
-            self.first_texts[start:end],
-            self.known_codes[first : first + sum(self.lengths[start:end])],
-        )
+        keep = np.zeros(len(self), np.bool_)
+        keep[start : start + 1 + int(np.searchsorted(ends, room))] = True
+        return self._where(keep)
 
     def without(self, rows: Iterable[int]) -> "Block":
         """The block less some documents."""
         keep = np.ones(len(self), np.bool_)
         keep[list(rows)] = False
+        return self._where(keep)
+
+    def _where(self, keep: NDArray[np.bool_]) -> "Block":
+        def kept(column: list[_T]) -> list[_T]:
+            return list(compress(column, keep))
+
         return Block(
-            list(compress(self.digests, keep)),
-            list(compress(self.lengths, keep)),
-            list(compress(self.sizes, keep)),
-            self.origins.kept(keep),
-            list(compress(self.first_texts, keep)),
+            kept(self.digests),
+            kept(self.lengths),
+            kept(self.sizes),
+            kept(self.origins),
+            kept(self.first_texts),
             self.known_codes[np.repeat(keep, self.lengths)],
         )
 
     def document(self, row: int) -> StoredDocument:
         """One of its documents, without codes."""
-        origins = self.origins.at([row])[row]
-        return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], origins)
+        return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], self.origins[row])
 
     def documents(self) -> Iterator[StoredDocument]:
         """All of its documents, with their codes if the block has them."""
-        digests = (digest.hex() for digest in self.digests)
-        codes: Iterable[Codes | None] = [None] * len(self)
-        if self.codes is not None:
-            codes = (
-                self.codes[end - length : end]
-                for end, length in zip(accumulate(self.lengths), self.lengths, strict=True)
-            )
-        return map(StoredDocument, digests, self.lengths, self.sizes, self.origins, codes)
+        for row, (end, length) in enumerate(zip(accumulate(self.lengths), self.lengths, strict=True)):
+            codes = None if self.codes is None else self.codes[end - length : end]
+            yield StoredDocument(self.digests[row].hex(), length, self.sizes[row], self.origins[row], codes)
 
     def row(self) -> Row:
         """Its columns, but for the codes."""
         row = Row(
             documents=len(self),
-            origins=len(self.origins.sources),
+            origins=sum(map(len, self.origins)),
             chunks=sum(self.lengths),
             crc=0,
             keys=np.unique(keys_of(self.origins)).astype("<u4").tobytes(),
@@ -243,8 +147,11 @@ class Block:
         return row._replace(crc=row.checksum())
 
 
+# The readers of columns raise ValueError, TypeError or KeyError where these do not make sense.
+
+
 def read_block(row: Row, header: BankHeader, codes: Codes | None = None) -> Block:
-    """The documents of a block from its columns. Raises ValueError, TypeError or KeyError if they do not make sense."""
+    """The documents of a block from its columns."""
     digests = read_digests(row, header)  # first, as it bounds how many documents there may be
     lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
     sizes, origins = read_origins(row, header)
@@ -252,7 +159,7 @@ def read_block(row: Row, header: BankHeader, codes: Codes | None = None) -> Bloc
 
 
 def read_digests(row: Row, header: BankHeader) -> list[bytes]:
-    """The content hashes; ValueError if their bytes do not add up."""
+    """The content hashes."""
     width = header.digest_bytes
     if type(row.digests) is not bytes or type(row.documents) is not int or len(row.digests) != row.documents * width:
         raise ValueError("content hashes do not add up")
@@ -260,7 +167,7 @@ def read_digests(row: Row, header: BankHeader) -> list[bytes]:
 
 
 def read_lengths(data: bytes, documents: int, chunks: int) -> Lengths:
-    """Chunks of each document; ValueError if they do not add up."""
+    """Chunks of each document."""
     lengths = np.frombuffer(_inflate(data, 4 * documents), "<u4").astype(np.int64)
     if len(lengths) != documents or int(lengths.sum()) != chunks:
         raise ValueError("chunks do not add up")
@@ -270,11 +177,11 @@ def read_lengths(data: bytes, documents: int, chunks: int) -> Lengths:
 
 
 def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origins]:
-    """Size and origins of each document. Raises ValueError, TypeError or KeyError if they do not make sense."""
+    """Size and origins of each document."""
     if not header.keeps_origins:
         if row.origins or row.described:
             raise ValueError("origins in a bank without them")
-        return [None] * row.documents, Origins([0] * row.documents)
+        return [None] * row.documents, [()] * row.documents
     columns = json.loads(_inflate(row.described, _MOST_BYTES))
     sources, parts, dates = columns["sources"], columns["parts"], columns["dates"]
     sizes, numbers = columns["sizes"], columns["origins"]
@@ -289,11 +196,12 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
     ):
         raise ValueError("origins do not add up")
     "".join([*sources, *parts, *filter(None, dates)]).encode()  # half a surrogate could be read, but not be written
-    return sizes, Origins(numbers, sources, parts, dates)
+    every = map(Origin, sources, parts, dates)
+    return sizes, [tuple(islice(every, number)) for number in numbers]
 
 
 def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int]) -> list[int]:
-    """The number of each document's first text, 0 in a bank without texts; ValueError if they do not add up."""
+    """The number of each document's first text, 0 in a bank without texts."""
     if not header.keeps_text:
         if row.texts:
             raise ValueError("texts in a bank without them")
@@ -309,10 +217,10 @@ def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int]) -> li
     return numbers
 
 
-def keys_of(origins: Origins) -> Keys:
+def keys_of(origins: Iterable[Iterable[Origin]]) -> Keys:
     """What origins are looked up by: the key of each one's source, and that of each part of one."""
-    sources = [zlib.crc32(source.encode()) for source in origins.sources]
-    parts = [key(source, part) for source, part in zip(origins.sources, origins.parts, strict=True) if part]
+    sources = [key(origin.source) for origin in chain.from_iterable(origins)]
+    parts = [key(origin.source, origin.part) for origin in chain.from_iterable(origins) if origin.part]
     return np.array(sources + parts, np.uint32)
 
 
@@ -379,7 +287,7 @@ def checksum(*data: bytes) -> int:
 
 
 def write_counts(counts: Counts) -> bytes:
-    """Counts as a bank keeps them: little-endian int64, deflated, as most codes of a small bank never occur."""
+    """Counts as a bank keeps them: little-endian int64, deflated."""
     return _deflate(counts.astype("<i8").tobytes())
 
 
@@ -400,14 +308,15 @@ def _write_first_texts(first_texts: Sequence[int], lengths: Sequence[int]) -> by
 
 
 def _described(sizes: Sequence[int | None], origins: Origins) -> bytes:
-    if not origins.sources:  # a document of a bank with origins has at least one
+    every = list(chain.from_iterable(origins))
+    if not every:  # a document of a bank with origins has at least one
         return b""
-    columns: dict[str, Sequence[Any]] = {
+    columns = {
         "sizes": sizes,
-        "origins": origins.numbers,
-        "sources": origins.sources,
-        "parts": origins.parts,
-        "dates": origins.dates,
+        "origins": list(map(len, origins)),
+        "sources": [origin.source for origin in every],
+        "parts": [origin.part for origin in every],
+        "dates": [origin.date for origin in every],
     }
     data = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
     if len(data) > _MOST_BYTES:

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final
@@ -57,15 +57,12 @@ class BlockTable:
     """Reads and writes blocks and texts; transactions are the caller's.
 
     Checksums of a block are compared when it is first read; those of texts each time. What it holds in memory stays
-    right while only its owner writes: after another's write, or a rollback, `forget`.
-
-    Attributes:
-        counts: how often each code occurs, and
-        text_bytes: how many bytes all texts have: after `read_counts`, all changes since included.
+    right while only its owner writes: after another's write, or a rollback, `forget`. Stored values that make no sense
+    raise BankError, or where a method says so ValueError or TypeError.
     """
 
-    counts: Counts
-    text_bytes: int
+    counts: Counts  # how often each code occurs, from `read_counts` on
+    text_bytes: int  # of all texts, likewise
 
     def __init__(self, connection: sqlite3.Connection, header: BankHeader, name: str) -> None:
         self._connection, self._header, self._name = connection, header, name
@@ -78,30 +75,37 @@ class BlockTable:
         self._by_digest: KeyIndex | None = None
         self._checked_rows: set[int] = set()
         self._checked_codes: set[int] = set()
+        self._sizes: NDArray[np.int64] | None = None
 
     def read_counts(self) -> None:
         """Look up what changes start from."""
         self.counts, self.text_bytes = read_state(self._connection, self._header, self._name)
 
+    def sizes(self) -> NDArray[np.int64]:
+        """Number, documents, origins and chunks of each block in stored order, [blocks, 4]; checksums not compared."""
+        if self._sizes is None:
+            rows = self._connection.execute("SELECT id, documents, origins, chunks FROM blocks ORDER BY id").fetchall()
+            with decoded(self._name):
+                if not all(type(value) is int for row in rows for value in row):
+                    raise TypeError("a block's sizes are not numbers")
+                self._sizes = np.array(rows, np.int64).reshape(-1, 4)
+        return self._sizes
+
     def numbers(self) -> list[int]:
         """The blocks' numbers in stored order."""
-        return [block for (block,) in self._connection.execute("SELECT id FROM blocks ORDER BY id")]
+        numbers: list[int] = self.sizes()[:, 0].tolist()
+        return numbers
 
     def extents(self) -> NDArray[np.int64]:
         """Number and chunks of each block in stored order, [blocks, 2]."""
         self._check_rows()
-        rows = self._connection.execute("SELECT id, chunks FROM blocks ORDER BY id").fetchall()
-        with decoded(self._name):
-            extents = np.array(rows, np.int64).reshape(-1, 2)
-            if not ((extents > 0) & (extents < [1 << 32, 1 << 40])).all():
-                raise ValueError("no block has such a number, or so many chunks")
+        extents = self.sizes()[:, [0, 3]]
+        if not ((extents > 0) & (extents < [1 << 32, 1 << 40])).all():
+            raise damaged(self._name)
         return extents
 
     def row(self, block: int) -> Row:
-        """A block's columns, its codes left out.
-
-        Raises KeyError if there is no such block, ValueError or TypeError if its checksum does not match.
-        """
+        """A block's columns but for its codes; KeyError if there is none, ValueError or TypeError if it is damaged."""
         found = self._connection.execute(f"SELECT {_COLUMNS} FROM blocks WHERE id = ?", (block,)).fetchone()  # noqa: S608 - ours
         if found is None:
             raise KeyError(block)
@@ -113,10 +117,7 @@ class BlockTable:
         return row
 
     def packed(self, block: int) -> bytes:
-        """A block's codes as bits.
-
-        Raises ValueError or TypeError if they are missing, or their checksum does not match.
-        """
+        """A block's codes as bits; ValueError or TypeError if they are missing or damaged."""
         row = self._connection.execute("SELECT crc, data FROM codes WHERE id = ?", (block,)).fetchone()
         return self._checked(block, *(row or (None, None)))
 
@@ -141,10 +142,7 @@ class BlockTable:
             yield own
 
     def find(self, block: int, *, with_codes: bool = False) -> Block | None:
-        """A block, or None where there is none of this number: an index may name blocks that are gone.
-
-        Raises BankError if it makes no sense.
-        """
+        """A block, or None where there is none of this number: an index may name blocks that are gone."""
         content = self._held.get(block)
         if content is None:
             row = self._row_if_there(block)
@@ -171,13 +169,12 @@ class BlockTable:
         held = self._held.get(block)
         if held is not None and held.codes is not None:
             return held.codes[within]
-        row = self._connection.execute("SELECT chunks FROM blocks WHERE id = ?", (block,)).fetchone()
-        if row is None:
-            raise damaged(self._name)
-        if len(within) * _FEW_CHUNKS > row[0]:
+        sizes = self.sizes()
+        chunks = int(sizes[sizes[:, 0] == block, 3][0])
+        if len(within) * _FEW_CHUNKS > chunks:
             return self.get(block, with_codes=True).known_codes[within]
         with decoded(self._name):
-            return unpack_some(self.packed(block), self._header.shape, row[0], within)
+            return unpack_some(self.packed(block), self._header.shape, chunks, within)
 
     def text_numbers_at(self, block: int, within: Indices) -> list[int]:
         """The numbers in the table `texts` of some chunks of a block, by their indices in it."""
@@ -221,12 +218,12 @@ class BlockTable:
                 yield document
 
     def find_parts(self, source: str) -> set[str]:
-        """Every part read from a source."""
+        """The parts that were read from a source."""
         blocks = self._holding_origins([key(source)]).get(key(source), ())
         return {part for block in blocks for (_, part), _ in self._origins_in(block, lambda name: name[0] == source)}
 
     def find_origins(self, names: Collection[Name]) -> dict[Name, Place]:
-        """Where the documents are that were read from these sources and parts, if there are any."""
+        """Where the documents read from these sources and parts are."""
         if not names:  # which needs no index of the bank
             return {}
         keys = [key(*name) for name in names]
@@ -242,7 +239,7 @@ class BlockTable:
         }
 
     def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Place]:
-        """Where the documents with these content hashes are, if there are any."""
+        """Where the documents with these content hashes are."""
         if not digests:
             return {}
         holding = self._holding_digests(digest_keys(b"".join(digests), self._header.digest_bytes))
@@ -259,10 +256,7 @@ class BlockTable:
         return self.get(place[0]).digests[place[1]]
 
     def put(self, documents: Sequence[StoredDocument]) -> list[int]:
-        """As `MemoryBank.put`; texts are encoded already.
-
-        Raises ValueError if a document has no chunks or no origin, or its codes do not fit the bank.
-        """
+        """As `MemoryBank.put`; texts are encoded already."""
         if any(document.codes is not None and not len(document.codes) for document in documents):
             raise ValueError("a document has at least one chunk")
         digests = self._header.shortened(document.digest for document in documents)
@@ -325,7 +319,7 @@ class BlockTable:
                 digests=list(new),
                 lengths=lengths,
                 sizes=[document.size if header.keeps_origins else None for document in documents],
-                origins=Origins.of(origins.get(digest, ()) for digest in new),
+                origins=[tuple(sorted(origins.get(digest, ()), key=lambda origin: origin[:2])) for digest in new],
                 first_texts=self._append_texts(documents, lengths),
                 codes=codes,
             )
@@ -333,7 +327,6 @@ class BlockTable:
         self.counts += count(codes, header.shape)
 
     def _append(self, new: Block) -> None:
-        """Put documents behind all others: into the last block while it has room, then into further ones."""
         last = self._connection.execute("SELECT max(id) FROM blocks").fetchone()[0]
         empty = Block.empty(self._header.shape)
         block, content = (last, self.get(last, with_codes=True)) if last else (1, empty)
@@ -352,7 +345,6 @@ class BlockTable:
             start += len(added)
 
     def _append_texts(self, documents: Sequence[StoredDocument], lengths: Sequence[int]) -> list[int]:
-        """Put the texts of some documents behind all others; returns the number of the first of each."""
         if not self._header.keeps_text:
             return [0] * len(documents)
         texts = [data for document in documents for data in document.texts or () if isinstance(data, bytes)]
@@ -366,7 +358,7 @@ class BlockTable:
         return list(accumulate(lengths[:-1], initial=last + 1))
 
     def _write(self, block: int, content: Block) -> None:
-        """Write a block in the place of the one that has its number; one without documents goes."""
+        self._sizes = None
         self._checked_rows.discard(block)
         self._checked_codes.discard(block)
         if not len(content):
@@ -380,29 +372,29 @@ class BlockTable:
         self._hold(block, content)
 
     def _add_origins(self, added: Mapping[Place, Sequence[Origin]]) -> None:
-        """Let documents have further origins; one of the same name is replaced."""
         blocks: defaultdict[int, dict[int, Sequence[Origin]]] = defaultdict(dict)
         for (block, row), several in added.items():
             blocks[block][row] = several
         for block, rows in blocks.items():
             content = self.get(block, with_codes=True)
-            origins = content.origins.at(rows)
-            after = {row: _united(origins[row], several) for row, several in rows.items()}
-            if after != origins:
-                self._write(block, replace(content, origins=content.origins.changed(after)))
-                self._note_origins(block, Origins.of(rows.values()))
+            origins = content.origins.copy()
+            for row, several in rows.items():
+                origins[row] = _united(origins[row], several)
+            if origins != content.origins:
+                self._write(block, replace(content, origins=origins))
+                self._note_origins(block, rows.values())
 
     def _drop_origins(self, dropped: Mapping[Name, Place]) -> None:
-        """Take origins, found at these places, from their documents, and drop the documents that have no other."""
         blocks: defaultdict[int, defaultdict[int, set[Name]]] = defaultdict(lambda: defaultdict(set))
         for name, (block, row) in dropped.items():
             blocks[block][row].add(name)
         for block, rows in blocks.items():
             content = self.get(block, with_codes=True)
-            origins = content.origins.at(rows)
-            left = {row: [own for own in several if own[:2] not in rows[row]] for row, several in origins.items()}
-            self._hold(block, replace(content, origins=content.origins.changed(left)))
-            self._drop_rows(block, [row for row, own in left.items() if not own])
+            origins = content.origins.copy()
+            for row, gone in rows.items():
+                origins[row] = tuple(own for own in origins[row] if own[:2] not in gone)
+            self._hold(block, replace(content, origins=origins))
+            self._drop_rows(block, [row for row in rows if not origins[row]])
 
     def _drop_rows(self, block: int, rows: Sequence[int]) -> None:
         content = self.get(block, with_codes=True)
@@ -422,7 +414,6 @@ class BlockTable:
             self._connection.execute("DELETE FROM texts WHERE id BETWEEN ? AND ?", span)
 
     def _hold(self, block: int, content: Block) -> None:
-        """Remember what was decoded last, and forget what was not used for longest."""
         self._held[block] = content
         self._held.move_to_end(block)
         if len(self._held) > _HELD:
@@ -436,7 +427,6 @@ class BlockTable:
                 return None
 
     def _check_rows(self) -> None:
-        """Compare the checksums of all blocks that were not read yet; their codes are not read."""
         for block in self.numbers():
             if block not in self._checked_rows:
                 self._row_if_there(block)
@@ -450,13 +440,9 @@ class BlockTable:
         return packed
 
     def _origins_in(self, block: int, is_sought: Callable[[Name], bool]) -> Iterator[tuple[Name, Place]]:
-        """The origins in a block, by source and part, for which `is_sought` is true, and their documents."""
         content = self.find(block)
-        if content is not None:
-            names = list(zip(content.origins.sources, content.origins.parts, strict=True))
-            found = [number for number, name in enumerate(names) if is_sought(name)]
-            rows = content.origins.rows() if found else []
-            yield from ((names[number], (block, rows[number])) for number in found)
+        for row, origins in enumerate(content.origins if content else ()):
+            yield from ((origin[:2], (block, row)) for origin in origins if is_sought(origin[:2]))
 
     def _digests_in(self, block: int) -> list[bytes]:
         if block in self._held:
@@ -467,7 +453,7 @@ class BlockTable:
         with decoded(self._name):
             return read_digests(row, self._header)
 
-    def _note_origins(self, block: int, origins: Origins) -> None:
+    def _note_origins(self, block: int, origins: Iterable[Sequence[Origin]]) -> None:
         if self._by_origin is not None:
             self._by_origin.add(block, keys_of(origins))
 

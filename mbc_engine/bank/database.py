@@ -1,8 +1,6 @@
-"""One SQLite file as a bank uses it: opening, transactions, and what SQLite reports in a person's words.
+"""A bank's SQLite file: opened or made, its tables and header, and what SQLite reports in a person's words.
 
-The tables of a bank file, how they are made, recognised and read; docs/bank-format.md describes them to the byte.
-
-Bank files made and opened: what stands at a path becomes a connection to a bank, or is refused and left as it is.
+docs/bank-format.md describes the tables to the byte.
 """
 
 import json
@@ -12,7 +10,6 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +20,7 @@ from mbc_engine.bank.block import checksum, read_counts, write_counts
 from mbc_engine.bank.records import BankHeader, CodeShape, Counts, ModelSignature
 from mbc_engine.errors import BankBusy, BankError
 
-_BUSY_SECONDS: Final = 10.0
+_BUSY_SECONDS: Final = 10
 _ERRORS: Final = {
     sqlite3.SQLITE_BUSY: ("is being written by another process.", "Try again when that has finished."),
     sqlite3.SQLITE_READONLY: ("cannot be written.", "Check the permissions of the file and its folder."),
@@ -39,15 +36,12 @@ _SIGNS_OF_DAMAGE: Final = {
     sqlite3.SQLITE_CONSTRAINT,
 }
 
-# What reading values that make no sense may raise.
+# What reading values that make no sense may raise; `decoded` makes a BankError of it.
 NONSENSE: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 
 
 def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sqlite3.Connection:
-    """Open a database that exists, or with `create` one that may not; waits up to 10 s for another writer.
-
-    Raises BankError if the file cannot be opened.
-    """
+    """Open a database that exists, or with `create` one that may not; waits up to 10 s for another writer."""
     mode = "rwc" if create else "rw"
     # Who may write does so even to read: SQLite's files beside the bank go only with a connection that can.
     if read_only and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
@@ -68,10 +62,8 @@ def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sql
 
 
 def use_log(connection: sqlite3.Connection) -> None:
-    """Write to a log from now on (WAL), so that readers go on beside a writer.
-
-    The first time needs the file alone for a moment, for which SQLite, as for nothing else, does not wait by itself.
-    """
+    """Write to a log from now on (WAL), so that readers go on beside a writer."""
+    # The first time needs the file alone for a moment, for which SQLite, as for nothing else, does not wait by itself.
     end = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -98,12 +90,11 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 @contextmanager
 def patience(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
     """Inside, the connection waits no longer than this for other processes."""
-    (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
     try:
         yield
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {before}")
+        connection.execute(f"PRAGMA busy_timeout = {1000 * _BUSY_SECONDS}")
 
 
 @contextmanager
@@ -158,10 +149,7 @@ def bytes_at(path: Path) -> int:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """What distinguishes the file at a path from any that takes its place; None where there is none.
-
-    Raises BankError if it cannot be looked at.
-    """
+    """What distinguishes the file at a path from any that takes its place; None where there is none."""
     found = _status(path)
     return (found.st_dev, found.st_ino) if found else None
 
@@ -177,33 +165,31 @@ def delete(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def refuse_folder(path: Path) -> None:
-    """Raises BankError if `path` is a folder, or cannot be looked at."""
+def _holds_something(path: Path) -> bool:
     found = _status(path)
     if found and stat.S_ISDIR(found.st_mode):
         raise BankError(f"{path} is a folder, not a bank.", hint="Name a file, such as memory.mbc.")
+    return bool(found and found.st_size)
 
 
-def refuse_foreign(path: Path, application_id: int) -> None:
+def _refuse_foreign(path: Path) -> None:
     """Look at the file's first page alone: opening a strange database could already change it.
 
     SQLite does the looking. Were this process to open and close the file by itself, POSIX would take away the locks of
     all its connections to it, and the next process to close the bank would delete the log they are using.
-
-    Raises BankError if it is not a SQLite database of this application, or cannot be read.
     """
-    with explained(str(path)):
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    with (
+        explained(str(path)),
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection,
+    ):
         try:
-            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            is_bank = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
         except sqlite3.DatabaseError as error:
             # Malformed it may only seem, while another process writes; whoever opens it for good will see.
-            found = application_id if error.sqlite_errorcode == sqlite3.SQLITE_CORRUPT else None
-            if error.sqlite_errorcode not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            is_bank = error.sqlite_errorcode == sqlite3.SQLITE_CORRUPT
+            if not is_bank and error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
                 raise
-        finally:
-            connection.close()
-    if found != application_id:
+    if not is_bank:
         raise BankError(f"{path} is not a bank.", hint="Name a file that `mbc ingest` made.")
 
 
@@ -237,26 +223,14 @@ TABLES: Final = {
 }
 
 
-@contextmanager
-def opened(path: Path, *, read_only: bool = False) -> Iterator[sqlite3.Connection]:
-    """A connection to a bank file of any version, closed in the end; what SQLite reports becomes a BankError.
-
-    Raises BankError if there is none, or the file is something else, which stays untouched.
-    """
-    connection = open_file(path, read_only=read_only)
-    with closing(connection), explained(str(path)):
-        yield connection
-
-
 def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Connect to a bank file of any version.
 
     Raises BankError if there is none, or the file is something else, which stays untouched.
     """
-    refuse_folder(path)
-    if not bytes_at(path):
+    if not _holds_something(path):
         raise _no_bank(path)
-    refuse_foreign(path, APPLICATION_ID)
+    _refuse_foreign(path)
     connection = connect(path, read_only=read_only)
     with closed_on_error(connection), explained(str(path)), decoded(str(path)):
         # Looking undoes a making of the bank that was interrupted while it was written.
@@ -283,18 +257,15 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
     Raises BankError if another version wrote the file, or it is damaged.
     """
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > FORMAT_VERSION:
-        raise BankError(
-            f"{name} was written by a newer mbc (bank format {version}; this one reads {FORMAT_VERSION}).",
-            hint="Update mbc.",
-        )
-    if 0 < version < FORMAT_VERSION:
-        raise BankError(
-            f"{name} was written by an older mbc (bank format {version}; this one reads {FORMAT_VERSION}).",
-            hint="Ingest its files again, into a new bank.",
-        )
-    if version != FORMAT_VERSION:
+    if version <= 0:
         raise damaged(name)
+    if version != FORMAT_VERSION:
+        is_newer = version > FORMAT_VERSION
+        raise BankError(
+            f"{name} was written by {'a newer' if is_newer else 'an older'} mbc "
+            f"(bank format {version}; this one reads {FORMAT_VERSION}).",
+            hint="Update mbc." if is_newer else "Ingest its files again, into a new bank.",
+        )
     with decoded(name):  # SQLite says what is malformed in the file's own bytes
         found = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
     if len(found) != len(TABLES) or dict(found) != TABLES:  # a trigger may bear the name of a table
@@ -302,23 +273,20 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
 
 
 def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
-    """What the bank says about itself. Raises BankError if it makes no sense."""
+    """What the bank says about itself."""
     row: Any = connection.execute(_READ_HEADER).fetchone()
     with decoded(name):
         *values, crc = row
         if crc != header_checksum(values):
             raise ValueError("the header's checksum does not fit")
-        model, amortizer, codebook, tokens, levels, num_codes, per_position, dim, keeps_origins, keeps_text, created = (
-            values
-        )
+        dim, keeps_origins, keeps_text, created = values[7:]
+        tokens, levels, num_codes, per_position = values[3:7]
         shape = CodeShape(tokens, levels, num_codes, bool(per_position))
-    return BankHeader(
-        ModelSignature(model, amortizer, codebook), shape, dim, bool(keeps_origins), bool(keeps_text), created
-    )
+    return BankHeader(ModelSignature(*values[:3]), shape, dim, bool(keeps_origins), bool(keeps_text), created)
 
 
 def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, int]:
-    """How often each code occurs, and how many bytes all texts have. Raises BankError if it makes no sense."""
+    """How often each code occurs, and how many bytes all texts have."""
     row: Any = connection.execute("SELECT counts, text_bytes, state_crc FROM bank").fetchone()
     with decoded(name):
         counts, text_bytes, crc = row
@@ -330,11 +298,6 @@ def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) ->
 def state_checksum(counts: bytes, text_bytes: int) -> int:
     """CRC-32 of the counts as they are stored, and of the size of all texts."""
     return checksum(counts, np.array(text_bytes, "<i8").tobytes())
-
-
-def now() -> str:
-    """This moment, ISO 8601, UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _no_bank(path: Path) -> BankError:
@@ -360,17 +323,18 @@ def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:
 
     Raises BankError if something stands at `path` already, or nothing can be written there.
     """
-    refuse_folder(path)
-    # An empty file is what is left of a bank whose making was interrupted.
-    if bytes_at(path):
-        raise _exists(path)
+    exists = BankError(f"There is already a file at {path}.", hint="Name another file, or open this one.")
+    if _holds_something(path):  # an empty file is what is left of a bank whose making was interrupted
+        raise exists
     try:
         make_private_folder(path.parent)
     except OSError as error:
         raise BankError(
             f"The folder {path.parent} cannot be made.", hint="Check the permissions, or name another place."
         ) from error
-    connection = _connected(path)
+    with suppress(OSError):  # which SQLite will tell
+        path.touch(PRIVATE_FILE)  # what SQLite puts beside it gets the same permissions
+    connection = connect(path, create=True)
     with closed_on_error(connection), explained(str(path)):
         # The first transaction is written without WAL, so that the file itself says from then on what it is.
         with transaction(connection, "DEFERRED"):
@@ -378,7 +342,7 @@ def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:
             # leave a database that is no bank yet.
             connection.execute("PRAGMA auto_vacuum = FULL")
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise _exists(path)
+                raise exists
             write_schema(connection, header)
         use_log(connection)
     return connection
@@ -393,26 +357,10 @@ def make_in_memory(header: BankHeader) -> sqlite3.Connection:
 
 
 def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Open a bank of the present format.
-
-    Raises:
-        BankError: there is none, it is something else (which stays untouched), it is damaged, or another version of
-            mbc wrote it.
-    """
+    """Open a bank of the present format; raises BankError as `open_file` and `require_format` do."""
     connection = open_file(path, read_only=read_only)
     with closed_on_error(connection), explained(str(path)):
         require_format(connection, str(path))
         if not read_only:
             use_log(connection)  # stays on; said again in case making the bank was interrupted
     return connection
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    """A connection to a new file, which only its owner may read. What SQLite puts beside it gets the same permissions."""
-    with suppress(OSError):  # which SQLite will tell
-        path.touch(PRIVATE_FILE)
-    return connect(path, create=True)
-
-
-def _exists(path: Path) -> BankError:
-    return BankError(f"There is already a file at {path}.", hint="Name another file, or open this one.")

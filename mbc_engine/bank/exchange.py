@@ -11,6 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final
@@ -55,23 +56,20 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
             f"{other.name} has codebook {others.codebook} of amortizer {others.amortizer}.",
             hint="Only banks of one model go together; `mbc bank reencode` brings a bank to another model.",
         )
-    require_origins(bank, other.header.keeps_origins, other.name)
-    require_text(bank, other.header.keeps_text, other.name)
+    _require_origins(bank, other.header.keeps_origins, other.name)
+    _require_text(bank, other.header.keeps_text, other.name)
     with other.snapshot(), bank.changing():
         done, total = 0, other.totals().documents
-        waiting: list[StoredDocument] = []
-        for document in other.documents(whole=True):
-            waiting.append(document)
-            if len(waiting) == _BATCH:
-                bank.put(waiting)
-                done, waiting = done + len(waiting), []
+        documents = other.documents(whole=True)
+        while batch := list(islice(documents, _BATCH)):
+            bank.put(batch)
+            done += len(batch)
+            if done < total:
                 yield Progressed("copy documents", done, total)
-        bank.put(waiting)
     yield Progressed("copy documents", total, total)
 
 
-def require_origins(bank: MemoryBank, are_given: bool, giver: str) -> None:
-    """Raises BankError if the bank keeps origins and the giver has none."""
+def _require_origins(bank: MemoryBank, are_given: bool, giver: str) -> None:
     if bank.header.keeps_origins and not are_given:
         raise BankError(
             f"{giver} does not know where its documents came from, as {bank.name} does of its own.",
@@ -79,8 +77,7 @@ def require_origins(bank: MemoryBank, are_given: bool, giver: str) -> None:
         )
 
 
-def require_text(bank: MemoryBank, is_given: bool, giver: str) -> None:
-    """Raises BankError if the bank keeps text and the giver has none."""
+def _require_text(bank: MemoryBank, is_given: bool, giver: str) -> None:
     if bank.header.keeps_text and not is_given:
         raise BankError(
             f"{giver} does not keep the text of its documents, as {bank.name} does.",
@@ -133,19 +130,16 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     )
     try:
         with bank, bank.changing():
-            require_origins(bank, head.keeps_origins, "The export")
-            require_text(bank, head.keeps_text, "The export")
+            _require_origins(bank, head.keeps_origins, "The export")
+            _require_text(bank, head.keeps_text, "The export")
             yield from _import_documents(bank, numbered, head)
     except BaseException:
-        if is_new and not _holds_something(path):
-            delete(path)
+        if is_new:
+            with MemoryBank.open(path, read_only=True) as bank:
+                is_empty = not bank.totals().documents  # another process may have put something into it meanwhile
+            if is_empty:
+                delete(path)
         raise
-
-
-def _holds_something(path: Path) -> bool:
-    """Whether another process has put something into a bank meanwhile."""
-    with MemoryBank.open(path, read_only=True) as bank:
-        return bank.totals().documents > 0
 
 
 def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head: BankHeader) -> Iterator[Event]:
@@ -173,7 +167,6 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head
 
 
 def _head(record: Any) -> BankHeader:
-    """What the first line says; ValueError, TypeError or KeyError where it is none."""
     if record["format"] != FORMAT:
         raise ValueError("not an export")
     model, codes, dim = record["model"], record["codes"], record["dim"]
@@ -188,7 +181,6 @@ def _head(record: Any) -> BankHeader:
 
 
 def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocument:
-    """A document's line; ValueError, TypeError or KeyError where it is none."""
     origins = tuple(Origin(origin["source"], origin["part"], origin["date"]) for origin in record["origins"])
     for source, part, date in origins:
         names = (source, part) if date is None else (source, part, date)
@@ -211,7 +203,6 @@ def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocumen
 
 
 def _texts(record: Any, chunks: int) -> list[bytes]:
-    """The texts of a document's line; ValueError, TypeError or KeyError where there are none."""
     if len(record["texts"]) != chunks:
         raise ValueError("there is not a text for each chunk")
     rows = []
@@ -273,17 +264,11 @@ def _understood(line: int) -> Iterator[None]:
 
 
 def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = None) -> None:
-    """Make the bank at `path` a copy of the one at `by`, which stays; readers see the old content or the new.
+    """Make the bank at `path` a copy of the one at `by`, all at once; a process killed meanwhile leaves the old one.
 
-    A process killed meanwhile leaves the old one.
+    `check` is called when no other process can write any more, before anything changes; what it raises ends it all.
 
-    Args:
-        path: the bank.
-        by: another one.
-        check: called when no other process can write any more, before anything changes; what it raises ends it all.
-
-    Raises:
-        BankError: one of them is not a bank, the disk is full, or another process is writing.
+    Raises BankError if one of them is not a bank, the disk is full, or another process is writing.
     """
     open_file(by, read_only=True).close()
     with closing(open_file(path)) as connection, explained(str(path)):
@@ -307,22 +292,14 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
 
 @dataclass(frozen=True)
 class Taken:
-    """What was removed, held in memory.
-
-    Attributes:
-        signature: the model of the bank it was in.
-        documents: with their codes and texts; origins are those removed, though the document may have others still.
-    """
+    """What was removed, held in memory."""
 
     signature: ModelSignature
-    documents: tuple[StoredDocument, ...]
+    documents: tuple[StoredDocument, ...]  # whole; with the origins removed, though there may be others still
 
 
 def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> Taken:
-    """Remove origins, given as source and part, and documents, given by their digests, and return them.
-
-    Raises BankError if the bank cannot be written.
-    """
+    """Remove origins, given as source and part, and documents, given by their digests, and return them."""
     sought, whole = set(names), {digest[: 2 * bank.header.digest_bytes] for digest in digests}
     with bank.changing():
         documents = []
@@ -337,33 +314,24 @@ def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collecti
 def restore(bank: MemoryBank, taken: Taken) -> int:
     """Put back what was taken, at any later time; returns how many origins, or without origins how many documents.
 
-    What has been read again since under the name it had stays as it is now.
-
-    Raises:
-        BankError: the bank cannot be written, or has become one that keeps text, which was not taken.
-        ModelMismatch: the bank belongs to another model by now.
+    What has been read again since under the name it had stays as it is now. Raises ModelMismatch if the bank belongs to
+    another model by now, BankError if it has come to keep text, which was not taken.
     """
     with bank.changing():
         bank.require(taken.signature)
-        require_text(bank, all(own.texts is not None for own in taken.documents), "What was removed")
+        _require_text(bank, all(own.texts is not None for own in taken.documents), "What was removed")
         if bank.header.keeps_origins:
-            documents = _not_read_again(bank, taken)
+            names = {own[:2] for document in taken.documents for own in document.origins}
+            held = {own[:2] for document in bank.lookup(names) for own in document.origins}
+            left = (
+                replace(document, origins=tuple(own for own in document.origins if own[:2] not in held))
+                for document in taken.documents
+            )
+            documents = [document for document in left if document.origins]
         else:
-            known = {document.digest for document in bank.lookup((), [own.digest for own in taken.documents])}
-            documents = [own for own in taken.documents if own.digest not in known]
+            documents = [own for own in taken.documents if not bank.has_content(own.digest)]
         bank.put(documents)
     return sum(max(1, len(document.origins)) for document in documents)
-
-
-def _not_read_again(bank: MemoryBank, taken: Taken) -> list[StoredDocument]:
-    """The documents with those origins under whose names the bank holds nothing."""
-    names = {own[:2] for document in taken.documents for own in document.origins}
-    held = {own[:2] for document in bank.lookup(names) for own in document.origins}
-    left = [
-        replace(document, origins=tuple(own for own in document.origins if own[:2] not in held))
-        for document in taken.documents
-    ]
-    return [document for document in left if document.origins]
 
 
 # So many bytes of a row SQLite keeps together, at least; what is longer may go on in another page.
@@ -404,10 +372,7 @@ class Proof:
 
 
 def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str]) -> Proof:
-    """Remove origins, given as source and part, and documents, given by their digests.
-
-    Raises BankError if the bank cannot be written.
-    """
+    """Remove origins, given as source and part, and documents, given by their digests."""
     kept: list[StoredDocument] = []
     gone: list[list[bytes]] = []
     others: set[bytes] = set()
@@ -420,14 +385,9 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
         else:
             kept.append(replace(document, origins=origins))
             others.update(texts)
-    header = bank.header
+    head = bank.header
     with MemoryBank.create(
-        None,
-        header.signature,
-        header.shape,
-        header.dim,
-        keeps_origins=header.keeps_origins,
-        keeps_text=header.keeps_text,
+        None, head.signature, head.shape, head.dim, keeps_origins=head.keeps_origins, keeps_text=head.keeps_text
     ) as anew:
         anew.put(kept[::-1])
         never_seen = _digest(anew)
@@ -447,7 +407,6 @@ def _digest(bank: MemoryBank) -> str:
 
 
 def _traces(path: Path, documents: Collection[Collection[bytes]]) -> int:
-    """Of how many documents something is found in the file."""
     files = [str(file) for file in (path, wal_of(path)) if bytes_at(file)]
     sought = json.dumps([files, [[trace.hex() for trace in traces] for traces in documents]])
     # Another process: see refuse_foreign for what closing the file would do to this one's.

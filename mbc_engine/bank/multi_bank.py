@@ -1,13 +1,10 @@
-"""Several banks of one model read as one: nothing is copied, counts add, and each bank may count more or less.
-
-That is what makes codes worth sharing: a bank of a team and one's own stay two files, and still answer together.
-"""
+"""Several banks of one model read as one: nothing is copied, counts add, and each bank may count more or less."""
 
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -35,12 +32,8 @@ from mbc_engine.text import Chunk
 class Banks:
     """Banks to be read as one that holds the documents of each, in their order; see `MemoryBank` for what can be read.
 
-    Chunks are numbered through all banks. A content that two banks hold counts twice. A bank of weight w counts as if
-    it held each of its documents w times; only what weights are to each other matters.
-
-    Args:
-        banks: one or more, of one model. They are closed with this.
-        weights: one for each; None for 1 each.
+    Chunks are numbered through all banks, which are closed with this. A content that two banks hold counts twice. A
+    bank of weight w counts as if it held each of its documents w times; only the ratio of weights matters.
 
     Raises:
         ModelMismatch: the banks are not of one model.
@@ -50,7 +43,8 @@ class Banks:
     def __init__(self, banks: Sequence[MemoryBank], weights: Sequence[float] | None = None) -> None:
         if not banks:
             raise ConfigError("No bank is named.", hint="Name at least one with --bank.")
-        _require_weights(len(banks), weights)
+        if weights is not None:
+            _require_weights(len(banks), weights)
         for number, bank in enumerate(banks):
             _require_others(banks[:number], bank)
             _require_one_model(banks[0], bank)
@@ -60,11 +54,10 @@ class Banks:
     @classmethod
     def open(cls, paths: Sequence[Path], weights: Sequence[float] | None = None) -> Self:
         """Open banks to read them; raises what `MemoryBank.open` and the class do."""
-        with ExitStack() as stack:
-            banks = [stack.enter_context(MemoryBank.open(path, read_only=True)) for path in paths]
-            together = cls(banks, weights)
-            stack.pop_all()  # they stay open
-        return together
+        with ExitStack() as opened:
+            banks = cls([opened.enter_context(MemoryBank.open(path, read_only=True)) for path in paths], weights)
+            opened.pop_all()  # they stay open
+        return banks
 
     @property
     def name(self) -> str:
@@ -92,22 +85,18 @@ class Banks:
             bank.require(signature)
 
     def totals(self) -> BankTotals:
-        """How much the banks hold; what two of them hold is there twice."""
-        each = [bank.totals() for bank in self.banks]
-        return BankTotals(*(sum(getattr(own, name) for own in each) for name in ("documents", "origins", "chunks")))
+        """How much the banks hold; what two of them hold counts twice."""
+        each = [astuple(bank.totals()) for bank in self.banks]
+        return BankTotals(*map(sum, zip(*each, strict=True)))
 
     def sizes(self) -> BankSizes:
         """What the banks weigh, in bytes; the codebook is that of the model, once."""
-        each = [bank.sizes() for bank in self.banks]
-        return BankSizes(
-            codes=sum(own.codes for own in each),
-            texts=sum(own.texts for own in each),
-            codebook=each[0].codebook,
-            file=sum(own.file for own in each),
-        )
+        each = [astuple(bank.sizes()) for bank in self.banks]
+        total = BankSizes(*map(sum, zip(*each, strict=True)))
+        return replace(total, codebook=self.headers[0].codebook_bytes)
 
     def counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """How often each code counts, [levels, positions, num_codes]; one read of each bank, whatever its size."""
+        """How often each code counts, [levels, positions, num_codes]."""
         with self.snapshot():
             each = np.stack([bank.counts() for bank in self.banks])
             if not self.is_weighted:
@@ -129,10 +118,7 @@ class Banks:
                 yield from bank.scan(tables)
 
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
-        """Logarithms of how much each chunk counts: of the selection's weight times its bank's beside the largest.
-
-        Raises BankError if there is a selection, and a bank keeps no origins to select by.
-        """
+        """As `MemoryBank.log_weights`, each plus the logarithm of its bank's weight over the largest bank's."""
         with self.snapshot():
             for bank, log in zip(self.banks, self._logs(), strict=True):
                 if selection.is_everything:
@@ -168,7 +154,7 @@ class Banks:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Inside, every read of a bank sees it as it was at the first one."""
+        """As `MemoryBank.snapshot`, of all banks."""
         with ExitStack() as stack:
             for bank in self.banks:
                 stack.enter_context(bank.snapshot())
@@ -190,19 +176,16 @@ class Banks:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _logs(self) -> NDArray[np.float64]:
-        """Logarithm of each bank's weight beside the largest; one that holds nothing weighs nothing."""
+        """Logarithm of each bank's weight over the largest one's; a bank that holds nothing weighs nothing."""
         holds_some = np.array([bank.totals().chunks > 0 for bank in self.banks])
         logs = np.where(holds_some, np.log(self._weights), -np.inf)
         return logs - logs.max() if holds_some.any() else logs
 
     def _located(self, chunks: Numbers) -> Iterator[tuple[MemoryBank, Indices, Indices]]:
-        """Each bank that holds some of the chunks, the places of these in `chunks`, and their indices in the bank."""
         sizes = np.array([bank.totals().chunks for bank in self.banks], np.int64)
         for bank, places, within in located(chunks, sizes):
             yield self.banks[bank], places, within
@@ -212,9 +195,7 @@ class Banks:
 ReadableBank = MemoryBank | Banks
 
 
-def _require_weights(banks: int, weights: Sequence[float] | None) -> None:
-    if weights is None:
-        return
+def _require_weights(banks: int, weights: Sequence[float]) -> None:
     if len(weights) != banks:
         given = "1 weight" if len(weights) == 1 else f"{len(weights)} weights"
         raise ConfigError(
@@ -229,7 +210,6 @@ def _require_weights(banks: int, weights: Sequence[float] | None) -> None:
 
 
 def _require_others(banks: Sequence[MemoryBank], bank: MemoryBank) -> None:
-    """Make sure that a bank is none of these, whatever they are called."""
     for other in banks:
         if other is bank or (other.path and bank.path and identity(other.path) == identity(bank.path)):
             is_same = other.name == bank.name

@@ -31,9 +31,6 @@ class CodeShape:
         levels: codes a vector takes, 1 to 256; 1 in the paper, more for residual quantisation.
         num_codes: vectors in a codebook (N_c in the paper), 2 to 65,536.
         per_position: each token has codebooks of its own; False, as in the paper, when all share one.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     tokens: int
@@ -87,12 +84,10 @@ class BankHeader:
     """What a bank says about itself.
 
     Attributes:
-        signature: the model whose codes it holds.
-        shape: the shape of the codes.
         dim: the width of a codebook vector (D in the paper).
         keeps_origins: whether documents are known by where they were read; otherwise by a short content hash alone.
         keeps_text: whether the exact text of every chunk is kept beside its codes.
-        created: when it was made, ISO 8601, UTC.
+        created: ISO 8601, UTC.
     """
 
     signature: ModelSignature
@@ -108,7 +103,7 @@ class BankHeader:
         return 16 if self.keeps_origins else 6
 
     def shortened(self, digests: Iterable[str]) -> list[bytes]:
-        """As much of content hashes, hexadecimal, as the bank keeps. Raises ValueError if one of them is shorter."""
+        """As much of hexadecimal content hashes as the bank keeps. Raises ValueError if one is shorter."""
         width = self.digest_bytes
         kept = [bytes.fromhex(digest)[:width] for digest in digests]
         if any(len(digest) < width for digest in kept):
@@ -155,7 +150,6 @@ class StoredDocument:
 
     Attributes:
         digest: the content hash, hexadecimal; of a stored one, as many bytes as the bank keeps.
-        chunks: how many chunks it has.
         size: bytes it was read from; None in a bank without origins.
         origins: everywhere it was read, in sorted order; empty in a bank without origins.
         codes: [chunks, tokens, levels], where they were asked for or are to be stored.
@@ -228,19 +222,13 @@ def check(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Codes:
 
 
 def pack(codes: NDArray[np.integer[Any]], shape: CodeShape) -> bytes:
-    """Pack codes [chunks, tokens, levels] into ⌈chunks · bits_per_chunk / 8⌉ bytes.
-
-    Raises ValueError if the codes do not have that shape.
-    """
+    """Pack codes [chunks, tokens, levels], as `check` wants them, into ⌈chunks · bits_per_chunk / 8⌉ bytes."""
     halves = check(codes, shape).astype(">u2").reshape(-1, 1).view(np.uint8)
     return np.packbits(np.unpackbits(halves, axis=1)[:, 16 - shape.bits_per_code :]).tobytes()
 
 
 def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
-    """The inverse of `pack`: codes [chunks, tokens, levels].
-
-    Raises ValueError if `data` is not what `pack` makes of that many chunks.
-    """
+    """The inverse of `pack`; ValueError if `data` is not what `pack` makes of that many chunks."""
     _require_size(data, shape, chunks)
     unused = -chunks * shape.bits_per_chunk % 8
     if data and data[-1] & ((1 << unused) - 1):
@@ -252,10 +240,7 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
 
 
 def unpack_some(data: bytes, shape: CodeShape, chunks: int, wanted: Indices) -> Codes:
-    """What `unpack` gives at some indices, [len(wanted), tokens, levels], in time for these alone.
-
-    Raises ValueError if `data` does not hold so many chunks, or not such codes, IndexError if there is no such chunk.
-    """
+    """What `unpack` gives at some indices, [len(wanted), tokens, levels], in time for these alone."""
     _require_size(data, shape, chunks)
     if wanted.size and (wanted.min() < 0 or wanted.max() >= chunks):
         raise IndexError(f"there are {chunks} chunks")
@@ -274,15 +259,8 @@ def columns(
 ) -> Iterator[tuple[slice, int, NDArray[np.uint32]]]:
     """The codes of packed chunks column by column, each read in one go: the quickest way through many chunks.
 
-    Args:
-        data: the bits.
-        shape: the shape of the codes.
-        chunks: how many there are.
-        places: which columns, in the order they are yielded; None for all.
-
-    Yields:
-        the chunks, every one, second, fourth or eighth; the column, token · levels + level; and its codes in them,
-        which are not checked against `num_codes`.
+    Yields every one, second, fourth or eighth of the chunks as a slice; the column, token · levels + level, one of
+    `places` if they are given; and its codes in these chunks, which are not checked against `num_codes`.
     """
     bits = shape.bits_per_code
     # After so many chunks a chunk starts with a byte again; each has its codes at fixed places in that many bytes.
@@ -302,13 +280,8 @@ def columns(
 def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Scores]:
     """The scan of packed codes: every code is looked up in a table, and a chunk's values are summed.
 
-    Args:
-        shape: of the codes.
-        tables: each question's value of each code, [questions, tokens, levels, num_codes].
-
-    Returns:
-        a function of a block's bits and its number of chunks, which gives the sums [questions, chunks] and raises
-        ValueError where the bits are no such codes.
+    Returns, for tables [questions, tokens, levels, num_codes], a function of a block's bits and its number of chunks,
+    which gives the sums [questions, chunks] and raises ValueError where the bits are no such codes.
     """
     # Bits that are no code have the value NaN, and so has the sum they end up in.
     padded = np.full((len(tables), shape.tokens * shape.levels, 1 << shape.bits_per_code), np.nan, np.float32)
@@ -330,11 +303,7 @@ def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Score
 
 
 def count(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Counts:
-    """Count the codes [chunks, tokens, levels] of each codebook.
-
-    Returns:
-        [levels, positions, num_codes], where positions is `tokens` with a codebook per position and 1 with a shared one.
-    """
+    """How often each code occurs: [chunks, tokens, levels] -> [levels, positions, num_codes]."""
     books = np.arange(shape.levels)[None, :] * shape.positions
     if shape.per_position:
         books = books + np.arange(shape.tokens)[:, None]
@@ -346,11 +315,7 @@ def count(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Counts:
 def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Effective number of codes in use in each codebook, exp of the entropy of its usage (paper, section 4.4.4).
 
-    Args:
-        counts: how often each code is used, [..., num_codes], non-negative.
-
-    Returns:
-        [...], values in [1, num_codes]; 1 where nothing has been used.
+    From counts [..., num_codes] to [...], in [1, num_codes]; 1 where nothing has been used.
     """
     used = counts.astype(np.float64)
     share = used / np.maximum(used.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
@@ -365,17 +330,10 @@ def unused(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDAr
 
 
 def located(chunks: Sequence[int] | NDArray[np.integer[Any]], sizes: Indices) -> Iterator[tuple[int, Indices, Indices]]:
-    """Find chunks that are numbered through several holders, such as blocks or banks.
+    """Find chunks that are numbered through several holders of these sizes, such as blocks or banks.
 
-    Args:
-        chunks: their indices through all holders.
-        sizes: how many chunks each holder has, in order.
-
-    Yields:
-        each holder that has some of them, the places of these in `chunks`, and their indices in the holder.
-
-    Raises:
-        IndexError: there is no such chunk.
+    Yields each holder that has some of them, the places of these in `chunks`, and their indices in the holder. Raises
+    IndexError if there is no such chunk.
     """
     wanted = np.asarray(chunks, np.int64)
     ends = np.cumsum(sizes)

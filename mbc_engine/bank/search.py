@@ -1,30 +1,24 @@
 """Documents found in a bank: by what they are called, as somebody types, and by a code that they use."""
 
 from collections.abc import Iterator
-from itertools import compress, islice
+from dataclasses import replace
 
 import numpy as np
 
 from mbc_engine.bank.block import Block
-from mbc_engine.bank.records import Origin, StoredDocument, origin_name
+from mbc_engine.bank.records import Origin, StoredDocument
 from mbc_engine.bank.store import MemoryBank
 
 
 def documents_with_code(
     bank: MemoryBank, level: int, position: int, code: int, top: int = 10
 ) -> list[tuple[StoredDocument, int, int]]:
-    """The documents a code stands in most often, most often first; of equal ones, the first stored.
+    """The `top` documents a code stands in most often, most often first; of equal ones, the first stored.
 
-    Args:
-        bank: the bank; its codes are gone through block by block, whatever its size.
-        level, position, code: which code, as `MemoryBank.counts` has them; the position of a shared codebook is 0.
-        top: how many documents, at least 1.
+    Level, position and code are as in `MemoryBank.counts`; the position of a shared codebook is 0. Each document comes
+    with how often the code stands in it, and how many codes of the same codebook it has.
 
-    Returns:
-        documents, each with how often the code stands in it, and how many codes of the same codebook it has.
-
-    Raises:
-        ValueError: the bank has no such code.
+    Raises ValueError if the bank has no such code.
     """
     shape = bank.header.shape
     if not (0 <= level < shape.levels and 0 <= position < shape.positions and 0 <= code < shape.num_codes):
@@ -49,7 +43,6 @@ def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterat
     """Find documents in stored order, block by block; stop by taking no more. The bank may change meanwhile.
 
     Args:
-        bank: where to look.
         text: what stands in `path` or `path#part`, upper case or lower, or begins a date; in a bank without origins,
             what begins a digest. "" finds all.
         most: so many documents in all; beyond that, matches are only counted.
@@ -61,31 +54,18 @@ def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterat
     sought = text.casefold()
     matches = yielded = 0
     for block in bank.document_blocks():
-        found = _matching(block, sought)
-        documents = list(islice(_documents(block, found), most - yielded))
-        yielded, matches = yielded + len(documents), matches + sum(found)
+        found = list(_matching(block, sought, has_origins=bank.header.keeps_origins))
+        documents = [replace(block.document(row), origins=own) for row, own in found[: most - yielded]]
+        yielded, matches = yielded + len(documents), matches + len(found)
         yield documents, matches
 
 
-def _matching(block: Block, sought: str) -> list[bool]:
-    """Which of the origins match; without origins, which of the documents."""
-    origins = block.origins
-    if not origins.sources:
-        return [digest.hex().startswith(sought) for digest in block.digests]
-    if not sought:
-        return [True] * len(origins.sources)
-    return [
-        sought in origin_name(source, part).casefold() or (date is not None and date.startswith(sought))
-        for source, part, date in zip(origins.sources, origins.parts, origins.dates, strict=True)
-    ]
-
-
-def _documents(block: Block, found: list[bool]) -> Iterator[StoredDocument]:
-    origins, digests, lengths, sizes = block.origins, block.digests, block.lengths, block.sizes
-    if not origins.sources:
-        for row in compress(range(len(block)), found):
-            yield StoredDocument(digests[row].hex(), lengths[row], sizes[row], ())
+def _matching(block: Block, sought: str, *, has_origins: bool) -> Iterator[tuple[int, tuple[Origin, ...]]]:
+    """The rows of documents found, each with the origin that matches, or () in a bank without."""
+    if not has_origins:
+        yield from ((row, ()) for row, digest in enumerate(block.digests) if digest.hex().startswith(sought))
         return
-    every = zip(origins.sources, origins.parts, origins.dates, origins.rows(), strict=True)
-    for source, part, date, row in compress(every, found):
-        yield StoredDocument(digests[row].hex(), lengths[row], sizes[row], (Origin(source, part, date),))
+    for row, origins in enumerate(block.origins):
+        for origin in origins:
+            if sought in origin.name.casefold() or (origin.date is not None and origin.date.startswith(sought)):
+                yield row, (origin,)

@@ -14,8 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Origins
-from mbc_engine.bank.records import origin_name
+from mbc_engine.bank.records import Origin, origin_name
 from mbc_engine.errors import ConfigError
 
 
@@ -23,8 +22,7 @@ from mbc_engine.errors import ConfigError
 class Selection:
     """What a question asks of the documents; the default is all of them alike.
 
-    A document that was read in several places counts as the best of these does. Where a date is asked for, documents
-    that bear none are left out.
+    A document read in several places counts as the best of these. Where a date is asked for, undated ones are left out.
 
     Attributes:
         since: the first day.
@@ -58,20 +56,15 @@ class Selection:
         """Whether it asks for dates."""
         return any(value is not None for value in (self.since, self.as_of, self.half_life))
 
-    def log_weights(self, origins: Origins) -> NDArray[np.float64]:
-        """Logarithms of how much each document counts: at most 0, which is once, and -inf for those left out."""
-        numbers = np.array(origins.numbers, np.int64)
-        best = np.full(len(numbers), -np.inf)
-        if len(origins.sources):
-            by_day = {day: self._of_day(day) for day in set(origins.dates)}
-            each = np.array([by_day[day] for day in origins.dates])
-            if self.only or self.exclude:
-                named = map(self._is_named, origins.sources, origins.parts)
-                each[~np.fromiter(named, np.bool_, len(each))] = -np.inf
-            has_some = numbers > 0
-            starts = np.cumsum(numbers) - numbers
-            best[has_some] = np.maximum.reduceat(each, starts[has_some])
-        return best
+    def log_weights(self, documents: Sequence[Sequence[Origin]]) -> NDArray[np.float64]:
+        """Logarithms of how much documents of these origins count: at most 0, which is once; -inf if left out."""
+        by_day = {day: self._of_day(day) for day in {origin.date for own in documents for origin in own}}
+        is_by_name = bool(self.only or self.exclude)
+
+        def weight(origin: Origin) -> float:
+            return -math.inf if is_by_name and not self._is_named(*origin[:2]) else by_day[origin.date]
+
+        return np.array([max(map(weight, own), default=-math.inf) for own in documents], np.float64)
 
     @cached_property
     def _only(self) -> Sequence[re.Pattern[str]]:

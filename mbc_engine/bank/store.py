@@ -8,10 +8,10 @@ import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
-from operator import index
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -29,7 +29,6 @@ from mbc_engine.bank.database import (
     identity,
     make_file,
     make_in_memory,
-    now,
     open_current,
     patience,
     read_header,
@@ -97,21 +96,14 @@ class MemoryBank:
         keeps_origins: bool = True,
         keeps_text: bool = False,
     ) -> Self:
-        """Make an empty bank; its folder is made too.
+        """Make an empty bank, in a new file whose folder is made too, or with None in memory; see `BankHeader`.
 
-        Args:
-            path: a file that does not exist yet, or an empty one; None for a bank in memory, which goes when closed.
-            signature: the model that will write the bank.
-            shape: the shape of its codes.
-            dim: the width of a codebook vector.
-            keeps_origins: False for a bank that knows its documents by a short content hash only. It leaves out where
-                they were read, their sizes and dates, and a changed file is one more document.
-            keeps_text: keep the exact text of every chunk too.
+        Without origins, sizes and dates are left out as well, and a changed file is one more document.
 
-        Raises:
-            BankError: something stands at `path` already, or nothing can be written there.
+        Raises BankError if something stands at `path` already, or nothing can be written there.
         """
-        header = BankHeader(signature, shape, dim, keeps_origins, keeps_text, now())
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        header = BankHeader(signature, shape, dim, keeps_origins, keeps_text, now)
         return cls(make_in_memory(header) if path is None else make_file(path, header), path)
 
     @classmethod
@@ -130,10 +122,7 @@ class MemoryBank:
         keeps_origins: bool = True,
         keeps_text: bool = False,
     ) -> Self:
-        """Open the bank at `path` for this model, or make it as `create` does; one that exists keeps what it keeps.
-
-        Raises what `open` and `create` do, and ModelMismatch if the bank belongs to another model.
-        """
+        """Open the bank at `path`, or make it as `create` does; ModelMismatch if it belongs to another model."""
         create = partial(cls.create, path, signature, shape, dim, keeps_origins=keeps_origins, keeps_text=keeps_text)
         if not bytes_at(path):
             try:
@@ -147,10 +136,11 @@ class MemoryBank:
             if bytes_at(path):  # otherwise the making of it was interrupted, which opening has undone
                 raise
             return create()
-        with ExitStack() as stack:
-            stack.enter_context(bank)
+        try:
             bank.require(signature)
-            stack.pop_all()  # it stays open
+        except ModelMismatch:
+            bank.close()
+            raise
         return bank
 
     @property
@@ -160,6 +150,7 @@ class MemoryBank:
 
     @property
     def keeps_text(self) -> bool:
+        """Whether the exact text of every chunk is there."""
         return self.header.keeps_text
 
     def is_file(self, path: Path) -> bool:
@@ -208,7 +199,7 @@ class MemoryBank:
             return self._blocks.remove(names, set(self.header.shortened(digests)))
 
     def compact(self) -> None:
-        """Fill the blocks that removals left half empty, and give the file's unused pages back to the disk."""
+        """Fill the blocks that removals left half empty, and give unused pages back to the disk."""
         with self.changing():
             self._blocks.compact()
         with explained(self.name):
@@ -284,10 +275,7 @@ class MemoryBank:
     def lookup(
         self, names: Collection[Name], digests: Collection[str] = (), *, with_texts: bool = False
     ) -> list[StoredDocument]:
-        """The documents with these origins, given as source and part, or these digests, each once, with their codes.
-
-        With `with_texts`, texts come too where the bank keeps them.
-        """
+        """The documents with these origins, given as source and part, or these digests, each once, with their codes."""
         rows: defaultdict[int, set[int]] = defaultdict(set)
         with self.snapshot():
             by_digest = self._blocks.find_digests(set(self.header.shortened(digests)))
@@ -297,11 +285,7 @@ class MemoryBank:
             return [document for several in blocks for document in several]
 
     def documents(self, *, whole: bool = False) -> Iterator[StoredDocument]:
-        """All documents in stored order. The bank may be changed meanwhile.
-
-        Args:
-            whole: with their codes and, where the bank keeps them, their texts.
-        """
+        """All documents in stored order; `whole` with codes and texts. The bank may be changed meanwhile."""
         if not whole:
             for block in self.document_blocks():
                 yield from block.documents()
@@ -314,10 +298,7 @@ class MemoryBank:
             yield from documents
 
     def document_blocks(self) -> Iterator[Block]:
-        """All documents in stored order, some thousand at a time, column by column; codes are left out.
-
-        The bank may be changed meanwhile.
-        """
+        """All documents in stored order, some thousand at a time, without codes. The bank may be changed meanwhile."""
         with self.snapshot():
             numbers = self._blocks.numbers()
         for number in numbers:
@@ -332,10 +313,8 @@ class MemoryBank:
 
     def totals(self) -> BankTotals:
         """How much the bank holds; takes no longer for a large bank than for a small one."""
-        query = "SELECT coalesce(sum(documents), 0), coalesce(sum(origins), 0), coalesce(sum(chunks), 0) FROM blocks"
-        row = self._row(query)
-        with decoded(self.name):
-            return BankTotals(*map(index, row))
+        with self.snapshot():
+            return BankTotals(*self._blocks.sizes()[:, 1:].sum(0).tolist())
 
     def sizes(self) -> BankSizes:
         """What the bank weighs, in bytes."""
@@ -353,19 +332,16 @@ class MemoryBank:
         )
 
     def counts(self) -> Counts:
-        """How often each code occurs, [levels, positions, num_codes]; one read, whatever the bank's size."""
+        """How often each code occurs, [levels, positions, num_codes]."""
         with self.snapshot():
             return read_state(self._connection, self.header, self.name)[0]
 
     def version(self) -> tuple[int, int]:
-        """What is equal for as long as nobody has written to the bank, this process or another; takes microseconds.
-
-        Ask before reading, and it is time to read again when the next one differs. See `is_replaced` too.
-        """
+        """What changes when somebody writes to the bank, this process or another; takes microseconds."""
         return int(self._row("PRAGMA data_version")[0]), self._connection.total_changes
 
     def is_replaced(self) -> bool:
-        """Whether another bank, or none, stands at the path by now: what is read here is the old one until reopened."""
+        """Whether another bank, or none, stands at the path by now; what is read here is the old one until reopened."""
         if self.path is None:
             return False
         return identity(self.path) != self._identity or read_header(self._connection, self.name) != self.header
@@ -373,8 +349,7 @@ class MemoryBank:
     def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         """All codes in stored order, some thousand chunks [chunks, tokens, levels] at a time, with documents' lengths.
 
-        The bank as it was at the first is read to the end, whatever other processes write; this `MemoryBank` must not
-        write meanwhile.
+        All of it is one `snapshot`.
         """
         with self.snapshot():
             for packed, lengths in self._blocks.all_packed():
@@ -385,11 +360,8 @@ class MemoryBank:
     def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
         """The scan for some questions: the sum of the table entries of each chunk's codes, block by block as `blocks`.
 
-        Args:
-            tables: each question's value of each code, [questions, tokens, levels, num_codes].
-
-        Yields:
-            sums [questions, chunks], and the chunks of each document they belong to, [documents].
+        With each question's value of each code as `tables`, [questions, tokens, levels, num_codes], it yields sums
+        [questions, chunks] and the chunks of each document they belong to, [documents].
         """
         sums = table_sums(self.header.shape, tables)
         with self.snapshot():
@@ -468,7 +440,6 @@ class MemoryBank:
         self.close()
 
     def _prepared(self, document: StoredDocument) -> StoredDocument:
-        """The document with its texts encoded, if they are to be stored."""
         if not self.header.keeps_text or document.codes is None:
             return document
         if document.texts is None or len(document.texts) != len(document.codes):
@@ -477,7 +448,6 @@ class MemoryBank:
         return replace(document, texts=texts)
 
     def _refresh(self) -> None:
-        """Forget what another process has changed since."""
         version = self._row("PRAGMA data_version")[0]
         if version == self._version:
             return
@@ -494,7 +464,6 @@ class MemoryBank:
         return row
 
     def _located(self, chunks: Numbers) -> Iterator[tuple[int, Indices, Indices]]:
-        """Each block that holds some of the chunks, the places of these in `chunks`, and their indices in the block."""
         extents = self._blocks.extents()
         for row, places, within in located(chunks, extents[:, 1]):
             yield int(extents[row, 0]), places, within

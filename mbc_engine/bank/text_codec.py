@@ -7,17 +7,14 @@ text, because another dictionary would give another one.
 
 import threading
 import zlib
-from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from mbc_engine.text import Chunk
 
 if TYPE_CHECKING:
-    from zstandard import ZstdCompressionDict, ZstdCompressionParameters, ZstdCompressor, ZstdDecompressor
-
-_T = TypeVar("_T")
+    from zstandard import ZstdCompressionDict, ZstdCompressionParameters
 
 _PLAIN: Final = 0
 _ZSTD: Final = 1
@@ -30,23 +27,8 @@ MAX_UNFOLDED: Final = 16 << 20
 _MAX_START_BYTES: Final = 9
 
 
-def _once_a_thread(make: Callable[[], _T]) -> Callable[[], _T]:
-    own = threading.local()
-
-    def made() -> _T:
-        if not hasattr(own, "value"):
-            own.value = make()
-        value: _T = own.value
-        return value
-
-    return made
-
-
 def encode_chunk(chunk: Chunk) -> bytes:
-    """A chunk as bytes, the same ones each time with one version of zstd; half a surrogate is kept as well.
-
-    Raises ValueError if the start is not in [0, 2**63).
-    """
+    """A chunk as bytes, the same ones each time with one version of zstd; half a surrogate is kept as well."""
     if not 0 <= chunk.start < 1 << 63:
         raise ValueError(f"a chunk cannot start at {chunk.start}")
     start, rest = bytearray(), chunk.start  # seven bits to a byte, lowest first
@@ -70,7 +52,7 @@ def decode_chunk(data: bytes) -> Chunk:
 
 
 def row_checksum(number: int, data: bytes) -> int:
-    """CRC-32 of a row of the table `texts`: of its id too, so that no row is taken for another one."""
+    """CRC-32 of a row of the table `texts` with its id, so that no row is taken for another one."""
     return zlib.crc32(data, zlib.crc32(number.to_bytes(8, "little", signed=True)))
 
 
@@ -124,25 +106,26 @@ def _unfolded(payload: bytes) -> bytes:
 
 
 # A compressor and a decompressor serve one thread at a time; the dictionary serves them all.
+_own: Final = threading.local()
 _preparing: Final = threading.Lock()
 
 
-@_once_a_thread
-def _compressor() -> "ZstdCompressor":
+def _compressor() -> Any:
     from zstandard import ZstdCompressor
 
-    with _preparing:
-        dictionary, parameters = _dictionary(), _parameters()
-    return ZstdCompressor(dict_data=dictionary, compression_params=parameters)
+    if not hasattr(_own, "compressor"):
+        with _preparing:
+            _own.compressor = ZstdCompressor(dict_data=_dictionary(), compression_params=_parameters())
+    return _own.compressor
 
 
-@_once_a_thread
-def _decompressor() -> "ZstdDecompressor":
+def _decompressor() -> Any:
     from zstandard import ZstdDecompressor
 
-    with _preparing:
-        dictionary = _dictionary()
-    return ZstdDecompressor(dict_data=dictionary)
+    if not hasattr(_own, "decompressor"):
+        with _preparing:
+            _own.decompressor = ZstdDecompressor(dict_data=_dictionary())
+    return _own.decompressor
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,15 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank.block import Block, keys_of, read_block, read_keys
 from mbc_engine.bank.blocks import BlockTable
-from mbc_engine.bank.database import NONSENSE, opened, read_header, read_state, require_format, transaction
+from mbc_engine.bank.database import (
+    NONSENSE,
+    explained,
+    open_file,
+    read_header,
+    read_state,
+    require_format,
+    transaction,
+)
 from mbc_engine.bank.records import BankHeader, Counts, count, unpack
 from mbc_engine.bank.text_codec import decode_row
 from mbc_engine.errors import BankError
@@ -24,12 +33,13 @@ Numbers = NDArray[np.int64]
 def verify(path: Path) -> Iterator[Event]:
     """Check the file's structure, all checksums, and that blocks, texts and counts fit together.
 
-    Yields what is damaged, how far it is, and last `BankVerified`.
-
-    Raises:
-        BankError: there is no bank, or it is so damaged that it cannot be opened.
+    Yields what is damaged, how far it is, and last `BankVerified`. Raises BankError if the bank cannot be opened.
     """
-    with opened(path, read_only=True) as connection, transaction(connection, "DEFERRED"):
+    with (
+        closing(open_file(path, read_only=True)) as connection,
+        explained(str(path)),
+        transaction(connection, "DEFERRED"),
+    ):
         require_format(connection, str(path))
         header = read_header(connection, str(path))
         damages = documents = chunks = 0
@@ -47,7 +57,7 @@ def _events(connection: sqlite3.Connection, header: BankHeader, name: str) -> It
     yield from _structure(connection)
     table, shape = BlockTable(connection, header, name), header.shape
     try:
-        numbers = table.numbers()
+        numbers = [number for (number,) in connection.execute("SELECT id FROM blocks ORDER BY id")]
     except sqlite3.Error as error:
         yield DamageFound("file", str(error))
         return
@@ -61,15 +71,16 @@ def _events(connection: sqlite3.Connection, header: BankHeader, name: str) -> It
         else:
             counts += count(block.known_codes, shape)
             digests.append(np.array([int.from_bytes(own[:8], "big", signed=True) for own in block.digests], np.int64))
-            names = zip(block.origins.sources, block.origins.parts, strict=True)
-            origins.append(np.array(list(map(hash, names)), np.int64))
+            origins.append(np.array([hash(origin[:2]) for own in block.origins for origin in own], np.int64))
             texts.append(_texts_of(block) if header.keeps_text else _NONE)
             yield block
         yield Progressed("verify blocks", done, len(numbers))
     try:
         yield from _state(connection, header, name, counts)
         yield from _all_texts(connection, np.concatenate(texts))
-        yield from _stray_codes(connection)
+        (strays,) = connection.execute("SELECT count(*) FROM codes WHERE id NOT IN (SELECT id FROM blocks)").fetchone()
+        if strays:
+            yield DamageFound("codes", f"{strays} blocks of codes belong to no documents")
     except sqlite3.Error as error:
         yield DamageFound("file", str(error))
     for what, several in (("documents", np.concatenate(digests)), ("origins", np.concatenate(origins))):
@@ -89,14 +100,7 @@ def _structure(connection: sqlite3.Connection) -> Iterator[DamageFound]:
         yield DamageFound("file", str(error))
 
 
-def _stray_codes(connection: sqlite3.Connection) -> Iterator[DamageFound]:
-    (strays,) = connection.execute("SELECT count(*) FROM codes WHERE id NOT IN (SELECT id FROM blocks)").fetchone()
-    if strays:
-        yield DamageFound("codes", f"{strays} blocks of codes belong to no documents")
-
-
 def _block(table: BlockTable, number: int, header: BankHeader) -> Block:
-    """A whole block; raises ValueError, sqlite3.Error, and what nonsense raises, if it is damaged."""
     row = table.row(number)
     block = read_block(row, header, unpack(table.packed(number), header.shape, row.chunks))
     if not np.array_equal(read_keys(row.keys), np.unique(keys_of(block.origins))):
@@ -105,7 +109,6 @@ def _block(table: BlockTable, number: int, header: BankHeader) -> Block:
 
 
 def _texts_of(block: Block) -> Numbers:
-    """The numbers of the texts of all chunks."""
     lengths = np.array(block.lengths, np.int64)
     starts = np.array(block.first_texts, np.int64) - (np.cumsum(lengths) - lengths)
     return np.repeat(starts, lengths) + np.arange(lengths.sum())
@@ -125,7 +128,6 @@ def _state(connection: sqlite3.Connection, header: BankHeader, name: str, counte
 
 
 def _all_texts(connection: sqlite3.Connection, owned: Numbers) -> Iterator[DamageFound]:
-    """Every text is decoded, and belongs to one chunk."""
     stored = []
     for number, crc, data in connection.execute("SELECT id, crc, data FROM texts"):
         stored.append(number)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, MemoryBank, Origin, Selection
-from mbc_engine.bank.block import Origins
 from mbc_engine.errors import BankError, ConfigError
 
 FIRST = date(2024, 5, 1)
@@ -21,13 +20,13 @@ FIRST = date(2024, 5, 1)
 
 def kept(selection: Selection, *names: str) -> list[str]:
     """Those of the names, path or path#part, that a selection by names alone leaves."""
-    origins = Origins.of([[Origin(name.partition("#")[0], name.partition("#")[2], None)] for name in names])
+    origins = [[Origin(name.partition("#")[0], name.partition("#")[2], None)] for name in names]
     return [name for name, log in zip(names, selection.log_weights(origins), strict=True) if log == 0]
 
 
 def weights(selection: Selection, *dates: str | None) -> list[float]:
     """What documents of these dates count."""
-    origins = Origins.of([[Origin("/a", "", day)] for day in dates])
+    origins = [[Origin("/a", "", day)] for day in dates]
     return np.exp(selection.log_weights(origins)).tolist()
 
 
@@ -72,7 +71,7 @@ def test_without_a_last_day_ages_count_from_today_and_the_future_counts_once() -
 
 
 def test_whatever_is_old_counts_something() -> None:
-    origins = Origins.of([[Origin("/a", "", day)] for day in ("1924-05-01", "1924-05-02")])
+    origins = [[Origin("/a", "", day)] for day in ("1924-05-01", "1924-05-02")]
     older, newer = Selection(half_life=0.1, as_of=FIRST).log_weights(origins).tolist()
     assert newer - older == pytest.approx(10 * math.log(2))
 
@@ -168,9 +167,9 @@ ORIGINS = st.lists(
 )
 def test_a_document_counts_as_the_best_of_its_origins(documents: Any, **asked: Any) -> None:
     selection = Selection(**asked)
-    found = selection.log_weights(Origins.of(documents)).tolist()
+    found = selection.log_weights(documents).tolist()
     # One origin at a time, in documents of their own.
-    alone = [[selection.log_weights(Origins.of([[origin]]))[0] for origin in several] for several in documents]
+    alone = [[selection.log_weights([[origin]])[0] for origin in several] for several in documents]
     assert found == [max(own, default=-math.inf) for own in alone]
 
 

@@ -129,11 +129,10 @@ def reencode(
     from mbc_cli.engine import load_model, number_of_workers
     from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
     from mbc_cli.render.bank import IngestView
-    from mbc_engine.bank.database import opened
+    from mbc_engine.bank.database import open_file
     from mbc_engine.errors import BankError
 
-    with opened(bank, read_only=True):  # a mistyped path is reported at once, not after the model was loaded
-        pass
+    open_file(bank, read_only=True).close()  # a mistyped path is reported at once, not after the model was loaded
     loaded = load_model(model, device)
     from mbc_engine.ingestion.reencode import reencode as memorise
 
