@@ -28,7 +28,9 @@ def block_of(made: Any, documents: Documents) -> Block:
     block = Block.empty(made.shape)
     for content, origins in documents:
         digest, codes = bytes.fromhex(made.digest(content))[:16], made.codes(content)
-        block += Block([digest], [len(codes)], [content], [tuple(sorted(origins, key=lambda origin: origin[:2]))], [0], codes)
+        block += Block(
+            [digest], [len(codes)], [content], [tuple(sorted(origins, key=lambda origin: origin[:2]))], [0], codes
+        )
     return block
 
 
