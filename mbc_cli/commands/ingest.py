@@ -24,8 +24,6 @@ _STDIN: Final = Path("-")
 
 
 class Engine(StrEnum):
-    """Where the work is done: in this process and its own, or by actors on Ray."""
-
     LOCAL = "local"
     RAY = "ray"
 
@@ -133,8 +131,10 @@ def ingest(
     is_stream, how = _STDIN in paths, dict[str, Any](keeps_origins=not no_sources, keeps_text=text)
     _require_sense(paths, prune=prune, watch=watch, text_column=text_column, no_sources=no_sources)
     if on_ray := engine is Engine.RAY:
-        other = "stdin" if is_stream else "--watch" if watch else None
-        how["actors"] = _actors(actors, actor_batch, actor_cpus, actor_gpus, device, address, other=other)
+        from mbc_engine.ingestion.ray import Actors
+
+        how["actors"] = Actors(actors, actor_batch, actor_cpus, actor_gpus, device)
+        _require_ray(how["actors"], address, other="stdin" if is_stream else "--watch" if watch else None)
     else:
         _require_no_ray(ctx)
     if not is_stream:
@@ -151,7 +151,6 @@ def ingest(
 
 
 def _memorise(memory: "Memory", paths: Sequence[Path], how: dict[str, Any], *, watch: bool, as_json: bool) -> None:
-    """Memorise, and show how it goes; the first Ctrl-C stops it, which ends in `typer.Exit`."""
     from mbc_cli.render.bank import IngestView, WatchView
 
     with (
@@ -179,7 +178,6 @@ def _memorise(memory: "Memory", paths: Sequence[Path], how: dict[str, Any], *, w
 def _require_sense(
     paths: Sequence[Path], *, prune: bool, watch: bool, text_column: str | None, no_sources: bool
 ) -> None:
-    """Raises ConfigError where options contradict each other."""
     if _STDIN in paths:
         if len(paths) > 1:
             raise ConfigError("- stands for stdin and cannot be mixed with paths.", hint="A file of that name is ./-")
@@ -192,40 +190,25 @@ def _require_sense(
 
 
 def _require_no_ray(ctx: typer.Context) -> None:
-    """Raises ConfigError where an option of Ray was typed."""
     for param in ctx.command.params:
         if getattr(param, "rich_help_panel", None) == ON_RAY and param.name and is_typed(ctx, param.name):
             raise ConfigError(f"{param.opts[0]} needs --engine ray.", hint="Add it, or leave this out.")
 
 
-def _actors(
-    number: int | None,
-    chunks: int,
-    cpus: float,
-    gpus: float,
-    device: str | None,
-    address: str | None,
-    *,
-    other: str | None,
-) -> "Actors":
-    """Raises ConfigError where options contradict each other or Ray is not installed, MBCError without a cluster."""
-    from mbc_engine.ingestion.ray import Actors, require_ray, require_reachable
+def _require_ray(actors: "Actors", address: str | None, *, other: str | None) -> None:
+    from mbc_engine.ingestion.ray import require_ray, require_reachable
 
     if other:
         raise ConfigError(f"--engine ray does not go with {other}.", hint="Use --engine local for it.")
-    if not cpus and not gpus:
+    if not actors.cpus and not actors.gpus:
         raise ConfigError("An actor needs a CPU or a GPU, or a part of one.", hint="Set --actor-cpus.")
     require_ray()
     if address is not None:
         require_reachable(address)
-    return Actors(number, chunks, cpus, gpus, device)
 
 
 def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none: bool) -> None:
-    """Raises DataError where a path is not there or cannot be read, or there are no files.
-
-    An empty folder may be watched, and it may be what is left of one whose documents are to be removed.
-    """
+    """Raises DataError where a path is not there or cannot be read, or there are no files, unless there may be none."""
     from mbc_cli.render.bank import READABLE
     from mbc_engine.text import is_empty, require_paths
 
@@ -238,7 +221,6 @@ def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none:
 
 
 def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bool | None) -> None:
-    """Raises BankError where a bank is there but cannot be opened, ConfigError where it was made otherwise."""
     from mbc_engine.bank import MemoryBank
     from mbc_engine.bank.database import bytes_at
 
@@ -258,7 +240,6 @@ def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bo
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[None]:
-    """Ray is there inside."""
     from mbc_cli.engine import loading
     from mbc_cli.render.terminal import verbosity
     from mbc_engine.ingestion.ray import connected

@@ -18,9 +18,9 @@ from mbc_engine.text.formats import SUFFIXES
 
 
 def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> None:
-    """What `mbc bank info` prints."""
-    shape = header.shape
+    shape, floats = header.shape, header.float_bytes(totals.chunks)
     books = "a book for each token" if shape.per_position else "one book for all"
+    times = f"{floats / sizes.codes:,.0f}" if floats > 10 * sizes.codes else f"{floats / max(sizes.codes, 1):.2g}"
     print_facts(
         [
             ("bank", name),
@@ -32,13 +32,12 @@ def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSize
             ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
             ("vectors", f"{header.dim} wide, {books}"),
             *size_facts(sizes, totals.chunks),
-            *_comparison(header.float_bytes(totals.chunks), sizes.codes),
+            *([("as float32", f"the vectors would take {size(floats)}, {times} times the codes")] if floats else []),
         ]
     )
 
 
 def print_info_json(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> None:
-    """The same as JSON; sizes in bytes."""
     info = {
         "path": name,
         "created": header.created,
@@ -80,14 +79,6 @@ def size_facts(sizes: BankSizes, chunks: int) -> list[tuple[str, str]]:
     ]
 
 
-def _comparison(floats: int, codes: int) -> list[tuple[str, str]]:
-    """What the same vectors would take without codes; nothing to say of an empty bank."""
-    if not floats:
-        return []
-    times = f"{floats / codes:,.0f}" if floats > 10 * codes else f"{floats / codes:.2g}"
-    return [("as float32", f"the vectors would take {size(floats)}, {times} times the codes")]
-
-
 def show_holdings(bank: MemoryBank, extra: dict[str, Any] | None = None) -> None:
     """A bank after something was done to it: as JSON, with something `extra`, or for people."""
     totals, sizes = bank.totals(), bank.sizes()
@@ -98,19 +89,16 @@ def show_holdings(bank: MemoryBank, extra: dict[str, Any] | None = None) -> None
     print_json({**extra, "bank": result} if extra else result)
 
 
-def show_list(documents: Iterable[StoredDocument]) -> None:
-    """A line an origin, or a line a document where the bank keeps no origins."""
+def show_list(documents: Iterable[StoredDocument], *, as_json: bool) -> None:
+    """A line an origin, or a line a document where the bank keeps no origins; as JSON always that."""
+    if as_json:
+        print_json_lines(map(_object, documents))
+        return
     columns = (("chunks", ">6"), ("bytes", ">10"), ("date", "<10"), ("document", ""))
     print_rows(columns, (row for document in documents for row in _rows(document)))
 
 
-def list_json(documents: Iterable[StoredDocument]) -> None:
-    """A JSON object a document, a line each."""
-    print_json_lines(map(_object, documents))
-
-
 def show_documents(documents: Iterable[StoredDocument], shape: CodeShape, *, with_codes: bool) -> None:
-    """All that the bank knows of documents, and whether their files are still the same."""
     files = Files()
     for number, document in enumerate(documents):
         if number:
@@ -118,7 +106,11 @@ def show_documents(documents: Iterable[StoredDocument], shape: CodeShape, *, wit
         sizes = [] if document.size is None else [("bytes", f"{document.size:,}")]
         print_facts(
             [
-                *_origins(document, files),
+                *(
+                    ("" if at else "read from", plain(", ".join(filter(None, (near(own.name), own.date, state)))))
+                    for at, own in enumerate(document.origins)
+                    for state in files.look(own, document.digest)[:1]
+                ),
                 ("digest", document.digest),
                 *sizes,
                 ("chunks", f"{document.chunks:,}, {counted(_code_bytes(document, shape), 'byte')} of codes"),
@@ -130,7 +122,7 @@ def show_documents(documents: Iterable[StoredDocument], shape: CodeShape, *, wit
 
 
 def documents_json(documents: Iterable[StoredDocument], shape: CodeShape) -> None:
-    """The same as JSON, a line a document; codes are [chunks][tokens][levels]."""
+    """A line of JSON a document; codes are [chunks][tokens][levels]."""
     files = Files()
     print_json_lines(
         {
@@ -161,13 +153,6 @@ def _object(document: StoredDocument) -> dict[str, Any]:
     }
 
 
-def _origins(document: StoredDocument, files: Files) -> Iterator[tuple[str, str]]:
-    for number, origin in enumerate(document.origins):
-        date = f", {origin.date}" if origin.date else ""
-        state = files.look(origin, document.digest)[0]
-        yield "" if number else "read from", plain(f"{near(origin.name)}{date}, {state}")
-
-
 def _code_bytes(document: StoredDocument, shape: CodeShape) -> int:
     return -(-document.chunks * shape.bits_per_chunk // 8)
 
@@ -177,14 +162,7 @@ _REASONS: Final = 5
 
 
 class IngestView(ProgressView):
-    """Follows an ingest by its events.
-
-    Args:
-        bank: its name.
-        as_json: the result is printed as JSON, with every skipped file.
-        doing, done: what happens to the files, in present and past.
-        saved: what a stop leaves behind.
-    """
+    """Follows an ingest by its events; `doing` and `done` say what happens to files, `saved` what a stop leaves."""
 
     def __init__(
         self,
@@ -204,7 +182,6 @@ class IngestView(ProgressView):
         self._end: IngestFinished | None = None
 
     def show(self, event: Event) -> None:
-        """Draw an event."""
         match event:
             case IngestStarted():
                 self._size, self._skipped, self._skips = event.size, [], 0
@@ -225,20 +202,16 @@ class IngestView(ProgressView):
                 self._end = event
 
     def stopping(self) -> None:
-        """Answer a first Ctrl-C."""
         self.announce("Stopping. Documents that are encoded are being saved; Ctrl-C again ends at once.")
 
     def stopped(self) -> None:
-        """Say what a stop leaves behind."""
         self.announce(f"Stopped. {self._saved}; run the same command again to continue.")
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything was gone through; it was stopped before otherwise."""
         return self._finished.is_complete
 
     def show_result(self) -> None:
-        """Counts, skipped files with the reasons, and the bank's sizes if it holds anything."""
         if self._as_json:
             print_json(self._summary_json(self._finished))
         else:
@@ -251,7 +224,6 @@ class IngestView(ProgressView):
             raise DataError("No readable files were found.", hint=READABLE)
 
     def show_skipped(self) -> None:
-        """The first skipped files, and why they were."""
         for skipped in self._skipped[:_REASONS]:
             out.print(Text(f"  skipped: {near(skipped.source)} {plain(skipped.reason)}", "yellow"))
         if self._skips > _REASONS:
@@ -272,17 +244,17 @@ class IngestView(ProgressView):
         out.print(f"{end.unchanged:,} unchanged, {end.removed:,} removed, {end.skipped:,} skipped.")
         self.show_skipped()
         if end.bank_documents:
-            facts = size_facts(_sizes(end), end.bank_chunks)
-            print_facts([("bank", self._bank), ("holds", holdings(_totals(end))), *facts])
+            totals, sizes = _holdings(end)
+            print_facts([("bank", self._bank), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
 
     def _summary_json(self, end: IngestFinished) -> dict[str, Any]:
-        counts = ("documents", "chunks", "unchanged", "removed")
+        totals, sizes = _holdings(end)
         return {
-            **{name: getattr(end, name) for name in counts},
+            **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed")},
             "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
             "seconds": end.seconds,
             "encoding": end.encoding,
-            "bank": {"path": self._bank, **asdict(_totals(end)), "sizes": asdict(_sizes(end))},
+            "bank": {"path": self._bank, **asdict(totals), "sizes": asdict(sizes)},
         }
 
     @property
@@ -332,9 +304,6 @@ def rate(count: int, noun: str, duration: float) -> str:
     return f"{value:,.0f} {noun}s/s" if value >= 10 else f"{value:.1f} {noun}s/s"
 
 
-def _totals(end: IngestFinished) -> BankTotals:
-    return BankTotals(end.bank_documents, end.bank_origins, end.bank_chunks)
-
-
-def _sizes(end: IngestFinished) -> BankSizes:
-    return BankSizes(end.code_bytes, end.text_bytes, end.codebook_bytes, end.file_bytes)
+def _holdings(end: IngestFinished) -> tuple[BankTotals, BankSizes]:
+    totals = BankTotals(end.bank_documents, end.bank_origins, end.bank_chunks)
+    return totals, BankSizes(end.code_bytes, end.text_bytes, end.codebook_bytes, end.file_bytes)

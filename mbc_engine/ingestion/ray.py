@@ -264,11 +264,21 @@ def encode_files(
     import ray
     from ray.exceptions import RayActorError, RayError
 
+    from mbc_engine.lm.coding import signature
+
     number = room_for(actors) if actors.number is None else actors.number
     # Of few files fewer at a time, so that every actor has something to do.
     at_a_time = max(1, min(_FILES, len(paths) // (4 * number)))
     parts = _parts(bank, {printable_path(path.resolve()) for path in paths})
-    team = _team(model, bank, text_column, actors, number)
+    contents = None
+    if not bank.header.keeps_origins:
+        contents = frozenset(digest for block in bank.document_blocks() for digest in block.digests)
+    # Held to the end: an actor that is started again after it died needs it.
+    shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
+    resources = {"num_cpus": actors.cpus, "num_gpus": actors.gpus}
+    kind = ray.remote(EncodingActor).options(**resources, max_restarts=-1, max_task_retries=RETRIES)
+    given = _findable(model), signature(model), actors, text_column, shared
+    team = [kind.remote(*given) for _ in range(number)]
     under_way: deque[tuple[list[Path], Any]] = deque()
     starts = iter(range(0, len(paths), at_a_time))
     task = 0
@@ -296,20 +306,6 @@ def encode_files(
     finally:
         for actor in team:
             ray.kill(actor)
-
-
-def _team(model: "Model", bank: MemoryBank, text_column: str | None, actors: Actors, number: int) -> list[Any]:
-    import ray
-
-    from mbc_engine.lm.coding import signature
-
-    contents = None
-    if not bank.header.keeps_origins:
-        contents = frozenset(digest for block in bank.document_blocks() for digest in block.digests)
-    shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
-    resources = {"num_cpus": actors.cpus, "num_gpus": actors.gpus}
-    kind = ray.remote(EncodingActor).options(**resources, max_restarts=-1, max_task_retries=RETRIES)
-    return [kind.remote(_findable(model), signature(model), actors, text_column, shared) for _ in range(number)]
 
 
 def _parts(bank: MemoryBank, sources: Collection[str]) -> dict[str, dict[str, str]]:

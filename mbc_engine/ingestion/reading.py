@@ -120,11 +120,10 @@ def read_chunks(
 
 
 def bytes_at(path: Path) -> int:
-    """The size of a file on the disk; 0 where it cannot be looked at."""
-    try:
+    """The size of a file; 0 where it cannot be looked at."""
+    with suppress(OSError):
         return path.stat().st_size
-    except OSError:
-        return 0
+    return 0
 
 
 def read_all(

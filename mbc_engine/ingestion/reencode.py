@@ -95,7 +95,7 @@ def _names(bank: MemoryBank) -> set[Name]:
 
 
 def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
-    """The new bank as far as it is, which keeps texts if the old one did; begun anew if of yet another model."""
+    """The new bank as far as it is; begun anew if of yet another model."""
     try:
         return open_bank(model, path, keeps_text=keeps_text or None)
     except ModelMismatch:
@@ -136,11 +136,7 @@ def _missing(wanted: set[Name], bank: MemoryBank, damaged: Collection[str]) -> l
 def _only(
     items: Generator[Item | None, None, None], wanted: set[Name], damaged: set[str]
 ) -> Generator[Item | None, None, None]:
-    """Without documents that the old bank does not have: a file may hold more rows by now.
-
-    Args:
-        damaged: gets the sources that cannot be read, or not to their end.
-    """
+    """Without documents that the old bank does not have; `damaged` gets the sources that cannot be read to the end."""
     documents = set(map(_whole, wanted))
     with closing(items):
         for item in items:

@@ -211,7 +211,7 @@ def test_files_that_kill_again_and_again_are_named_and_what_was_committed_stays(
     many_stories(folder, 320)
     (folder / "0300.txt").write_text("A deadly story.")
     own = model.chunker
-    monkeypatch.setitem(model.documents.__dict__, "chunker", Deadly(own.tokenizer, own.capacity))
+    monkeypatch.setitem(model.__dict__, "chunker", Deadly(own.tokenizer, own.capacity))
     with open_bank(model, tmp_path / "b.mbc") as bank:
         with pytest.raises(MBCError, match=r"0280\.txt to .*0319\.txt, died 4 times") as raised:
             list(ingest(model, bank, [folder], actors=TWO))

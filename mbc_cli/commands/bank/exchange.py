@@ -124,7 +124,6 @@ def import_(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A file to read, or stdin for `-`. Raises DataError where it cannot be read, or is damaged."""
     try:
         with nullcontext(sys.stdin.buffer) if path == STANDARD else path.open("rb", buffering=0) as file:
             reader = io.BufferedReader(cast("io.RawIOBase", file))
@@ -139,7 +138,6 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _lines(stream: Any) -> Iterator[bytes]:
-    """The lines of a stream, with their ends. How it is compressed is seen from its first bytes."""
     start = stream.peek(6)
     if start.startswith(b"\x1f\x8b"):
         stream = gzip.GzipFile(fileobj=stream)
@@ -150,10 +148,7 @@ def _lines(stream: Any) -> Iterator[bytes]:
 
 @contextmanager
 def _written(path: Path, *, force: bool) -> Iterator[Any]:
-    """A file to write, compressed by its suffix, or stdout for `-`; it appears, complete, when the block succeeds.
-
-    Raises ConfigError where it is there, without `force`, or cannot be written.
-    """
+    """A file to write, compressed by its suffix, or stdout for `-`; it appears, complete, when the block succeeds."""
     from mbc_engine.atomic_write import atomic_write
 
     if path == STANDARD:

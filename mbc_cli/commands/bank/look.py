@@ -26,11 +26,11 @@ def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
       mbc bank list | cut -f4
       mbc bank list --json | jq -r .digest
     """
-    from mbc_cli.render.bank import list_json, show_list
+    from mbc_cli.render.bank import show_list
     from mbc_engine.bank import MemoryBank
 
     with MemoryBank.open(bank, read_only=True) as memory:
-        (list_json if json else show_list)(memory.documents())
+        show_list(memory.documents(), as_json=json)
 
 
 def show(
@@ -69,15 +69,12 @@ _DIGEST: Final = re.compile("[0-9a-fA-F]{6,64}")
 def find(bank: MemoryBank, typed: Sequence[str]) -> tuple[set[tuple[str, str]], set[str]]:
     """Origins, as source and part, and digests of documents: what is meant by paths, path#part and digests.
 
-    A path stands for all parts of its source, a digest for one document.
-
-    Raises:
-        BankError: something is not in the bank, or a digest fits several documents.
+    Raises BankError if something is not in the bank, or a digest fits several documents.
     """
     names: set[tuple[str, str]] = set()
     digests: list[str] = []
     for text in typed:
-        if found := _names(bank, text):
+        if found := names_of(bank, text):
             names.update(found)
         elif _DIGEST.fullmatch(text):
             digests.append(text)
@@ -86,17 +83,8 @@ def find(bank: MemoryBank, typed: Sequence[str]) -> tuple[set[tuple[str, str]], 
     return names, set(_whole(bank, digests))
 
 
-def holds(bank: MemoryBank, typed: str) -> bool:
-    """Whether a path, or `path#part`, names something in the bank."""
-    return bool(_names(bank, typed))
-
-
 def files_of(bank: MemoryBank, names: set[tuple[str, str]], digests: set[str]) -> dict[Path, bool]:
-    """The files, still there, of documents: the next ingest of their folders would read them again.
-
-    Returns:
-        Each with whether these are all that the bank has of it.
-    """
+    """The files, still there, of documents, each with whether these are all that the bank has of it."""
     parts: dict[str, set[str]] = {}
     found = (origin for document in bank.lookup((), digests) for origin in document.origins)
     for source, part in (*names, *((origin.source, origin.part) for origin in found)):
@@ -106,12 +94,8 @@ def files_of(bank: MemoryBank, names: set[tuple[str, str]], digests: set[str]) -
 
 
 def documents(bank: MemoryBank, typed: str) -> Iterator[StoredDocument]:
-    """The documents that are meant, with their codes. A digest may stand for several.
-
-    Raises:
-        BankError: there is none.
-    """
-    if names := _names(bank, typed):
+    """The documents that are meant, with their codes; a digest may stand for several. Raises BankError if none is."""
+    if names := names_of(bank, typed):
         # By length first: that puts numbers in order.
         for name in sorted(names, key=lambda name: (len(name[1]), name)):
             yield from bank.lookup([name])
@@ -124,7 +108,7 @@ def documents(bank: MemoryBank, typed: str) -> Iterator[StoredDocument]:
     yield from bank.lookup((), like)
 
 
-def _names(bank: MemoryBank, typed: str) -> list[tuple[str, str]]:
+def names_of(bank: MemoryBank, typed: str) -> list[tuple[str, str]]:
     """The origins of what was typed, if it names a source or a part of one."""
     text = os.fsencode(typed).decode("utf-8", "backslashreplace")
     for source in _sources(text):
@@ -151,11 +135,10 @@ def _whole(bank: MemoryBank, typed: Sequence[str]) -> Iterator[str]:
     width = 2 * bank.header.digest_bytes
     starts = [text.lower()[:width] for text in typed]
     found: dict[str, list[str]] = {start: [] for start in starts}
-    lengths = set(map(len, found))
     for document in bank.documents():
-        for length in lengths:
-            if document.digest[:length] in found:
-                found[document.digest[:length]].append(document.digest)
+        for start, own in found.items():
+            if document.digest.startswith(start):
+                own.append(document.digest)
     for text, start in zip(typed, starts, strict=True):
         if not found[start]:
             raise _unknown(bank, text)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -66,10 +66,18 @@ def remove(
             memory.checkpoint()
         after = memory.totals()
     rules = [(path, *ignore_path(path)) for path in files] if ignore else []
+    counts = asdict(before)
+    gone = BankTotals(**{name: counts[name] - count for name, count in asdict(after).items()})
     if json:
-        print_json(removal_json(memory.name, before, after, proof, rules))
+        result = {
+            "removed": asdict(gone),
+            "bank": {"path": memory.name, **asdict(after)},
+            "ignored": [{"path": str(path), "file": str(file), "added": added} for path, file, added in rules],
+            "proof": proof and {**asdict(proof), "holds": proof.holds},
+        }
+        print_json(result)
     else:
-        show_removal(before, after, rules, proof)
+        _show_removal(gone, after, rules, proof)
     if files and not ignore:
         one, them = f"{near(files[0])} still exists", "it"
         if len(files) > 1:
@@ -86,16 +94,11 @@ def remove(
 def _meant(
     bank: "MemoryBank", sources: list[str], *, ignore: bool
 ) -> "tuple[set[tuple[str, str]], set[str], list[Path]]":
-    """What is to be removed, and its files that are still there.
-
-    Raises:
-        BankError: something is not in the bank. With `ignore`, a file need not be: its removal may have come before.
-        ConfigError: only a part of a file is to be removed, which no rule can leave out.
-    """
-    from mbc_cli.commands.bank.look import files_of, find, holds
+    """What is to be removed, and its files that are still there. With `ignore`, what is gone already may be named."""
+    from mbc_cli.commands.bank.look import files_of, find, names_of
     from mbc_engine.errors import ConfigError
 
-    absent = [typed for typed in sources if ignore and Path(typed).is_file() and not holds(bank, typed)]
+    absent = [typed for typed in sources if ignore and Path(typed).is_file() and not names_of(bank, typed)]
     names, digests = find(bank, [typed for typed in sources if typed not in absent])
     files = files_of(bank, names, digests)
     if ignore and (partial := next((path for path, is_whole in files.items() if not is_whole), None)):
@@ -106,13 +109,11 @@ def _meant(
     return names, digests, sorted({*files, *(Path(typed).resolve() for typed in absent)})
 
 
-def show_removal(before: BankTotals, after: BankTotals, rules: Sequence[_Rule], proof: Proof | None) -> None:
-    """What is gone and what is left, what keeps it from coming back, and the proof."""
-    documents, origins = before.documents - after.documents, before.origins - after.origins
-    gone = counted(documents, "document")
-    if origins not in (0, documents):
-        gone = f"{counted(origins, 'origin')} and the {gone} that had no other"
-    out.print(f"Removed {gone}; the bank holds {holdings(after)}.")
+def _show_removal(gone: BankTotals, after: BankTotals, rules: Sequence[_Rule], proof: Proof | None) -> None:
+    what = counted(gone.documents, "document")
+    if gone.origins not in (0, gone.documents):
+        what = f"{counted(gone.origins, 'origin')} and the {what} that had no other"
+    out.print(f"Removed {what}; the bank holds {holdings(after)}.")
     for path, file, added in rules:
         if added is None:
             out.print(Text(f"{near(file)} already leaves out {plain(path.name)}."))
@@ -127,19 +128,3 @@ def show_removal(before: BankTotals, after: BankTotals, rules: Sequence[_Rule], 
                 ("proof", "holds" if proof.holds else "FAILS"),
             ]
         )
-
-
-def removal_json(
-    name: str, before: BankTotals, after: BankTotals, proof: Proof | None, rules: Sequence[_Rule]
-) -> dict[str, Any]:
-    """The same as JSON."""
-    return {
-        "removed": {
-            "documents": before.documents - after.documents,
-            "origins": before.origins - after.origins,
-            "chunks": before.chunks - after.chunks,
-        },
-        "bank": {"path": name, **asdict(after)},
-        "ignored": [{"path": str(path), "file": str(file), "added": added} for path, file, added in rules],
-        "proof": proof and {**asdict(proof), "holds": proof.holds},
-    }
