@@ -13,7 +13,7 @@ from mbc_engine.text.chunks import Chunker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mbc_engine.bank import BankSizes, BankTotals, Origin, ReadableBank, Selection, StoredChunk, StoredDocument
+    from mbc_engine.bank import BankSizes, BankTotals, Origin, ReadableBank, Selection, StoredChunk
     from mbc_engine.load import Model
     from mbc_engine.paper.codebook import CodeMap
 
@@ -185,7 +185,8 @@ class Passages:
 
     def __init__(self, bank: "ReadableBank", chunker: Chunker) -> None:
         self._bank, self._chunker, self._files = bank, chunker, Files()
-        self._places: dict[tuple[str, str], _Place] = {}
+        self._places: dict[tuple[str, str], tuple[Source, str | None]] = {}
+        self._cut: dict[tuple[str, str], Sequence[Chunk]] = {}
         self._found: dict[int, Source] = {}
 
     def of(self, chunks: "Iterable[int]") -> dict[int, Source]:
@@ -201,24 +202,30 @@ class Passages:
         # What two banks hold was read in other places for each.
         key = stored.bank, stored.document.digest
         if key not in self._places:
-            self._places[key] = _place(self._files, stored.document)
-        place = self._places[key]
-        # The codes are of the text in the bank, however the file would be cut today.
-        text_from: TextFrom = place.holder_of(kept) if kept else "file"
-        best = kept or place.chunk(self._chunker, stored.ordinal)
-        return Source(
-            path=place.path,
-            part=place.part,
-            share=0.0,
-            ties=0,
-            state=place.state,
-            sentence=None,
-            passage=best.text if best else None,
-            text_from=text_from if best else None,
-            start=best.start if best else None,
-            date=place.date,
-            bank=stored.bank,
-        )
+            self._places[key] = self._place(stored)
+        source, text = self._places[key]
+        if kept:  # the codes are of the text in the bank, however the file would be cut today
+            is_in_file = text is not None and text.startswith(kept.text, kept.start)
+            return replace(source, passage=kept.text, text_from="file" if is_in_file else "bank", start=kept.start)
+        if text is None:
+            return source
+        if key not in self._cut:
+            self._cut[key] = self._chunker.chunks(text)
+        if stored.ordinal >= len(self._cut[key]):
+            return source
+        chunk = self._cut[key][stored.ordinal]
+        return replace(source, passage=chunk.text, text_from="file", start=chunk.start)
+
+    def _place(self, stored: "StoredChunk") -> tuple[Source, str | None]:
+        """The first origin of a document that is unchanged, with its text, or else the first."""
+        digest, found = stored.document.digest, list[Source]()
+        nowhere = Source(digest, "", 0.0, 0, "unknown", None, None, None, None, None, stored.bank)
+        for origin in stored.document.origins:
+            state, unchanged = self._files.look(origin, digest)
+            found.append(replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date))
+            if unchanged:
+                return found[-1], unchanged.text
+        return (found[0] if found else nowhere), None
 
 
 def best_sentences(encoder: "Model", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
@@ -240,42 +247,6 @@ def sentence_around(passage: str, start: int, end: int) -> str:
     """The sentence that some characters of a passage lie in, or the few, on one line."""
     around = (passage[first:last] for first, last in split_sentences(passage) if first < end and last > start)
     return " ".join(" ".join(around).split())
-
-
-@dataclass
-class _Place:
-    """Where a document is now; its text is None if it has changed."""
-
-    path: str
-    part: str
-    state: State
-    text: str | None
-    date: str | None
-    chunks: "Sequence[Chunk] | None" = None
-
-    def holder_of(self, kept: Chunk) -> TextFrom:
-        return "file" if self.text is not None and self.text.startswith(kept.text, kept.start) else "bank"
-
-    def chunk(self, chunker: Chunker, ordinal: int) -> Chunk | None:
-        if self.text is None:
-            return None
-        if self.chunks is None:
-            self.chunks = chunker.chunks(self.text)
-        return self.chunks[ordinal] if ordinal < len(self.chunks) else None
-
-
-def _place(files: Files, document: "StoredDocument") -> _Place:
-    """The first origin of a document that is still what was ingested, or else the first."""
-    origins, digest = document.origins, document.digest
-    if not origins:
-        return _Place(digest, "", "unknown", None, None)
-    found = []
-    for origin in origins:
-        state, unchanged = files.look(origin, digest)
-        found.append(_Place(origin.source, origin.part, state, unchanged.text if unchanged else None, origin.date))
-        if unchanged:
-            return found[-1]
-    return found[0]
 
 
 def _sentences(passage: str) -> list[str]:

@@ -278,7 +278,7 @@ def encode_files(
     resources = {"num_cpus": actors.cpus, "num_gpus": actors.gpus}
     kind = ray.remote(EncodingActor).options(**resources, max_restarts=-1, max_task_retries=RETRIES)
     given = _findable(model), signature(model), actors, text_column, shared
-    team = [kind.remote(*given) for _ in range(number)]
+    team: list[Any] = [kind.remote(*given) for _ in range(number)]
     under_way: deque[tuple[list[Path], Any]] = deque()
     starts = iter(range(0, len(paths), at_a_time))
     task = 0
