@@ -4,16 +4,17 @@ Paths that are none of ours are left to the shell: it is asked for nothing where
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
 import typer
 
-from mbc_cli.config import default_bank, runs_folder
+from mbc_cli.config import default_bank, evaluation_names, runs_folder
 from mbc_cli.text import plain
 from mbc_engine.config import READ_MODES, preset_names
 from mbc_engine.errors import MBCError
+from mbc_engine.metrics import Golds
 
 Found = list[tuple[str, str]]
 
@@ -54,42 +55,39 @@ def runs(ctx: typer.Context, incomplete: str) -> Found:
     return _beginning(found, incomplete)
 
 
-def presets(incomplete: str) -> Found:
-    return _beginning(dict.fromkeys(preset_names(), ""), incomplete)
+def _listing(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Found]:
+    """Completes to names, or to names with their descriptions."""
+
+    def complete(incomplete: str) -> Found:
+        found = names()
+        return _beginning(found if isinstance(found, dict) else dict.fromkeys(found, ""), incomplete)
+
+    return complete
 
 
-def reads(incomplete: str) -> Found:
-    return _beginning(READ_MODES, incomplete)
-
-
-def suites(incomplete: str) -> Found:
-    from mbc_engine.experiments.settings import suite_names
-
-    return _beginning(dict.fromkeys(suite_names(), ""), incomplete)
-
-
-def methods(incomplete: str) -> Found:
+def _methods() -> dict[str, str]:
     from mbc_engine.experiments.registry import METHODS
 
-    return _beginning({name: kind.description for name, kind in METHODS.items()}, incomplete)
+    return {name: kind.description for name, kind in METHODS.items()}
 
 
-def protocols(incomplete: str) -> Found:
+def _protocols() -> Iterable[str]:
     from mbc_engine.experiments.registry import Protocol
 
-    return _beginning(dict.fromkeys(get_args(Protocol), ""), incomplete)
+    return get_args(Protocol)
 
 
-def golds(incomplete: str) -> Found:
-    from mbc_engine.metrics import Golds
+def _suites() -> Iterable[str]:
+    from mbc_engine.experiments.settings import suite_names
 
-    return _beginning(dict.fromkeys(get_args(Golds), ""), incomplete)
+    return suite_names()
 
 
-def evaluations(incomplete: str) -> Found:
-    from mbc_cli.config import evaluation_names
-
-    return _beginning(dict.fromkeys(evaluation_names(), ""), incomplete)
+presets = _listing(preset_names)
+reads = _listing(lambda: READ_MODES)
+golds = _listing(lambda: get_args(Golds))
+evaluations = _listing(evaluation_names)
+methods, protocols, suites = map(_listing, (_methods, _protocols, _suites))
 
 
 def config_keys(ctx: typer.Context, incomplete: str) -> Found:

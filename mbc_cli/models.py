@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mbc_cli.config import DEFAULT_MODEL
-from mbc_cli.runs import find_run, read_run, run_of
+from mbc_cli.config import DEFAULT_MODEL, placed
+from mbc_cli.runs import read_run, run_of
 from mbc_engine.config import (
     CONFIG,
     Config,
@@ -74,7 +74,7 @@ def find(name: str, runs: Path) -> ModelHere | None:
     try:
         folder = find_model(name).absolute()
     except ModelError:
-        folder = find_run(name, runs) / MODEL
+        folder = placed(name, runs) / MODEL
         if not is_model(folder):
             return None
     for known, its_folder, place in model_folders(runs):
@@ -91,14 +91,14 @@ def find_preset(name: str) -> Config | None:
 
 
 def not_found(name: str, runs: Path) -> ModelError:
-    run = find_run(name, runs)
+    run = placed(name, runs)
     if run in runs_in(run.parent):
         return ModelError(
             f"The run {name} has no model yet.", hint=f"`mbc runs show {shlex.quote(name)}` shows its progress."
         )
     return ModelError(
         f"There is no model, run or preset {name!r}.",
-        hint=f"`mbc models list` shows the models that are here. Presets: {', '.join(preset_names())}.",
+        hint=f"`mbc models list` shows the available models. Presets: {', '.join(preset_names())}.",
     )
 
 

@@ -17,7 +17,7 @@ from mbc_engine.bank import Selection
 from mbc_engine.config import LEAST_NUMBERS, READ_MODES, own_runs, parse_read_mode
 from mbc_engine.errors import ConfigError
 
-EVERYWHERE: Final = "In every command"
+EVERYWHERE: Final = "Common options"
 
 BankOption = Annotated[
     Path,
@@ -70,7 +70,7 @@ DeviceOption = Annotated[
         "--device",
         envvar="MBC_DEVICE",
         metavar="NAME",
-        show_default="cuda if there is one, else cpu",
+        show_default="cuda if available, else cpu",
         help="Where the model runs: a torch device, such as cpu or cuda:1.",
     ),
 ]
@@ -110,7 +110,7 @@ ReadOption = Annotated[
         show_default="the model's own",
         autocompletion=reads,
         callback=_checked_read,
-        help=f"How a model of the paper's method reads: {_READS}. Without N, the model's own number.",
+        help=f"How a model of the paper's method reads its bank: {_READS}. Without N, the model's own number.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.", rich_help_panel=EVERYWHERE)]

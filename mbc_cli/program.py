@@ -91,7 +91,7 @@ class Group(_Common, TyperGroup):
         for param in self.params if named[0] in self.commands else ():
             if param.expose_value and is_typed(ctx, param.name):
                 raise ConfigError(
-                    f"{param.opts[0]} is not for {named[0]} here.",
+                    f"{param.opts[0]} does not apply to {named[0]}.",
                     hint=f"Options go after `{ctx.command_path} {named[0]}`.",
                 )
         return super().invoke(ctx)
@@ -183,7 +183,7 @@ def _report_unwritten(error: OSError) -> int:
     _discard(sys.stdout)
     if error.errno == errno.EPIPE:
         return UNREAD
-    _report(f"Error: The output cannot be written: {(error.strerror or str(error)).lower()}.", "Make room on the disk.")
+    _report(f"Error: The output cannot be written: {(error.strerror or str(error)).lower()}.", "Free some disk space.")
     return UNEXPECTED
 
 
@@ -209,7 +209,7 @@ def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
     banks = running.params.get("bank") if running and _origin(running, "bank") == "default" else None
     bank = banks[0] if isinstance(banks, list) else banks
     if isinstance(error, BankError) and isinstance(bank, Path) and str(bank) in error.message and not bank.exists():
-        yield "Nothing was memorised yet. Begin with `mbc ingest FOLDER`; `mbc demo` shows how it works."
+        yield "Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
     elif error.hint:
         yield error.hint
     for option, value in _taken(running, "config") if running is not None else ():

@@ -78,11 +78,6 @@ def config_of(run: Path) -> "Config":
         raise ConfigError(f"{run / CONFIG} cannot be read.", hint="Start a new run.") from error
 
 
-def find_run(name: str, runs: Path) -> Path:
-    """A run's folder: a bare name lies in `runs`, anything with a slash is a path."""
-    return placed(name, runs)
-
-
 def name_of(run: Path) -> str:
     return name_in(run, runs_folder())
 
@@ -100,7 +95,7 @@ def read_run(folder: Path, *, has_curves: bool = True) -> FollowedRun:
 
 
 def existing_run(name: str, runs: Path) -> Path:
-    folder = find_run(name, runs)
+    folder = placed(name, runs)
     if not (folder / EVENTS).is_file():
         raise ConfigError(f"There is no run at {folder}.", hint="`mbc runs list` shows those in --runs.")
     return folder

@@ -399,5 +399,5 @@ def find_model(name: str) -> Path:
             return folder
     raise ModelError(
         f"There is no model {name!r}.",
-        hint="Give `mini`, the name of a training run, or a folder; `mbc models pull` gets what others share.",
+        hint="Give `mini`, the name of a training run, or a folder; `mbc models pull` downloads shared models.",
     )

@@ -46,21 +46,6 @@ def normalize(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def exact_match(prediction: str, gold: str) -> bool:
-    """Strict EM: the normalised texts are the same."""
-    return compare(prediction, [gold]).exact_match
-
-
-def f1(prediction: str, gold: str) -> float:
-    """Harmonic mean of token precision and recall, in [0, 1]; with an empty side, 1 only when both are empty."""
-    return compare(prediction, [gold]).f1
-
-
-def lenient_match(prediction: str, gold: str) -> bool:
-    """The released code's match: the prediction is cut to the gold answer's words first. Not used for EM here."""
-    return compare(prediction, [gold]).lenient_match
-
-
 def shortest(answers: Sequence[str]) -> str:
     """The gold answer the paper trains on and compares with; the first of the shortest."""
     return min(answers, key=len)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mbc_engine.metrics import Match, compare, exact_match, f1, lenient_match, normalize, shortest
+from mbc_engine.metrics import Match, compare, normalize, shortest
 
 # What normalising can trip over: ASCII and other punctuation, articles, white space of all kinds, letters that change
 # their length when lowered, accents as marks of their own, digits and signs that are words to a regex, and emoji.
@@ -122,7 +122,7 @@ def test_normalisation_by_hand(text: str, expected: str) -> None:
     ],
 )
 def test_exact_match_by_hand(prediction: str, gold: str, expected: bool) -> None:
-    assert exact_match(prediction, gold) is expected
+    assert compare(prediction, [gold]).exact_match is expected
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_exact_match_by_hand(prediction: str, gold: str, expected: bool) -> None
     ],
 )
 def test_f1_by_hand(prediction: str, gold: str, expected: float) -> None:
-    assert f1(prediction, gold) == pytest.approx(expected)
+    assert compare(prediction, [gold]).f1 == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_f1_by_hand(prediction: str, gold: str, expected: float) -> None:
     ],
 )
 def test_lenient_match_cuts_the_prediction_to_the_golds_length(prediction: str, gold: str, expected: bool) -> None:
-    assert lenient_match(prediction, gold) is expected
+    assert compare(prediction, [gold]).lenient_match is expected
 
 
 @given(texts)
@@ -171,10 +171,10 @@ def test_normalisation_is_that_of_the_official_scripts(text: str) -> None:
 
 @given(texts, texts)
 def test_scores_are_those_of_the_official_scripts(prediction: str, gold: str) -> None:
-    assert exact_match(prediction, gold) == (official_words(prediction) == official_words(gold))
-    assert f1(prediction, gold) == pytest.approx(official_f1(prediction, gold))
+    assert compare(prediction, [gold]).exact_match == (official_words(prediction) == official_words(gold))
+    assert compare(prediction, [gold]).f1 == pytest.approx(official_f1(prediction, gold))
     if official_words(prediction) or official_words(gold):
-        assert f1(prediction, gold) == pytest.approx(official_first_f1(prediction, gold))
+        assert compare(prediction, [gold]).f1 == pytest.approx(official_first_f1(prediction, gold))
 
 
 @given(texts, st.lists(texts, min_size=1, max_size=4))
@@ -185,9 +185,9 @@ def test_several_golds_count_by_their_best(prediction: str, golds: list[str]) ->
 
 def best_of_each(prediction: str, golds: Sequence[str]) -> Match:
     return Match(
-        exact_match=any(exact_match(prediction, gold) for gold in golds),
-        f1=max(f1(prediction, gold) for gold in golds),
-        lenient_match=any(lenient_match(prediction, gold) for gold in golds),
+        exact_match=any(compare(prediction, [gold]).exact_match for gold in golds),
+        f1=max(compare(prediction, [gold]).f1 for gold in golds),
+        lenient_match=any(compare(prediction, [gold]).lenient_match for gold in golds),
     )
 
 
@@ -209,12 +209,12 @@ def test_the_shortest_gold_or_any_of_them(answer: str, shortest_gold: Match, any
 
 @given(texts, texts)
 def test_f1_is_symmetric_and_one_for_exact_matches(one: str, other: str) -> None:
-    assert f1(one, other) == pytest.approx(f1(other, one))
-    assert 0 <= f1(one, other) <= 1
-    assert f1(one, one) == 1
-    if exact_match(one, other):
-        assert f1(one, other) == 1
-        assert lenient_match(one, other)
+    assert compare(one, [other]).f1 == pytest.approx(compare(other, [one]).f1)
+    assert 0 <= compare(one, [other]).f1 <= 1
+    assert compare(one, [one]).f1 == 1
+    if compare(one, [other]).exact_match:
+        assert compare(one, [other]).f1 == 1
+        assert compare(one, [other]).lenient_match
 
 
 def test_the_shortest_answer_is_the_first_of_its_length() -> None:

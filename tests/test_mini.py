@@ -12,7 +12,7 @@ import pytest
 
 from mbc_engine import Answer, Memory, RetrieverReader, ingest, load_model, open_bank
 from mbc_engine.datasets.newswire import stories
-from mbc_engine.metrics import exact_match
+from mbc_engine.metrics import compare
 from tests.needs import embedded_encoder
 
 
@@ -45,7 +45,9 @@ def test_a_folder_of_unseen_stories_is_asked_and_names_its_sources(mini: Retriev
         replies = recall.ask(questions, min_confidence=0)
         shutil.rmtree(folder)
         without_files = recall.ask(questions, min_confidence=0)
-    right = sum(exact_match(reply.text or "", gold) for reply, (_, gold, _) in zip(replies, asked, strict=True))
+    right = sum(
+        compare(reply.text or "", [gold]).exact_match for reply, (_, gold, _) in zip(replies, asked, strict=True)
+    )
     found = sum(Path(reply.sources[0].path).stem == story for reply, (*_, story) in zip(replies, asked, strict=True))
     assert (len(asked), right >= 14, found >= 19) == (20, True, True), (right, found)
     assert all(own.sentence for reply in replies for own in reply.sources)

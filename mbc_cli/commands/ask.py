@@ -23,7 +23,8 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.memory import Memory
 from mbc_engine.question import AskOptions
 
-_DOCUMENTS, _PAPER = "Which documents count", "Models of the paper's method"
+_documents = partial(typer.Option, rich_help_panel="Which documents count")
+_paper = partial(typer.Option, rich_help_panel="Models of the paper's method")
 _STDIN: Final = Path("-")
 _BATCH: Final = 16
 
@@ -38,52 +39,37 @@ def ask(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help='Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; '
-            "- is stdin.",
+            help='Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; - is '
+            "stdin.",
         ),
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            help="Only documents from this date on: 2024-05-31, 2024-05 or 2024.",
-            rich_help_panel=_DOCUMENTS,
-        ),
+        str | None, _documents(metavar="DATE", help="Only documents from this date on: 2024-05-31, 2024-05 or 2024.")
     ] = None,
     as_of: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            help="Only documents up to this date; ages are counted back from it.",
-            rich_help_panel=_DOCUMENTS,
-        ),
+        str | None, _documents(metavar="DATE", help="Only documents up to this date; ages are counted back from it.")
     ] = None,
     half_life: Annotated[
         str | None,
-        typer.Option(
+        _documents(
             metavar="TIME",
-            help="Halve a document's weight for each such period of age: days, or 30d, 4w, 6m, 1y "
+            help="Halve a document's weight for every such period of age: days, or 30d, 4w, 6m, 1y "
             "(a month is 30 days, a year 365).",
-            rich_help_panel=_DOCUMENTS,
         ),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
+        _documents(
             metavar="PATTERN",
             help="Only documents whose path matches, as in .gitignore: at any depth, unless it begins with / (from the "
-            "root), ./ or ~; may be repeated.",
-            rich_help_panel=_DOCUMENTS,
+            "root), ./ or ~; can be repeated.",
         ),
     ] = None,
     exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="No documents whose path matches; may be repeated.", rich_help_panel=_DOCUMENTS
-        ),
+        list[str] | None, _documents(metavar="PATTERN", help="No documents whose path matches; can be repeated.")
     ] = None,
     read: ReadOption = None,
-    sources: Annotated[int, typer.Option(min=0, help="How many documents to name.")] = AskOptions.sources,
+    sources: Annotated[int, typer.Option(min=0, help="How many source documents to list.")] = AskOptions.sources,
     min_confidence: Annotated[
         float | None,
         typer.Option(
@@ -95,25 +81,20 @@ def ask(
         ),
     ] = None,
     beams: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Width of the beam search; 1 takes the likeliest word. No effect with mini.",
-            rich_help_panel=_PAPER,
-        ),
+        int, _paper(min=1, help="Beam search width; 1 takes the likeliest word. No effect with mini.")
     ] = AskOptions.beams,
     max_tokens: Annotated[
-        int, typer.Option(min=1, help="Longest answer, in tokens. No effect with mini.", rich_help_panel=_PAPER)
+        int, _paper(min=1, help="Longest answer, in tokens. No effect with mini.")
     ] = AskOptions.max_new_tokens,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Answer questions from banks, with the document each answer was read in and the next best sources.
+    """Answer questions from banks, and name the document each answer was read in and other sources.
 
     The first line of stdout is the answer, or "Not in this memory."; with --json,
-    "answer" is then null. Without a question this is a conversation; questions may
-    also be piped in, one per line. Several with --json give one line of JSON each,
-    in their order.
+    "answer" is then null. Without a question this starts a conversation; questions can
+    also be piped in, one per line. With --json, several questions give one line of
+    JSON each, in order.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ def calibrate(
     ],
     bank_size: Annotated[int, typer.Option(min=1, help="Documents in each bank.")] = 64,
     questions: Annotated[
-        int | None, typer.Option(min=1, show_default="all", help="Most questions to ask, evenly spaced.")
+        int | None, typer.Option(min=1, show_default="all", help="Maximum number of questions, evenly spaced.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure only; do not change the model.")] = False,
     device: DeviceOption = None,
@@ -33,7 +33,7 @@ def calibrate(
 ) -> None:
     """Learn from held-out questions when an answer comes from the memory, and store that in the model's config.
 
-    For models of the paper's method; mini comes calibrated. Each question is asked of
+    For models of the paper's method; mini is already calibrated. Each question is asked of
     a bank with its document and of one without; what the bank adds to the answer's
     likelihood is used to tell the two apart. The model's banks and codes stay valid.
     Ctrl-C changes nothing.
@@ -82,7 +82,7 @@ def _require_generating(name: str, folder: Path) -> None:
     config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
     if isinstance(config, RetrieverReaderConfig):
         raise ConfigError(
-            f"The model {name} comes calibrated; `mbc calibrate` is for models of the paper's method.",
+            f"The model {name} is already calibrated; `mbc calibrate` is for models of the paper's method.",
             hint="Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
         )
 

@@ -33,9 +33,9 @@ _COMMANDS: Final = {
     "/quit": "quit; so does Ctrl-D",
 }
 _ABOUT: Final = (
-    "Anything else is a question. Each question stands alone, so name what it is about. Below an answer stands how "
-    "likely it is right, and the file it was read in. Ctrl-C stops an answer. Documents that other programs ingest in "
-    "the meantime are found."
+    "Anything else is a question. Questions are independent, so name what each one is about. Below an answer you see how "
+    "likely it is to be right and which file it was read in. Ctrl-C stops an answer. Documents that other programs "
+    "ingest in the meantime are found."
 )
 _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 
@@ -96,15 +96,12 @@ def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
         is_live = out.is_terminal and memory.can_stream(options)
         (answer,) = memory.ask([question], options, on_token=show if is_live else None)
     except KeyboardInterrupt:
-        if begun or out.is_terminal:  # which shows ^C
+        if not begun and out.is_terminal:  # which shows ^C
             out.print()
         raise
-    except BaseException:
+    finally:
         if begun:
             out.print()
-        raise
-    if begun:
-        out.print()
     show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=begun)
     return answer
 
@@ -163,7 +160,7 @@ class LineEditor:
             return
         readline.set_auto_history(True)
         readline.set_completer_delims("")
-        readline.set_completer(self._completed)
+        readline.set_completer(self._complete)
         is_libedit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
         for line in history.read():
@@ -188,6 +185,6 @@ class LineEditor:
             self._history.add(line)
         return line
 
-    def _completed(self, typed: str, number: int) -> str | None:
+    def _complete(self, typed: str, number: int) -> str | None:
         fitting = [word for word in self._words if word.startswith(typed)]
         return fitting[number] if typed and number < len(fitting) else None

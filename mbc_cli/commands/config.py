@@ -63,8 +63,8 @@ def get(key: KeyArgument, *, json: JsonOption = False) -> None:
 def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: JsonOption = False) -> None:
     """Set an option's default; the command line and environment variables override it.
 
-    KEY is an option of every command that has it, or COMMAND.OPTION for one command, with
-    dashes between the words of the command.
+    KEY is an option's name, for every command that has it, or COMMAND.OPTION for one
+    command, its words joined by dashes.
 
     \b
     Examples:

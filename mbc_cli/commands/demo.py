@@ -184,26 +184,26 @@ def _show_ingest(folder: Path, done: IngestFinished) -> None:
 
 
 def _show_answer(answer: "Answer", row: Row) -> None:
-    verdict = ("right", "green") if row["right"] else ("wrong", "red")
     if answer.text is None:
-        verdict = ("not answered", "yellow")
+        verdict = (NOT_IN_MEMORY, "not answered", "yellow")
+    else:
+        verdict = (plain(answer.text), *(("right", "green") if row["right"] else ("wrong", "red")))
     out.print()
     _show_line(Text(f"? {plain(answer.question)}", "bold"))
-    _show_line(
-        Text("  answer".ljust(_INDENT)),
-        Text.assemble(f"{plain(NOT_IN_MEMORY if answer.text is None else answer.text)}  ", verdict),
-    )
-    _show_line(Text("  expected".ljust(_INDENT)), Text(plain(" or ".join(row["expected"]))))
+    _show_labelled("answer", Text.assemble(f"{verdict[0]}  ", verdict[1:]))
+    _show_labelled("expected", Text(plain(" or ".join(row["expected"]))))
     if answer.text is not None and answer.confidence is not None:
-        _show_line(Text("  confidence".ljust(_INDENT)), confidence_words(answer.confidence))
+        _show_labelled("confidence", confidence_words(answer.confidence))
     if answer.sources:
         source = answer.sources[0]
-        verdict = ("the right file", "green") if row["right_source"] else ("another file", "red")
-        _show_line(
-            Text("  source".ljust(_INDENT)), Text.assemble((plain(Path(source.path).name), "cyan"), "  ", verdict)
-        )
+        found = ("the right file", "green") if row["right_source"] else ("another file", "red")
+        _show_labelled("source", Text.assemble((plain(Path(source.path).name), "cyan"), "  ", found))
         if source.sentence:
             print_indented(source.sentence, by=_INDENT)
+
+
+def _show_labelled(label: str, text: Text) -> None:
+    _show_line(Text(f"  {label}".ljust(_INDENT)), text)
 
 
 def _show_line(*parts: Text) -> None:

@@ -97,7 +97,9 @@ def evaluate(
         Path | None,
         _option(_WHERE, _FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder"),
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only show what it needs and which parts can run here.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only show the resources needed and which parts can run here.")
+    ] = False,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     report: ReportOption = False,
@@ -105,10 +107,10 @@ def evaluate(
 ) -> None:
     """Evaluate how well methods answer: exact match, F1, sources, seconds, bytes.
 
-    A method takes in documents, then is asked about them. Without --[b]train[/b] a trained model is asked. One of the
-    paper's method is also asked with an empty bank, and with ones that are shuffled or hold other documents: a model
-    that answers no better then makes no use of its memory. Everything is kept in one folder, with an HTML report,
-    report.html. Ctrl-C stops the evaluation; --run continues it.
+    Each method memorises documents and is then asked about them. Without --[b]train[/b], an already trained model is
+    evaluated. A model of the paper's method is also asked with an empty bank, a shuffled one and one of other documents:
+    if it answers as well with those, it makes no use of its memory. All results are kept in one folder, with an HTML
+    report, report.html. Ctrl-C stops the evaluation; --run continues it.
 
     \b
     Examples:

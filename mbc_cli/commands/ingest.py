@@ -43,7 +43,7 @@ TextOption = Annotated[
     typer.Option(
         "--text/--no-text",
         show_default="as the model needs",
-        help="Whether a new bank keeps the exact text of its documents, compressed. mini reads its answers in it and "
+        help="Keep the exact text of documents in a new bank, compressed. mini reads its answers from this text and "
         "keeps it by default; models of the paper's method do not need it.",
     ),
 ]
@@ -57,7 +57,7 @@ TextColumnOption = Annotated[
     ),
 ]
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="Work in this process, or on Ray on one or more machines.")
+    Engine, typer.Option("--engine", help="Run in this process (local), or on a Ray cluster (ray).")
 ]
 AddressOption = Annotated[
     str | None,
@@ -79,11 +79,18 @@ ActorBatchOption = Annotated[
 ActorCpusOption = Annotated[
     float,
     typer.Option(
-        "--actor-cpus", metavar="X", min=0.0, help="CPUs of each, which are also its torch threads.", **_PANEL
+        "--actor-cpus",
+        metavar="X",
+        min=0.0,
+        help="CPUs per encoder process, which are also its torch threads.",
+        **_PANEL,
     ),
 ]
 ActorGpusOption = Annotated[
-    float, typer.Option("--actor-gpus", metavar="X", min=0.0, help="GPUs of each; fractions are allowed.", **_PANEL)
+    float,
+    typer.Option(
+        "--actor-gpus", metavar="X", min=0.0, help="GPUs per encoder process; fractions are allowed.", **_PANEL
+    ),
 ]
 
 
@@ -113,9 +120,9 @@ def ingest(
 
     Hidden files and those listed in a folder's .mbcignore are left out. The first
     Ctrl-C saves what is encoded and stops; run the same command again to continue.
-    Each row of a CSV or JSON Lines file becomes a document; another --text-column
-    than last time replaces them. With --watch and --json each change is one line of
-    JSON.
+    Each row of a CSV or JSON Lines file becomes a document; with a different
+    --text-column than last time, they are replaced. With --watch and --json each
+    change is one line of JSON.
 
     \b
     Examples:

@@ -27,8 +27,8 @@ def mcp(
 ) -> None:
     """Let an assistant ask, search and add to a memory: a Model Context Protocol (MCP) server on stdin and stdout.
 
-    You do not run this yourself: name it in the assistant's settings, and the
-    assistant starts it. It ends when the assistant does.
+    You don't run this yourself: add it to the assistant's settings, and the assistant
+    starts and stops it.
 
     \b
     Examples:
@@ -51,5 +51,5 @@ def mcp(
     folders = allowed_folders(allow or [])
     memory = open_memory(banks, model, device, weights=weight)
     if sys.stdin.isatty():
-        notes.print("Assistants talk to this on stdin and stdout; see docs/mcp.md. Ctrl-D stops it.")
+        notes.print("Assistants talk to this server on stdin and stdout; see docs/mcp.md. Ctrl-D stops it.")
     anyio.run(MemoryServer(memory, folders).run)

@@ -28,14 +28,14 @@ from mbc_engine.sharing import code_shape
 if TYPE_CHECKING:
     from mbc_engine.paper.builder import Parameters
 
-_COLUMNS = ("model", "base LM", "codes", "a chunk", "on disk", "EM %", "F1 %", "where")
-_RIGHT = ("a chunk", "on disk", "EM %", "F1 %")
+_COLUMNS = ("model", "base LM", "codes", "per chunk", "on disk", "EM %", "F1 %", "where")
+_RIGHT = ("per chunk", "on disk", "EM %", "F1 %")
 
 
 def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
     """List the models you can use: this package's, those in your data folder, and those of training runs.
 
-    Each line has the base LM that answers, or "reads text" for a model such as
+    Each line shows the base LM that answers, or "reads text" for a model such as
     mini; the codes as tokens x levels x codes, and their bytes per chunk; the size on
     disk and the best validation. In a pipe it is tab-separated, with the folder in
     the last column. With --json, each model is one line of JSON.
@@ -79,7 +79,11 @@ def show(
     model = find(name, runs)
     config = model.config if model else find_preset(name)
     if config is None:
-        raise ModelError(model.problem or "", hint="Get the model again.") if model else not_found(name, runs)
+        raise (
+            ModelError(model.problem or "", hint="Download or copy the model again.")
+            if model
+            else not_found(name, runs)
+        )
     parameters, problem = _parameters(config.model) if isinstance(config, Config) else (None, None)
     if json:
         what = {"kind": "preset", "preset": name, **made_of(settings_of(config))}
@@ -97,10 +101,10 @@ def show(
         if best:
             line = f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({counted(best.questions, 'question')})"
             facts.append(("best", line))
-        facts += [("on disk", size(model.size)), ("ask it", f"mbc ask --model {shlex.quote(plain(model.handle))}")]
+        facts += [("on disk", size(model.size)), ("ask", f"mbc ask --model {shlex.quote(plain(model.handle))}")]
     elif isinstance(config, Config):
         train = f"mbc train --preset {shlex.quote(plain(name))} --data SPEC"
-        facts = [("preset", name), *facts, ("training", _training(config)), ("train it", train)]
+        facts = [("preset", name), *facts, ("training", _training(config)), ("train", train)]
     print_facts(facts)
     if problem:
         notes.print(plain(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))
@@ -119,7 +123,7 @@ def show_presets(*, as_json: bool) -> None:
         encoders = dict.fromkeys((model.documents.name, model.questions.name))  # often one for both
         base, *others = map(_short, (model.base, *encoders))
         rows.append((name, base, ", ".join(others), layout(model), chunk(model)))
-    print_table(("preset", "base LM", "encoders", "codes", "a chunk"), rows, right=("a chunk",))
+    print_table(("preset", "base LM", "encoders", "codes", "per chunk"), rows, right=("per chunk",))
 
 
 def made_of(settings: Settings) -> dict[str, Any]:
@@ -193,7 +197,7 @@ def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
         ("reads", f"answers in the text of {best}"),
         ("gives", f"answers from {settings.confidence.threshold:.0%} confidence on, see `mbc ask --min-confidence`"),
         ("encoder", f"{settings.encoder}, up to {counted(settings.window, 'token')}"),
-        ("a chunk", f"{chunk(settings)} of codes, and its compressed text"),
+        ("per chunk", f"{chunk(settings)} of codes, and its compressed text"),
     ]
 
 
@@ -206,7 +210,7 @@ def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
         ("base LM", f"{settings.base}{_precision(settings.base_weights)}"),
         ("documents", _encoder(settings.documents)),
         ("questions", _encoder(settings.questions)),
-        ("a chunk", f"{chunk(settings)}{codes}"),
+        ("per chunk", f"{chunk(settings)}{codes}"),
         ("reads", settings.read),
         ("KV-LoRA", depth),
         ("prefix", f"{counted(settings.prefix.columns, 'column')} a layer"),

@@ -16,7 +16,7 @@ from mbc_engine.machine import require_extra
 if TYPE_CHECKING:
     from mbc_cli.http.queue import MemoryService
 
-_access = partial(typer.Option, rich_help_panel="Who may ask")
+_access = partial(typer.Option, rich_help_panel="Access")
 _limit = partial(typer.Option, rich_help_panel="Limits")
 
 DocumentsOption = Annotated[
@@ -24,7 +24,7 @@ DocumentsOption = Annotated[
     typer.Option(
         metavar="FOLDER",
         show_default="beside the first bank, as NAME.documents",
-        help="Where to keep the text of documents that clients add; a folder used for nothing else.",
+        help="Where to keep the text of documents that clients add; the folder must not be used for anything else.",
     ),
 ]
 HostOption = Annotated[
@@ -36,7 +36,7 @@ TokenFileOption = Annotated[
     Path | None,
     _access(
         metavar="FILE",
-        show_default="what MBC_TOKEN holds, if it is set",
+        show_default="the value of MBC_TOKEN, if set",
         help="Only answer clients that send the token in this file.",
     ),
 ]
@@ -101,7 +101,7 @@ def serve(
         guard = guarded(app, token, max_body, log=detail, crashed=_report)
         Server(guard, url, tls_cert, tls_key).run([listener])
     if not app.state.is_finished:
-        errors.print("Stopped: the model was still at work. Everything that was acknowledged is saved.")
+        errors.print("Stopped while the model was still busy. Everything that was acknowledged is saved.")
         os._exit(1)
     notes.print("Stopped. Everything that was acknowledged is saved.")
 
@@ -115,7 +115,7 @@ def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] |
     if banks[first:]:
         Banks.open(banks[first:], None if weights is None else weights[first:]).close()
     service.memory.model  # noqa: B018  # loaded now
-    with working("Bringing the bank in line with the documents"):
+    with working("Updating the bank from the documents folder"):
         service.catch_up()
     service.memory.open()
 

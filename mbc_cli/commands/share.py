@@ -76,8 +76,8 @@ def pull(
             ("size", size(pulled.size)),
             ("base LM", made["base"]),
             ("encoders", ", ".join(dict.fromkeys(made["encoders"].values()))),
-            ("a chunk", f"{made['codes']['bits_per_chunk'] / 8:g} bytes"),
-            ("ask it", f"mbc ask --model {name}"),
+            ("per chunk", f"{made['codes']['bits_per_chunk'] / 8:g} bytes"),
+            ("ask", f"mbc ask --model {name}"),
         ]
     )
     notes.print("The base LM and the encoders are not included; they are loaded by name when the model is used.")
@@ -140,7 +140,7 @@ def push(
             ("shared as", f"{repository} at {str(pushed.revision)[:12]}"),
             ("size", size(pushed.size)),
             ("card", _CARDS[pushed.card]),
-            ("get it", f"mbc models pull {repository}"),
+            ("pull", f"mbc models pull {repository}"),
         ]
     )
 

@@ -13,13 +13,13 @@ from typing import Annotated
 import typer
 
 from mbc_cli.completion import models, presets, runs
-from mbc_cli.config import states_cache
+from mbc_cli.config import placed, states_cache
 from mbc_cli.engine import loading, prepare_torch, read_data, require_device
 from mbc_cli.options import DeviceOption, JsonOption, RunsOption, ThreadsOption
 from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out
-from mbc_cli.runs import RunCommand, config_of, find_run, name_of, new_run
+from mbc_cli.runs import RunCommand, config_of, name_of, new_run
 from mbc_cli.text import counted, plain, seconds
 from mbc_engine.config import Config, find_model, load_preset
 from mbc_engine.datasets.by_name import absolute, own_validation
@@ -46,7 +46,7 @@ DataOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="SPEC",
-        help="A .jsonl, .csv or .json file, squad:train, or newswire:[b]train[/b]:5000; can be repeated.",
+        help="Training data: a .jsonl, .csv or .json file, squad:train, or newswire:[b]train[/b]:5000; can be repeated.",
     ),
 ]
 ValidationOption = Annotated[
@@ -54,7 +54,7 @@ ValidationOption = Annotated[
     typer.Option(
         metavar="SPEC",
         show_default="squad:validation for squad:train, else the last 5% of the documents",
-        help="Validate on this.",
+        help="Validation data, in the same form.",
     ),
 ]
 RunOption = Annotated[
@@ -153,7 +153,7 @@ def _begun(
     if run is None and is_launched():
         raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
     config = load_preset(preset, changes)
-    folder = find_run(run, runs) if run else new_run(preset, runs)
+    folder = placed(run, runs) if run else new_run(preset, runs)
     data, start = [absolute(spec) for spec in typed.data], typed.start
     command = replace(
         typed,
@@ -182,7 +182,7 @@ def _resumed(
     """The same of a training that is continued, perhaps on another device or with other trackers."""
     if not run:
         raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
-    folder = find_run(run, runs)
+    folder = placed(run, runs)
     command = RunCommand.load(folder)
     command = replace(command, device=device or command.device, track=track or command.track)
     return folder, config_of(folder), command

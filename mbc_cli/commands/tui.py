@@ -31,7 +31,7 @@ def tui(
         typer.Option(metavar="NAME", help="Open with this view: overview, codes, train, ingest, ask or documents."),
     ] = None,
     web: Annotated[
-        bool, typer.Option("--web", help="Show it in a browser on this machine instead, and print the address.")
+        bool, typer.Option("--web", help="Serve it to a browser on this machine instead, and print the address.")
     ] = False,
     port: Annotated[
         int,
@@ -51,7 +51,7 @@ def tui(
       mbc tui --run mini-3
       mbc tui --web
     """
-    from mbc_cli.runs import find_run
+    from mbc_cli.config import placed
     from mbc_cli.tui.app import VIEWS, Dashboard
     from mbc_cli.tui.state import Places
     from mbc_engine.errors import ConfigError
@@ -59,7 +59,7 @@ def tui(
     names = [own.NAME for own in VIEWS]
     if view is not None and view not in names:
         raise ConfigError(f"There is no view {view!r}.", hint=f"Views: {', '.join(names)}.")
-    places = Places(bank.absolute(), model, runs.absolute(), None if run is None else find_run(run, runs), device)
+    places = Places(bank.absolute(), model, runs.absolute(), None if run is None else placed(run, runs), device)
     view = view or names[0]
     if web:
         from mbc_cli.render.terminal import notes, out

@@ -84,7 +84,7 @@ class ChatRequest(BaseModel):
             content = "\n".join(text for text in texts if text)
         question = storable(content or "").strip()
         if not question:
-            raise ApiError(400, "There is no message of the user that asks something.", "no_question", "messages")
+            raise ApiError(400, "There is no user message with a question.", "no_question", "messages")
         if len(question) > fields.LONGEST_QUESTION:
             message = f"The question has {len(question):,} characters, more than {fields.LONGEST_QUESTION:,}."
             raise ApiError(400, message, "question_too_long", "messages")

@@ -12,7 +12,7 @@ from mbc_engine.lm.base import BaseLM
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.methods.reading import answers
 from mbc_engine.methods.token_weights import TokenWeights
-from mbc_engine.metrics import exact_match, f1, shortest
+from mbc_engine.metrics import compare, shortest
 
 Optimiser = Literal["adam", "adafactor"]
 
@@ -110,14 +110,16 @@ def sweep(
         method = FineTuned(base, weights, rate=rate, optimiser=optimiser, window=window)
         try:
             method.adapt(documents)
-            pairs = [(answer.text, gold) for answer, gold in zip(method.answer(questions), golds, strict=True)]
+            matches = [
+                compare(answer.text, [gold]) for answer, gold in zip(method.answer(questions), golds, strict=True)
+            ]
         finally:
             method.reset()
-        count = max(1, len(pairs))
+        count = max(1, len(matches))
         event = RateTried(
             rate,
-            exact_match=100 * sum(exact_match(answer, gold) for answer, gold in pairs) / count,
-            f1=100 * sum(f1(answer, gold) for answer, gold in pairs) / count,
+            exact_match=100 * sum(match.exact_match for match in matches) / count,
+            f1=100 * sum(match.f1 for match in matches) / count,
         )
         tried.append(event)
         yield event

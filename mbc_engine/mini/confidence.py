@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from mbc_engine.config import AnswerConfidence
-from mbc_engine.metrics import f1
+from mbc_engine.metrics import compare
 from mbc_engine.mini.span_reader import Span
 
 # What the logarithm of a passage's share counts beside the margins of its spans; chosen on held-out questions.
@@ -61,13 +61,13 @@ def features(question: str, spans: Sequence[Span | None], shares: Sequence[float
         against += math.exp(prior)
         if span is None:
             continue
-        if f1(span.text, answer.text) < _SAME:
+        if compare(span.text, [answer.text]).f1 < _SAME:
             scores.append(span.margin + prior)
         none = span.log_probability - span.margin
         for text, log in span.rivals:
             vote = math.exp(min(_LARGEST_EXPONENT, log - none + prior))
             total += vote
-            behind += vote * f1(text, answer.text)
+            behind += vote * compare(text, [answer.text]).f1
     gap = min([_LARGEST_GAP, *(own - score for score in scores)])
     return (
         _log_odds(behind / max(total, sys.float_info.min)),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.metrics import Scores, exact_match, f1, lenient_match, shortest
+from mbc_engine.metrics import Scores, compare, shortest
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.reads import Reader
@@ -81,7 +81,7 @@ def memorise(
 
 def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:
     """Means over what `ask_all` gave, in percent; against the shortest gold answer, as in the paper."""
-    pairs = [(answer, shortest(example.answers)) for example, answer, _ in outcomes]
+    matches = [compare(answer, example.answers) for example, answer, _ in outcomes]
     ranks = [rank for *_, rank in outcomes]
 
     def percent(values: Sequence[float]) -> float:
@@ -89,9 +89,9 @@ def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:
 
     return Scores(
         questions=len(outcomes),
-        exact_match=percent([exact_match(*pair) for pair in pairs]),
-        f1=percent([f1(*pair) for pair in pairs]),
-        lenient_match=percent([lenient_match(*pair) for pair in pairs]),
+        exact_match=percent([match.exact_match for match in matches]),
+        f1=percent([match.f1 for match in matches]),
+        lenient_match=percent([match.lenient_match for match in matches]),
         first_source=percent([rank == 0 for rank in ranks]),
         in_five=percent([rank is not None for rank in ranks]),
     )

@@ -95,7 +95,7 @@ def _parsed(folder: Path, name: str, parse: Callable[[str], Any]) -> Any:
 def _check_settings(settings: ModelSettings) -> None:
     """Banks can be made with it, and nothing else on this machine is opened: its parts are on the hub or in mbc."""
     if not settings.quantised:
-        raise ValueError("it makes no codes (model.quantised = false), and no bank could be made with it")
+        raise ValueError("it makes no codes (model.quantised = false), so no bank can be made with it")
     if not settings.lora.layers:
         raise ValueError("it has no KV-LoRA (model.lora.layers = 0), which shared models have")
     inside = settings.base.removeprefix(EMBEDDED)
@@ -103,7 +103,7 @@ def _check_settings(settings: ModelSettings) -> None:
         raise ValueError(f"this version of mbc has no {settings.base}")
     for name in (inside, settings.documents.name, settings.questions.name):
         if not is_hub_id(name):
-            raise ValueError(f"it names {name!r}, which is a place on one machine and not a hub id")
+            raise ValueError(f"it names {name!r}, which is a path on one machine and not a hub id")
     try:
         code_shape(settings)
     except ConfigError as error:

@@ -55,7 +55,7 @@ def pull(
         there = {sibling.rfilename for sibling in info.siblings or ()}
         if missing := [file for file in MODEL_FILES if file not in there]:
             raise ModelError(
-                f"{repository} holds no model of mbc: it has no {missing[0]}.",
+                f"{repository} is not an mbc model: it has no {missing[0]}.",
                 hint="Check the name with its owner; retriever-readers such as mini cannot be shared yet.",
             )
         files = [*MODEL_FILES, *({CARD} & there)]
@@ -65,7 +65,7 @@ def pull(
             (whole / file).parent.mkdir(parents=True, exist_ok=True)
             (incoming / file).rename(whole / file)
         try:
-            config = check(whole, repository, "Tell its owner. Nothing of it was kept.")
+            config = check(whole, repository, "Report it to its owner. Nothing was saved.")
             place.parent.mkdir(parents=True, exist_ok=True)
             if os.path.lexists(place):
                 place.rename(whole.with_name("replaced"))
@@ -94,7 +94,7 @@ def push(
         ModelError: the model is not sound, names a path on this machine, or the hub refuses it.
     """
     _require_repository(repository)
-    config = check(folder, f"The model in {folder}", "Others could not use it either; correct it before you share it.")
+    config = check(folder, f"The model in {folder}", "Fix it before sharing; others could not use it either.")
     api = HfApi(library_name="mbc")
     with _hub_errors(repository):
         try:
@@ -134,7 +134,7 @@ def _free_place(models: Path, name: str, *, replaces: bool) -> Path:
     if not is_hub_id(name):
         raise ConfigError(f"{name!r} is not a valid model name.", hint=f"Use NAME or OWNER/NAME. {_NAMES}")
     if is_model(packaged_model(name)):
-        raise ConfigError(f"{name} is the name of a model of mbc itself.", hint=another)
+        raise ConfigError(f"{name} is the name of a built-in model.", hint=another)
     if os.path.lexists(place) and not is_model(place):
         raise ConfigError(f"{place} exists and is not a model.", hint=another)
     if os.path.lexists(place) and not replaces:
@@ -156,15 +156,15 @@ def _in_words(error: Exception, repository: str, revision: str | None) -> tuple[
     match error:
         case errors.RepositoryNotFoundError():
             return (
-                f"There is no {repository} on the hub, or you may not see it.",
-                f"Check the name. A gated model needs its owner's consent. {_LOG_IN}",
+                f"There is no {repository} on the hub, or you have no access to it.",
+                f"Check the name. A gated model needs its owner's approval. {_LOG_IN}",
             )
         case errors.RevisionNotFoundError():
             return f"{repository} has no revision {revision!r}.", "Give a branch, a tag or a commit, or leave it out."
         case errors.OfflineModeIsEnabled():
-            return "The hub is not asked: HF_HUB_OFFLINE is set.", "Unset it, or copy the model's folder."
+            return "HF_HUB_OFFLINE is set, so the hub is not contacted.", "Unset it, or copy the model's folder."
         case errors.HfHubHTTPError():
-            return f"The hub refuses: {error.server_message or str(error).splitlines()[0]}", _LOG_IN
+            return f"The hub refused the request: {error.server_message or str(error).splitlines()[0]}", _LOG_IN
         case OSError() if error.errno is not None and not isinstance(error, _NO_ANSWER):
-            return f"{error.filename or repository}: {error.strerror}.", "Check permissions and room on the disk."
+            return f"{error.filename or repository}: {error.strerror}.", "Check permissions and free disk space."
     return "The hub cannot be reached.", "Check the network, or copy the model's folder."

@@ -132,7 +132,7 @@ def test_the_first_use_without_a_bank_tells_where_to_begin(mbc, command):
     result = mbc(*command.split())
     assert (result.exit_code, result.stdout) == (5, "")
     assert result.stderr.splitlines()[1] == (
-        "  Nothing was memorised yet. Begin with `mbc ingest FOLDER`; `mbc demo` shows how it works."
+        "  Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
     )
 
 

@@ -63,7 +63,7 @@ def test_models_of_the_package_the_user_and_of_runs_are_listed(mbc, own, run, ti
 def test_a_line_fits_a_terminal(mbc, own, run, on_terminal):
     own("mine")
     lines = [line.rstrip() for line in mbc("models", "list").stdout.splitlines()]
-    assert " ".join(lines[0].split()) == "model base LM codes a chunk on disk EM % F1 % where"
+    assert " ".join(lines[0].split()) == "model base LM codes per chunk on disk EM % F1 % where"
     assert len(lines) == 4
     assert [line.split()[-1] for line in lines[1:]] == ["package", "yours", "run"]
     assert lines[1].split()[:3] == ["mini", "reads", "text"]
@@ -125,8 +125,8 @@ def test_a_preset_is_shown_with_its_parameters(mbc):
     assert shown.exit_code == 0
     lines = shown.stdout.splitlines()
     assert lines[0].split() == ["preset", "distilgpt2"]
-    assert "a chunk    13.5 B: 12 tokens of 512 codes, one codebook for all" in lines
-    assert "train it   mbc train --preset distilgpt2 --data SPEC" in lines
+    assert "per chunk  13.5 B: 12 tokens of 512 codes, one codebook for all" in lines
+    assert "train      mbc train --preset distilgpt2 --data SPEC" in lines
     assert [line.split() for line in lines if line.startswith(("base LM  ", "codebook", "all"))][1:] == [
         ["base", "LM", "0", "81,912,576", "328", "MB"],
         ["codebook", "393,216", "0", "1.57", "MB"],
@@ -168,15 +168,15 @@ def test_a_model_is_shown_for_people(mbc, run):
     assert lines[0].split() == ["model", "first"]
     assert lines[1].split() == ["folder", str(run / "model")]
     assert "best       F1 62.0 %, exact match 51.2 % (500 questions)" in lines
-    assert f"ask it     mbc ask --model {run / 'model'}" in lines
+    assert f"ask        mbc ask --model {run / 'model'}" in lines
     assert any(line.startswith("router") for line in lines)
 
 
 def test_a_model_that_reads_text_says_how(mbc):
     lines = mbc("models", "show", "mini").stdout.splitlines()
-    assert "finds    passages by 24 codes of 512 and by shared words" in lines
-    assert "reads    answers in the text of the 4 best passages" in lines
-    assert "a chunk  27 B of codes, and its compressed text" in lines
+    assert "finds      passages by 24 codes of 512 and by shared words" in lines
+    assert "reads      answers in the text of the 4 best passages" in lines
+    assert "per chunk  27 B of codes, and its compressed text" in lines
     assert all(len(line) <= 80 for line in lines if not line.startswith("folder"))
     told = json.loads(mbc("models", "show", "mini", "--json").stdout)
     assert (told["base"], told["reads_text"], told["parameters"]) == (None, True, None)
@@ -259,7 +259,7 @@ def test_a_model_without_codes_is_listed_and_shown_without(mbc, vectors):
     rows = {line.split("\t")[0]: line.split("\t") for line in mbc("models", "list").stdout.splitlines()}
     assert rows["mac"][2:4] == ["none", "4 vectors"]
     shown = mbc("models", "show", "mac").stdout
-    assert "a chunk    4 vectors\n" in shown
+    assert "per chunk  4 vectors\n" in shown
     assert "KV-LoRA    none\n" in shown
     assert "codebook" not in shown
     told = json.loads(mbc("models", "show", "mac", "--json").stdout)

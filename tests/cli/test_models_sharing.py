@@ -50,7 +50,7 @@ def test_a_model_travels_and_answers(mbc, hub, run, notes, home):
     assert "tiny/gpt2 is also a folder here" in shown.stderr
     shown = mbc("models", "pull", "ada/tiny")
     assert shown.exit_code == 0, shown.stderr
-    assert "a chunk   1.5 bytes" in shown.stdout
+    assert "per chunk  1.5 bytes" in shown.stdout
     assert mbc("ingest", notes, "--model", "ada/tiny", "--bank", "b.mbc", "--workers", 0).exit_code == 0
     answers = [
         json.loads(mbc("ask", "Where did Ada move?", "--bank", "b.mbc", "--model", name, "--json").stdout)["answer"]

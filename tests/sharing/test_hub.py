@@ -136,13 +136,13 @@ def test_what_is_not_sound_comes_nowhere(shared, models, files, file, replaces):
     (shared.folder / "ada" / "tiny" / file).write_bytes(b"\x80\x04evil")
     with pytest.raises(ModelError, match="ada/tiny cannot be used") as caught:
         pull("ada/tiny", models, replaces=replaces)
-    assert "Tell its owner" in (caught.value.hint or "")
+    assert "Report it to its owner" in (caught.value.hint or "")
     assert files(models) == before
 
 
 def test_a_repository_without_a_model_is_named(shared, models):
     (shared.folder / "ada" / "tiny" / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"holds no model of mbc: it has no model\.safetensors"):
+    with pytest.raises(ModelError, match=r"is not an mbc model: it has no model\.safetensors"):
         pull("ada/tiny", models)
     assert shared.fetched == []
 
@@ -156,11 +156,11 @@ def test_a_folder_that_cannot_be_written_is_named(shared, models):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (OfflineModeIsEnabled("offline"), "The hub is not asked: HF_HUB_OFFLINE is set."),
-        (http_error(GatedRepoError, 403), "There is no ada/tiny on the hub, or you may not see it."),
-        (http_error(RepositoryNotFoundError, 404), "There is no ada/tiny on the hub, or you may not see it."),
-        (http_error(HfHubHTTPError, 403, "Forbidden"), "The hub refuses: Forbidden"),
-        (http_error(HfHubHTTPError, 500, "Out of order\nat all"), "The hub refuses: Out of order"),
+        (OfflineModeIsEnabled("offline"), "HF_HUB_OFFLINE is set, so the hub is not contacted."),
+        (http_error(GatedRepoError, 403), "There is no ada/tiny on the hub, or you have no access to it."),
+        (http_error(RepositoryNotFoundError, 404), "There is no ada/tiny on the hub, or you have no access to it."),
+        (http_error(HfHubHTTPError, 403, "Forbidden"), "The hub refused the request: Forbidden"),
+        (http_error(HfHubHTTPError, 500, "Out of order\nat all"), "The hub refused the request: Out of order"),
         (http_library.ConnectError("no route"), "The hub cannot be reached."),
         (LocalEntryNotFoundError("not in the cache"), "The hub cannot be reached."),
         (OSError(28, "No space left on device"), "ada/tiny: No space left on device."),
@@ -210,9 +210,9 @@ def test_a_card_written_by_hand_is_kept(saved, shared):
 def test_what_others_could_not_use_is_not_pushed(saved, hub, files):
     config = (saved / "config.toml").read_text()
     (saved / "config.toml").write_text(config.replace('"tiny/gpt2"', f'"{saved}"'))
-    with pytest.raises(ModelError, match="a place on one machine") as caught:
+    with pytest.raises(ModelError, match="a path on one machine") as caught:
         push(saved, "ada/tiny")
-    assert caught.value.hint == "Others could not use it either; correct it before you share it."
+    assert caught.value.hint == "Fix it before sharing; others could not use it either."
     assert files(hub.folder) == {}
 
 

@@ -136,7 +136,7 @@ def reencode(
     loaded = load_model(model, device)
     from mbc_engine.ingestion.reencode import reencode as memorise
 
-    words = {"doing": "Memorising anew", "done": "Memorised anew", "saved": "The bank is unchanged"}
+    words = {"doing": "Re-encoding", "done": "Re-encoded", "saved": "The bank is unchanged"}
     with (
         ending_with("The bank is intact, either as before or renewed; run the same command again to continue."),
         IngestView(str(bank), as_json=json, **words) as view,

@@ -42,8 +42,8 @@ def show(
 ) -> None:
     """Show everything a bank stores about a document, and whether its file has changed.
 
-    A path stands for all documents of its file, path#part for one of them. Six or
-    more digits of a digest stand for all documents whose digest starts with them. With --json each
+    A path selects all documents of its file, path#part one of them; six or more
+    digits select all documents whose digest starts with them. With --json each
     document is one line of JSON, codes included.
 
     \b

@@ -28,14 +28,14 @@ def remove(
     ignore: Annotated[
         bool, typer.Option("--ignore", help="Also add the files to the .mbcignore of their folder.")
     ] = False,
-    prove: Annotated[bool, typer.Option("--prove", help="Prove that nothing of them is left.")] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Prove that no trace of them is left.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Remove documents from a bank: all of them or, if one is not there, none. The files themselves stay.
+    """Remove documents from a bank: all of them or, if one is not found, none. The files themselves stay.
 
-    A path stands for all documents of its file; a document that other files hold
-    too stays for those. A digest, of which six digits are enough, removes a document
-    wherever it was read. The next ingest of a folder brings its files back, unless
+    A path selects all documents of its file; a document that is also in other files
+    is kept for those. A digest, or at least its first six digits, removes a document
+    from all its files. The next ingest of a folder brings its files back, unless
     --ignore keeps them out. --prove compares the bank with one built from everything
     else, and searches the file for traces of what was removed.
 
@@ -122,7 +122,7 @@ def _show_removal(gone: BankTotals, after: BankTotals, rules: Sequence[_Rule], p
     if proof:
         print_facts(
             [
-                ("never seen", f"{proof.never_seen}  export of a bank made anew from all else, SHA-256"),
+                ("never seen", f"{proof.never_seen}  export of a bank rebuilt from everything else, SHA-256"),
                 ("found", f"{proof.found}  export of this bank, SHA-256"),
                 ("traces", f"{proof.traces:,} of {counted(proof.removed, 'removed digest')} found in the file"),
                 ("proof", "holds" if proof.holds else "FAILS"),

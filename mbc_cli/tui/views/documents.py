@@ -317,7 +317,7 @@ class DocumentsView(View):
             return
         self._search_now()
         count = sum(max(1, len(document.origins)) for document in taken.documents)
-        left = f"; {count - restored:,} were read anew since" if restored < count else ""
+        left = f"; {count - restored:,} were read again since" if restored < count else ""
         self.notify(f"Put back {counted(restored, 'document')}{left}.", markup=False)
 
     def _complain(self, error: MBCError) -> None:

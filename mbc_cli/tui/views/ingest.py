@@ -29,8 +29,8 @@ _STATES: Final = {
     None: ("Nothing was memorised yet. Choose a folder or a file and press i.", ""),
     "running": ("", ""),
     "finished": ("✓ Finished", "bold"),
-    "stopped": ("■ Stopped. What is counted is saved; the same folder goes on from it.", "bold"),
-    "interrupted": ("✗ Ended amid its work. What was saved stays; the same folder goes on from it.", "bold"),
+    "stopped": ("■ Stopped. What was counted is saved; ingest the folder again to continue.", "bold"),
+    "interrupted": ("✗ Interrupted. What was saved stays; ingest the folder again to continue.", "bold"),
 }
 _TITLE_WIDTH: Final = 30
 _MAX_REASONS: Final = 3
@@ -140,7 +140,7 @@ class IngestView(View):
             words = "Another process memorises this. It can be stopped where it was started, with Ctrl-C."
             self.notify(words, markup=False)
         elif self._stops == 0:
-            question = "Stop? What is memorised stays, and the same folder goes on from there."
+            question = "Stop? What is memorised stays; ingest the folder again to continue."
             self.app.push_screen(Confirm(question, "Stop", "Go on"), self._stop)
         else:
             question = "It is stopping. End it at once? Only what was saved stays."

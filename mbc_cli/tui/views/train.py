@@ -12,7 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import OptionList, Static
 
-from mbc_cli.runs import existing_run, find_run, new_run
+from mbc_cli.config import placed
+from mbc_cli.runs import existing_run, new_run
 from mbc_cli.text import counted, near, plain, seconds
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import AttachedRun, Places
@@ -263,7 +264,7 @@ class TrainView(View):
     def _start_from_form(self, preset: str, data: list[str], validation: str, run: str, settings: list[str]) -> None:
         if self._form_run is not None and self._is_running(self._form_run):
             return  # Enter was pressed twice
-        folder = find_run(run, self.places.runs) if run else new_run(preset, self.places.runs)
+        folder = placed(run, self.places.runs) if run else new_run(preset, self.places.runs)
         # An option and its value as one word: a value may begin with a dash.
         options = [f"--preset={preset}", *(f"--data={spec}" for spec in data), f"--run={folder}"]
         options += [f"--validation={validation}"] if validation else []

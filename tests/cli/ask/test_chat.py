@@ -106,7 +106,7 @@ def test_the_bank_is_described(talk, mbc, bank):
 
 def test_help_says_that_questions_stand_alone(talk):
     out, _, _ = talk("/help")
-    assert "stands alone" in " ".join(out.split())
+    assert "independent" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
 
 
