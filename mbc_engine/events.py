@@ -284,12 +284,7 @@ class Calibrated(Event):
 
 
 def result_of(work: Generator[Event, None, _T], show: Callable[[Event], object] | None = None) -> _T:
-    """Do work that returns something, such as `evaluate`, to its end.
-
-    Args:
-        work: the generator.
-        show: gets each event.
-    """
+    """Do work that returns something, such as `evaluate`, to its end; `show` gets each event."""
     while True:
         try:
             event = next(work)

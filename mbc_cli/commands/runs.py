@@ -59,7 +59,6 @@ def resume(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> 
 
 
 def _request(name: str, runs: Path, wanted: "Request | None", *, as_json: bool) -> None:
-    """Ask the training at work in a run for something; None is to go on."""
     from mbc_cli.runs import ask, name_of, run_at_work
 
     run = run_at_work(name, runs)
@@ -68,13 +67,11 @@ def _request(name: str, runs: Path, wanted: "Request | None", *, as_json: bool) 
         print_json({"run": run.folder.name, "path": str(run.folder), "request": wanted})
         return
     quoted = shlex.quote(plain(name_of(run.folder)))
-    match wanted:
-        case "pause":
-            out.print(f"{quoted} will pause after the current step. Continue with: mbc runs resume {quoted}")
-        case "stop":
-            out.print(f"{quoted} will stop after the current step. Continue with: mbc train --resume --run {quoted}")
-        case None:
-            out.print(f"{quoted} continues.")
+    if wanted is None:
+        out.print(f"{quoted} continues.")
+    else:
+        way = "runs resume" if wanted == "pause" else "train --resume --run"
+        out.print(f"{quoted} will {wanted} after the current step. Continue with: mbc {way} {quoted}")
 
 
 def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
@@ -152,7 +149,6 @@ def _facts(run: "FollowedRun") -> list[tuple[str, str]]:
 
 
 def _step_facts(history: "RunHistory") -> list[tuple[str, str]]:
-    """How the last steps went."""
     latest, left = history.latest, history.seconds_left
     if latest is None:
         return []

@@ -179,7 +179,6 @@ def _changes(settings: list[str], base: str | None, *, compiles: bool) -> list[s
 def _resumed(
     run: str | None, runs: Path, device: str | None, track: list[str] | None
 ) -> tuple[Path, Config, RunCommand]:
-    """The same of a training that is continued, perhaps on another device or with other trackers."""
     if not run:
         raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
     folder = placed(run, runs)
@@ -237,7 +236,6 @@ def _train(run: Path, config: Config, command: RunCommand, threads: int | None, 
 
 
 def _show_end(end: TrainFinished) -> None:
-    """The model's folder on stdout; how long it took and what to do with it on stderr."""
     notes.print(f"Trained {end.step:,} steps in {seconds(end.seconds)}. The model:")
     out.print(plain(end.model))
     model = shlex.quote(plain(end.model))
@@ -246,13 +244,7 @@ def _show_end(end: TrainFinished) -> None:
 
 
 class TrainProgress(ProgressView):
-    """Follows a training by its events; as JSON, each is printed as a line on stdout and nothing is drawn.
-
-    Args:
-        run: the run's folder.
-        name: what --run takes to continue it.
-        as_json: whether to print JSON.
-    """
+    """Follows a training by its events; as JSON, each is printed as a line on stdout and nothing is drawn."""
 
     def __init__(self, run: Path, name: str, *, as_json: bool = False) -> None:
         super().__init__()

@@ -38,8 +38,6 @@ class FineTuned(Method):
         base: a base LM in float32, which has learned to answer questions (`train_on_questions`); it is changed until
             the next `reset`.
         weights: of the tokens; a piece whose tokens all weigh nothing makes no step.
-        rate: learning rate, see `sweep`.
-        optimiser: adam or adafactor.
         window: most tokens of a piece.
 
     Raises:

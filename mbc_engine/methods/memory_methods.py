@@ -29,7 +29,6 @@ class MemoryMethod(Method):
     """MBC, or MAC: documents are chunked, never cut, and encoded as they come; questions read the chunks of all.
 
     Args:
-        model: what encodes and answers.
         read_mode: NAME or NAME:NUMBER; None takes the model's own.
         keeps_codes: False keeps documents as vectors, as MAC does.
         spoil: what is read in place of all codes [N, T, levels], for a control.
@@ -109,7 +108,6 @@ class MemoryMethod(Method):
         return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)
 
     def _documents(self) -> list[StoredDocument]:
-        """The documents as the bank takes them."""
         codes = np.split(self._kept(), np.cumsum(self._lengths)[:-1]) if len(self._lengths) else []
         return [
             StoredDocument(digest, len(own), None, (), own)
@@ -149,14 +147,7 @@ class EmptyBank(MemoryMethod):
 
 
 class WrongBank(MemoryMethod):
-    """As many documents as the stream has, but others; no source is the stream's.
-
-    Args:
-        model: one that makes codes.
-        others: documents to take from, fewer if there are not so many; one that the stream has is not taken.
-        seed: which of them come first.
-        read_mode: as in `MemoryMethod`.
-    """
+    """As many of the `others` as the stream has documents, none of them the stream's; no source is the stream's."""
 
     def __init__(self, model: MBC, others: Sequence[str], seed: int = 0, *, read_mode: str | None = None) -> None:
         self._others = list(dict.fromkeys(others))
@@ -212,11 +203,7 @@ def indistinguishable_up_to(control: str, read_mode: ReadMode) -> float:
 
     Codes shuffled over documents do not show in the flat read, which looks at how often each code occurs and no
     further, nor where the bank is one group of a hierarchical read, or a routed read takes all of it. The result is 0
-    where the read always sees what the control does, infinity where it never does.
-
-    Args:
-        control: its name in the registry.
-        read_mode: with its number, be it the model's own.
+    where the read always sees what the `control`, by its name in the registry, does, infinity where it never does.
     """
     if control != "mbc-shuffled-documents":
         return 0

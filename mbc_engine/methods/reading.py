@@ -107,11 +107,7 @@ class ClosedBook(Method):
 
 
 class BM25Reading(Method):
-    """The base LM reads the piece with the best BM25 score, or where no piece has a word of the question, nothing.
-
-    Args:
-        base: what reads and answers; best one trained to (`train_on_questions`).
-    """
+    """The base LM reads the piece with the best BM25 score, or where no piece has a word of the question, nothing."""
 
     def __init__(self, base: BaseLM) -> None:
         self._base, self._cut = base, passage_chunker(base)
@@ -142,7 +138,6 @@ class BM25Reading(Method):
         return Footprint(on_disk=self._text_bytes() + self._indexed().size_on_disk())
 
     def _passage(self, question: str) -> tuple[str, tuple[int, ...]]:
-        """What is read for a question, and the documents that are its sources."""
         found = [self._flat[place] for place in self._indexed().ranking(question)]
         passage = found[0][1] if found else ""
         return passage, tuple(dict.fromkeys(document for document, _ in found))[:_SOURCES]
@@ -161,11 +156,7 @@ class OracleReading(BM25Reading):
     """The base LM reads the question's own document; of a long one the piece that BM25 prefers, else the first.
 
     It shows what reading could reach if every question's document were found. A document that has not come yet is not
-    read.
-
-    Args:
-        base: what reads and answers.
-        document_of: each question's own document.
+    read. `document_of` gives each question's own document.
     """
 
     def __init__(self, base: BaseLM, document_of: Mapping[str, str]) -> None:

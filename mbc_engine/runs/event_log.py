@@ -57,11 +57,7 @@ class EventLog:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """The events of a log in order; a half-written last line is left out.
-
-    Raises:
-        DataError: a complete line is not an event.
-    """
+    """The events of a log in order, but for a half-written last line. Raises DataError if a line is no event."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
@@ -90,9 +86,7 @@ _NOTHING = Followed([])
 class EventFollower:
     """Reads what is appended to a log, which need not be there yet; lines that are no event are skipped.
 
-    Args:
-        path: the log.
-        skims: a kind of event of which, of several in a row, the last alone is read, twenty times as fast.
+    Of several events in a row of the kind that it `skims`, the last alone is read, twenty times as fast.
     """
 
     def __init__(self, path: Path, skims: type[Event] | None = None) -> None:
@@ -162,11 +156,7 @@ def _looks(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def parse_line(line: bytes) -> Stamped:
-    """The event on a line; fields it does not have are ignored.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The event on a line; fields it does not have are ignored. Raises ValueError if it is none."""
     try:
         record = from_json(line, cache_strings="keys")
         stamp, kind = float(record["time"]), record["event"]

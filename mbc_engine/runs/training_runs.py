@@ -40,7 +40,6 @@ LOCK = "lock"
 TRACKED = "tracked"
 _REQUEST = "request"
 _USAGE = "usage.safetensors"
-_USAGE_AXES = 3
 # What of a step makes a curve.
 CURVES: Final = tuple(field.name for field in fields(TrainStep) if field.name != "step")
 # Steps that say how fast a training is now.
@@ -93,7 +92,7 @@ def read_usage(run: Path) -> "NDArray[np.float32] | None":
         usage: NDArray[np.float32] = load((run / _USAGE).read_bytes())["usage"]
     except (OSError, SafetensorError, KeyError):
         return None
-    return usage if usage.ndim == _USAGE_AXES and usage.size else None
+    return usage if usage.ndim == 3 and usage.size else None
 
 
 def runs_in(folder: Path) -> list[Path]:
@@ -232,12 +231,7 @@ class RunHistory:
 
 
 class FollowedRun:
-    """A run and its history, as far as it was read.
-
-    Args:
-        folder: the run's folder.
-        has_curves: whether the history gets every step; else it knows how far the training is and how good.
-    """
+    """A run and its history, as far as it was read; without curves that has the last step alone."""
 
     def __init__(self, folder: Path, *, has_curves: bool = True) -> None:
         self.folder = folder

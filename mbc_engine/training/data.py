@@ -20,13 +20,7 @@ from mbc_engine.paper.amortizer import TextEncoder
 
 @dataclass(frozen=True)
 class Batch:
-    """Questions and the documents they are about.
-
-    Attributes:
-        examples: numbers of the questions, K of them.
-        documents: numbers of the distinct documents, U of them.
-        own: for each question, its document's place in `documents`, [K].
-    """
+    """Numbers of K questions and of the U distinct documents they are about; `own` are each one's place in these."""
 
     examples: list[int]
     documents: list[int]
@@ -68,12 +62,7 @@ class TextStates:
     """Token states of texts by their number: computed each time, so that gradients reach the encoder, or cached.
 
     The cache is for a frozen encoder: one file of half-precision rows, one row a token, named by what it holds. `fill`
-    writes what is missing and goes on where an interrupted one ended.
-
-    Args:
-        encoder: what reads the texts.
-        texts: in the order of their numbers.
-        cache: the folder of the file; None computes the states each time.
+    writes what is missing and goes on where an interrupted one ended. Without a `cache` folder nothing is kept.
     """
 
     BATCH = 64

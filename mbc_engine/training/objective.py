@@ -24,14 +24,10 @@ from mbc_engine.training.processes import Processes, Share
 class Losses:
     """The losses of a batch. Of several processes each has its share of them; they add up to those of the batch.
 
-    Attributes:
-        questions: how many of the batch.
-        total: what is minimised, a scalar with gradient.
-        question, vq, routing, reconstruction: its parts before weighting, without gradient.
-        route_accuracy: fraction of questions whose own document scores highest, a share too; None without a router.
-        document_variance: share of the documents' energy that distinguishes them.
-        codes: [U, T, levels], None while there are no codes.
-        residuals: what each level coded, [levels, U, T, D]; None likewise.
+    `total` is what is minimised, with gradient; its parts are not weighted yet. `route_accuracy` is the fraction of
+    questions whose own document scores highest, None without a router; `document_variance` the share of the documents'
+    energy that distinguishes them. `codes` [U, T, levels] and the `residuals` that each level coded, [levels, U, T, D],
+    are None while there are no codes.
     """
 
     questions: int
@@ -208,15 +204,8 @@ def optimiser_step(
 ) -> tuple[list[Losses], int]:
     """Learn from a batch, in `accumulate` forward passes over parts of it, each with its own bank.
 
-    Args:
-        objective: what is minimised.
-        optimizer: of its model.
-        batch: all of it, whichever part of it falls to this process.
-        chance: for draws that all processes have to make alike.
-        rate: the learning rate.
-
-    Returns:
-        The losses of each pass, and how many dead codes were reset.
+    `chance` is for draws that all processes have to make alike. Returns the losses of each pass, and how many dead
+    codes were reset.
     """
     model, settings, processes = objective.model, objective.settings, objective.processes
     for group in optimizer.param_groups:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from enum import IntEnum
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -78,16 +77,12 @@ def train(
     others yield nothing.
 
     Args:
-        config: a preset.
-        examples: what to train on.
         validation: what to validate on after each epoch; may be empty, then the last model is kept.
         run: the run's folder; gets `config.toml`, `events.jsonl`, `snapshot.safetensors`, `usage.safetensors` and
             `model/`, and `tracked/` where trackers keep files.
         cache: where states of frozen encoders are kept.
-        resume: continue from the run's last snapshot.
         start: a model folder whose weights training starts from.
-        device: a torch device; of several processes on GPUs each takes its own.
-        trackers: names of trackers known to accelerate that get the figures too, such as tensorboard.
+        trackers: names that accelerate knows, such as tensorboard.
         stop: set it to end training after the step in progress, with a snapshot.
 
     Raises:
@@ -149,25 +144,17 @@ def _track(accelerator: Accelerator, event: Event) -> None:
 
 
 def _dotted(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
     dotted: dict[str, Any] = {}
     for name, value in settings.items():
         dotted |= _dotted(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
     return dotted
 
 
-class _NextAction(IntEnum):
-    """What comes after a step; of what several processes wish for, all do the highest."""
-
-    STEP = 0
-    SNAPSHOT = 1
-    PAUSE = 2
-    STOP = 3
+# What comes after a step; of what several processes wish for, all do the highest.
+_STEP, _SNAPSHOT, _PAUSE, _STOP = range(4)
 
 
 class _Training:
-    """One run: model, optimiser, data and where it stands."""
-
     def __init__(
         self,
         config: Config,
@@ -226,7 +213,7 @@ class _Training:
         if log is not None:
             log.rewind(self.state.events)
             yield from self._read_texts()
-        if self._next_action() is _NextAction.STOP:
+        if self._next_action() == _STOP:
             yield self._changed("stopped")
             return
         if log is None:
@@ -246,7 +233,7 @@ class _Training:
         """Compute the states of frozen encoders that are not on the disk, until a stop is asked for."""
         for event in chain(self.documents.fill(), self.questions.fill()):
             yield event
-            if self._requested() is _NextAction.STOP:
+            if self._requested() == _STOP:
                 return
 
     def _start_from_pca(self) -> None:
@@ -273,37 +260,37 @@ class _Training:
         """A snapshot, if one is due or something is asked for, and what is asked for; True ends the training."""
         is_due = is_due or time.monotonic() - self.saved > self.settings.checkpoint_seconds
         action = self._next_action(is_due=is_due)
-        if action is _NextAction.STEP:
+        if action == _STEP:
             return False
         yield self._checkpoint(log)
         if self.state.step == self.total_steps:
             return False
-        if action is _NextAction.PAUSE:
+        if action == _PAUSE:
             yield self._changed("paused")
             # Not stop.wait(): a signal handler may set the event, and would wait for the lock that wait() holds.
-            while (action := self._next_action()) is _NextAction.PAUSE:
+            while (action := self._next_action()) == _PAUSE:
                 time.sleep(_PAUSE_SECONDS)
             self.began = time.monotonic()
-            if action is not _NextAction.STOP:
+            if action != _STOP:
                 yield TrainStateChanged("training", self.state.step, self.total_steps)
-        if action is _NextAction.STOP:
+        if action == _STOP:
             yield self._changed("stopped")
             return True
         self.saved = time.monotonic()
         return False
 
-    def _requested(self) -> _NextAction | None:
+    def _requested(self) -> int | None:
         """What is asked of this process, by its caller or in the run's folder."""
         if self.stop.is_set():
-            return _NextAction.STOP
+            return _STOP
         # Other processes might find what was asked of an earlier training, before the main one has removed it.
         request = request_in(self.run) if self.processes.is_main else None
-        return {None: None, "pause": _NextAction.PAUSE, "stop": _NextAction.STOP}[request]
+        return {None: None, "pause": _PAUSE, "stop": _STOP}[request]
 
-    def _next_action(self, *, is_due: bool = False) -> _NextAction:
+    def _next_action(self, *, is_due: bool = False) -> int:
         """What all processes do now: what is asked for, a snapshot if it `is_due` in one of them, or the next step."""
-        own = self._requested() or (_NextAction.SNAPSHOT if is_due else _NextAction.STEP)
-        return _NextAction(self.processes.highest(own))
+        own = self._requested() or (_SNAPSHOT if is_due else _STEP)
+        return self.processes.highest(own)
 
     def _changed(self, state: Literal["paused", "stopped"]) -> TrainStateChanged:
         self._show_usage(at_once=True)

@@ -52,6 +52,7 @@ def test_the_model_of_the_folder_answers_what_it_was_trained_on(tiny: Any, examp
     assert answers(trained, questions) == [example.answers[0] for example in asked]
 
 
+@pytest.mark.slow
 def test_a_reader_learns_to_read_what_it_never_saw(tiny: Any, examples: Examples, tmp_path: Path) -> None:
     """Likelihood of right answers with the right documents, against those with each other's."""
     asked = examples(50)

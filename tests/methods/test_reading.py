@@ -215,6 +215,7 @@ def right(method: Method, examples: Sequence[QAExample]) -> float:
     return sum(reply.text in example.answers for reply, example in zip(replies, examples, strict=True)) / len(examples)
 
 
+@pytest.mark.slow
 def test_reading_answers_what_a_closed_book_cannot(tuned: Callable[[bool], BaseLM]) -> None:
     asked = moves(seen=False)
     assert len(asked) == 25

@@ -71,6 +71,7 @@ def test_the_best_validated_model_is_kept(tmp_path: Path, examples: Any, config:
     assert isinstance(events[-1], TrainFinished)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "validate"), [(3, 3), (5, 0)])
 def test_a_stopped_run_resumes_to_the_same_bits(
     tmp_path: Path, examples: Any, config: Config, step: int, validate: int

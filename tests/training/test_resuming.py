@@ -136,7 +136,15 @@ def test_a_killed_run_resumes_to_the_same_bits(
     assert [event.step for event in of(QuantisationStarted, whole)] == [3]
 
 
-@pytest.mark.parametrize(("step", "encoder"), [(1, "t5"), (5, "bert"), (7, "bert"), (10, "bert")])
+@pytest.mark.parametrize(
+    ("step", "encoder"),
+    [
+        pytest.param(1, "t5", marks=pytest.mark.slow),
+        (5, "bert"),
+        pytest.param(7, "bert", marks=pytest.mark.slow),
+        pytest.param(10, "bert", marks=pytest.mark.slow),
+    ],
+)
 def test_a_stopped_run_resumes_to_the_same_bits(
     tiny: Any, tmp_path: Path, start: Runner, whole: Callable[[Config], Path], step: int, encoder: str
 ) -> None:
