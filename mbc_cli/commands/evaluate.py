@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -172,7 +173,7 @@ def compare(
 
     comparison = compare_experiments(existing_evaluation(a), existing_evaluation(b))
     if json:
-        print_json(comparison.to_json())
+        print_json(asdict(comparison))
     else:
         print_comparison(comparison)
 
@@ -196,7 +197,6 @@ def existing_evaluation(name: str) -> "ExperimentFolder":
 
 
 def _folder(run: str | None, *, is_begun: bool, stem: str) -> Path:
-    """The folder that was named, or the first of today and this stem that is not there yet."""
     if run:
         return existing_evaluation(run).path if is_begun else find_evaluation(run)
     folder, dated = evaluations_folder(), f"{datetime.now().astimezone().date()}-{stem}"
@@ -205,7 +205,6 @@ def _folder(run: str | None, *, is_begun: bool, stem: str) -> Path:
 
 
 def _require_sense(ctx: typer.Context, data: str | None, suite: str | None, run: str | None) -> None:
-    """Make sure that it is said once what to evaluate, and nothing that is not for it."""
     if data is not None and suite is not None:
         raise ConfigError("--data and --suite contradict each other.", hint="A suite names its own data.")
     if data is None and suite is None and run is None:
@@ -232,7 +231,6 @@ def _settings_of(
     validation: str | None,
     others: dict[str, Any],
 ) -> "ExperimentSettings":
-    """The settings of an experiment of one cell, with all that can be checked before a model is loaded."""
     from pydantic import ValidationError
 
     from mbc_cli.engine import read_data
@@ -273,7 +271,6 @@ def _settings_of(
 
 
 def _methods_of(model: str | None) -> list[str]:
-    """What is evaluated where nobody says: the model, and the controls of its method."""
     from mbc_engine.experiments.settings import is_retriever_reader
 
     own = "mbc"
@@ -304,12 +301,10 @@ def _dataset_name(source: str) -> str:
 
 
 def _slug(text: str) -> str:
-    """Letters, digits and hyphens of a text, not many."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_LONGEST_NAME].strip("-").lower() or "own"
 
 
 def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None) -> None:
-    """Do what is left of an experiment; what of a grid cannot be done here is skipped."""
     from mbc_cli.config import states_cache
     from mbc_cli.engine import loading, prepare_torch
     from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
@@ -372,7 +367,6 @@ def _requirements(
 
 
 def _show_report(folder: Path, *, opens: bool, as_json: bool) -> None:
-    """The report of what a folder holds, on stdout; where it lies, on stderr; in the browser if asked."""
     from mbc_cli.render.evaluation import print_report
     from mbc_cli.render.terminal import notes, print_json
     from mbc_cli.text import plain
@@ -389,7 +383,7 @@ def _show_report(folder: Path, *, opens: bool, as_json: bool) -> None:
                 raise
     report, _ = read_report(kept)
     if as_json:
-        print_json({"folder": str(folder), **report.to_json()})
+        print_json({"folder": str(folder), **asdict(report)})
     else:
         print_report(report)
     if kept.report_html.is_file():

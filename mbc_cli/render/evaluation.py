@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import singledispatchmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,74 +44,50 @@ class ExperimentView(ProgressView):
         super().__init__()
         self._folder, self._resume = folder, resume
         self._total_steps = self._kept = 0
-        self._end: ExperimentFinished | None = None
+        self.is_finished = False
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the experiment came to its end."""
-        return self._end is not None
-
-    @singledispatchmethod
     def show(self, event: Event) -> None:
         """Draw an event."""
+        match event:
+            case StageStarted():
+                self._show_kept()
+                note = f"{plain(event.cell)}: {plain(event.stage)}"
+                self.bar(_ALL, event.total, completed=event.number - 1, note=note)
+            case StageFinished() | StageSkipped():
+                self._end_stage(event)
+            case Progressed():
+                self.bar(_BARS[event.work], event.total, completed=event.done)
+            case TrainStarted():
+                self._total_steps = event.total_steps
+                self.bar("Training", event.total_steps, completed=event.step)
+            case TrainStep():
+                self.bar("Training", self._total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
+            case TuningStep():
+                self.bar("Tuning", event.total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
+            case Validated() | RateTried():
+                tried = f"step {event.step:,}" if isinstance(event, Validated) else f"learning rate {event.rate:g}"
+                self.line(f"  {tried}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %", "dim")
+            case ExperimentFinished():
+                self._show_kept()
+                self.is_finished = True
+                self.remove_bar(_ALL)
 
-    @show.register
-    def _(self, event: StageStarted) -> None:
-        self._show_kept()
-        self.bar(_ALL, event.total, completed=event.number - 1, note=f"{plain(event.cell)}: {plain(event.stage)}")
-
-    @show.register
-    def _(self, event: StageFinished) -> None:
-        self._end_bars()
-        if event.was_kept:
+    def _end_stage(self, event: StageFinished | StageSkipped) -> None:
+        for name in ("Training", "Tuning", *_BARS.values()):
+            self.remove_bar(name)
+        place = f"{plain(event.cell)}: {plain(event.stage)}"
+        if isinstance(event, StageSkipped):
+            if event.follows is None:
+                self.line(f"{place}: skipped: {plain(event.reason)}", "yellow")
+        elif event.was_kept:
             self._kept += 1
         else:
-            self.line(f"{plain(event.cell)}: {plain(event.stage)}: {seconds(event.seconds)}")
-
-    @show.register
-    def _(self, event: StageSkipped) -> None:
-        self._end_bars()
-        if event.follows is None:
-            self.line(f"{plain(event.cell)}: {plain(event.stage)}: skipped: {plain(event.reason)}", "yellow")
-
-    @show.register
-    def _(self, event: Progressed) -> None:
-        self.bar(_BARS[event.work], event.total, completed=event.done)
-
-    @show.register
-    def _(self, event: TrainStarted) -> None:
-        self._total_steps = event.total_steps
-        self.bar("Training", event.total_steps, completed=event.step)
-
-    @show.register
-    def _(self, event: TrainStep) -> None:
-        self.bar("Training", self._total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
-
-    @show.register
-    def _(self, event: Validated) -> None:
-        self.line(f"  step {event.step:,}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %", "dim")
-
-    @show.register
-    def _(self, event: TuningStep) -> None:
-        self.bar("Tuning", event.total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
-
-    @show.register
-    def _(self, event: RateTried) -> None:
-        scores = f"exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %"
-        self.line(f"  learning rate {event.rate:g}: {scores}", "dim")
-
-    @show.register
-    def _(self, event: ExperimentFinished) -> None:
-        self._show_kept()
-        self._end = event
-        self.remove_bar(_ALL)
+            self.line(f"{place}: {seconds(event.seconds)}")
 
     def stopping(self) -> None:
-        """Answer a first Ctrl-C."""
         self.announce("Stopping; press Ctrl-C again to end at once. Finished stages are kept.")
 
     def stopped(self) -> None:
-        """Say how to continue."""
         self.announce(f"Stopped. {self._resume}")
 
     def _show_kept(self) -> None:
@@ -120,10 +95,6 @@ class ExperimentView(ProgressView):
             were = "was" if self._kept == 1 else "were"
             self.line(f"{plain(self._folder)}: {counted(self._kept, 'stage')} {were} done before.")
             self._kept = 0
-
-    def _end_bars(self) -> None:
-        for name in ("Training", "Tuning", *_BARS.values()):
-            self.remove_bar(name)
 
 
 _STYLES: Final = {"worse": "red", "no": "red", "unchecked": "yellow", "partly": "yellow", "yes": "green"}
@@ -185,7 +156,6 @@ def print_comparison(comparison: "ExperimentComparison") -> None:
 
 
 def _print_protocols(cell: "CellReport") -> None:
-    """How the cell's retention and scaling ended, a line for each method; the page has every step."""
     from mbc_engine.experiments.report.formatting import percent, size
 
     for row in cell.rows:
@@ -241,7 +211,6 @@ def _head(title: str, note: str) -> None:
 
 
 def _print(*parts: str | tuple[str, str]) -> None:
-    """A paragraph, wrapped on a terminal."""
     out.print(Text.assemble(*parts), soft_wrap=not out.is_terminal)
 
 
@@ -300,14 +269,12 @@ def _row(cell: "CellRequirements") -> tuple[str, ...]:
 
 
 def _state(things: "Sequence[Availability]") -> str:
-    """In a word, the worst of them."""
     if not all(thing.can_be_had for thing in things):
         return "missing"
     return "here" if all(thing.is_here for thing in things) else "from the hub"
 
 
 def _reasons(needed: "Sequence[CellRequirements]") -> list[str]:
-    """What is missing, each thing once; then why else stages cannot be done, with the cells and stages."""
     missing: dict[str, dict[str, None]] = {}
     found: dict[str, list[str]] = {}
     for cell in needed:

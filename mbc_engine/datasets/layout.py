@@ -60,7 +60,6 @@ class Layout:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that have to be there."""
         return self.text, self.question, self.answers
 
     def examples(self, rows: Iterable[Row], origin: str) -> Iterator[QAExample]:
@@ -113,7 +112,6 @@ def _text(row: Row, column: str) -> str:
 
 
 def _answer(value: Any) -> str:
-    """An answer as text; 1912 is one as well, but neither NaN nor true."""
     is_no_number = isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))
     if is_no_number or not isinstance(value, str | int | float):
         raise ValueError("has an answer that is not text")
@@ -168,7 +166,6 @@ def read_examples(path: Path) -> list[QAExample]:
 
 
 def _layout_of(row: Row) -> Layout:
-    """The layout of a file whose first row this is; raises `UnreadableFile` if none fits."""
     there = list(row) if isinstance(row, Mapping) else []
     missing = [[column for column in layout.columns if column not in there] for layout in LAYOUTS]
     if [] in missing:

@@ -36,7 +36,6 @@ class Stream:
         return {text: place for place, text in enumerate(self.documents)}
 
     def about(self, start: int, end: int) -> list[QAExample]:
-        """All questions about the documents of these places."""
         return [example for example in self.examples if start <= self.place_of[example.text] < end]
 
     def asked_about(self, end: int) -> list[QAExample]:
@@ -83,7 +82,6 @@ class _Session:
         method.reset()
 
     def begin_anew(self) -> None:
-        """Forget the documents; the next ones are those after them."""
         self._method.reset()
         self.start = self.end
 

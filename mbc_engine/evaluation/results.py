@@ -30,10 +30,10 @@ _SOURCES: Final = 5
 
 @dataclass(frozen=True)
 class Prediction:
-    """A question, what a method answered, and how that compares with all gold `answers`.
+    """A question and its gold `answers`, what a method answered, and its scores; F1 is in [0, 1].
 
-    `document` is its document's place in the stream; F1 is in [0, 1]; `rank` is the place of that document among the
-    method's sources, 0 is first, None beyond the first five and where the method names none.
+    `document` is its document's place in the stream, `rank` that among the method's sources: 0 is first, None beyond
+    the first five and where the method names none.
     """
 
     id: str
@@ -49,8 +49,8 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a method takes to take a document in and to answer a question, everything included; and the bytes of its
-    memory with `documents` documents in it, as they are stored and as the paper counts them, None where it does not."""
+    """Seconds, everything included, and the bytes of a memory with `documents` documents in it, as they are stored and
+    as the paper counts them, None where it does not."""
 
     documents: int
     seconds_per_document: float
@@ -114,10 +114,8 @@ class CodeUsage:
 
 
 def predict(example: QAExample, given: MethodAnswer, *, document: int, place: int, golds: Golds) -> Prediction:
-    """An answer to an example, compared with the gold answers.
-
-    `document` is the place of the example's document in the stream, `place` that among the documents taken in.
-    """
+    """An answer, compared with the gold answers; `document` and `place` are those of the example's document in the
+    stream, and among the documents taken in."""
     answer, sources = storable(given.text), (given.sources or ())[:_SOURCES]
     compared = compare(answer, example.answers, golds)
     scores = compared.exact_match, compared.f1, compared.lenient_match
@@ -126,7 +124,7 @@ def predict(example: QAExample, given: MethodAnswer, *, document: int, place: in
 
 
 def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) -> QuestionScores:
-    """The scores of one or more predictions; where a method names no sources, no rank is a failure."""
+    """The scores of one or more predictions."""
     documents = [prediction.document for prediction in predictions]
 
     def mean(values: Sequence[float]) -> Interval:
@@ -218,19 +216,15 @@ class CellFolder:
         return (folder / _checked(method) if method else folder) / f"{kind}.json"
 
     def has(self, method: str, kind: str) -> bool:
-        """Whether there is such a result."""
         return self.file(method, kind).is_file()
 
     def write(self, method: str, kind: str, value: Any) -> None:
-        """Keep a result, in place of what was kept before."""
         _write(self.file(method, kind), value, _KINDS[kind])
 
     def read(self, method: str, kind: str) -> Any:
-        """A result; None if there is none."""
         return _read(self.file(method, kind), _KINDS[kind])
 
     def keep_online(self, method: str, outcome: Outcome) -> None:
-        """Keep figures and predictions of online adaptation."""
         path = self._predictions_of(method)
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:
@@ -238,7 +232,6 @@ class CellFolder:
         self.write(method, "online", outcome.online)
 
     def results(self, method: str) -> MethodResults:
-        """Everything that a method did here."""
         online = self.read(method, "online")
         return MethodResults(
             online,
@@ -249,7 +242,6 @@ class CellFolder:
         )
 
     def methods(self) -> list[str]:
-        """Those that have a result, by name."""
         named = sorted(path.name for path in _folders(self.path / _RESULTS))
         return [name for name in named if any(self.has(name, kind) for kind in _KINDS)]
 
@@ -266,11 +258,9 @@ class CellFolder:
             )
 
     def is_prepared(self, name: str) -> bool:
-        """Whether something is prepared completely."""
         return (self.prepared_folder / name / _PREPARED).is_file()
 
     def keep_prepared(self, name: str) -> None:
-        """Note that it is."""
         (self.prepared_folder / name / _PREPARED).touch()
 
     def _predictions_of(self, method: str) -> Path:
@@ -305,12 +295,10 @@ class ExperimentFolder:
 
     @property
     def is_there(self) -> bool:
-        """Whether an experiment was begun in it."""
         return self._settings.is_file()
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Inside, the folder is this process's alone."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with work_lock(self.path / LOCK):
@@ -357,7 +345,6 @@ class ExperimentFolder:
             _write(self._environments, [*known, environment], _ENVIRONMENTS)
 
     def settings(self) -> dict[str, Any]:
-        """The settings of the experiment."""
         try:
             return tomllib.loads(self._settings.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -370,15 +357,12 @@ class ExperimentFolder:
             ) from error
 
     def environments(self) -> list[dict[str, Any]]:
-        """What ran the experiment, in order: more than one where it was continued elsewhere."""
         return _read(self._environments, _ENVIRONMENTS) or []
 
     def cell(self, name: str) -> CellFolder:
-        """A cell's folder."""
         return CellFolder(self.path / _checked(name))
 
     def cells(self) -> list[str]:
-        """The cells that have results, by name."""
         return sorted(path.name for path in _folders(self.path) if (path / _RESULTS).is_dir())
 
 
@@ -413,7 +397,6 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _checked(name: str) -> str:
-    """A name that stays within its folder."""
     if name in ("", ".", "..") or any(letter in name for letter in "/\\\0"):
         raise ConfigError(f"{name!r} cannot be the name of a folder.", hint="Use letters, digits and hyphens.")
     return name

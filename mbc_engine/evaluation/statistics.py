@@ -44,7 +44,6 @@ class Difference:
 
     @property
     def is_loss(self) -> bool:
-        """Whether the first is worse beyond chance."""
         return self.p < 0.05 and self.difference.high < 0
 
 
@@ -123,7 +122,6 @@ def _by_document(values: Sequence[ArrayLike], documents: Sequence[Any]) -> tuple
 
 
 def _parts(resamples: int, documents: int) -> Iterator[int]:
-    """Rows to draw at a time."""
     rows = max(1, _DRAWN // max(1, documents))
     for start in range(0, resamples, rows):
         yield min(rows, resamples - start)

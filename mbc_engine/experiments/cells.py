@@ -53,11 +53,9 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """As events call it."""
         return f"prepare {self.subject}" if self.kind == "prepare" else f"{self.subject} {self.kind}".strip()
 
     def is_done(self, folder: CellFolder) -> bool:
-        """Whether its result is kept."""
         if self.kind == "prepare":
             return folder.is_prepared(self.subject)
         return folder.has(self.subject, self.kind)
@@ -86,12 +84,10 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its folder's name."""
         return f"{self.base.name}-{self.dataset.name}"
 
     @property
     def is_of_retriever_reader(self) -> bool:
-        """Whether its model is a retriever-reader, so that there is no base LM."""
         return self.base.model is not None and is_retriever_reader(self.base.model)
 
     def stages(self) -> Iterator[Stage]:
@@ -126,7 +122,6 @@ class Cell:
 
     @cached_property
     def test(self) -> Stream:
-        """The stream that is adapted to and asked about."""
         return stream(load_examples(self.dataset.test), self.settings.documents, self.settings.questions)
 
     @cached_property
@@ -142,13 +137,11 @@ class Cell:
 
     @cached_property
     def validation(self) -> list[QAExample]:
-        """What training and learning rates are chosen by."""
         examples = self._learned_from[1]
         return [*stream(examples, self.dataset.most_validation).examples] if examples else []
 
     @cached_property
     def _learned_from(self) -> tuple[list[QAExample], list[QAExample]]:
-        """All there is to train on, and to validate on."""
         train = _joined(self.dataset.train)
         place = self.dataset.validation or own_validation(self.dataset.train)
         if place or not train:
@@ -156,7 +149,6 @@ class Cell:
         return hold_out(train, _HELD_BACK)
 
     def digest(self) -> str:
-        """A digest of all questions, documents and answers."""
         tested = set(self.test.documents)
         for part, use in (
             (self._learned_from[0], "trained"),
@@ -177,7 +169,6 @@ class Cell:
         return found.hexdigest()[:16]
 
     def method(self, name: str) -> "Method":
-        """A method from what was prepared for it."""
         from mbc_engine.methods import reading
         from mbc_engine.methods.fine_tuned import FineTuned
 
@@ -218,7 +209,6 @@ class Cell:
         return memory_methods.MemoryMethod(model, read_mode=mode, keeps_codes=name == "mbc")
 
     def token_weights(self, name: str) -> "TokenWeights":
-        """How a fine-tuning method weighs tokens."""
         from mbc_engine.methods import camels, token_weights
 
         match name:
@@ -246,7 +236,6 @@ class Cell:
         return list(dict.fromkeys(example.text for example in self.train))
 
     def memory_model(self, name: str) -> "MBC":
-        """A trained MBC or MAC."""
         from mbc_engine.paper import checkpoint
 
         if name not in self._held:
@@ -290,7 +279,6 @@ class Cell:
         return None
 
     def _largest_bank(self) -> int:
-        """The most chunks that one of MBC's banks of the stream holds."""
         chunker, documents = self.memory_model("mbc").documents.chunker, self.test.documents
         chunks = [len(chunker(text)) for text in documents]
         size = min(self.settings.bank_documents or len(documents), len(documents))

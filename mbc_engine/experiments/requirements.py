@@ -63,12 +63,10 @@ class CellRequirements:
 
     @property
     def memory(self) -> int | None:
-        """Bytes of the stage that takes most."""
         return max((stage.memory for stage in self.stages if stage.memory is not None), default=None)
 
     @property
     def possible(self) -> int:
-        """How many stages can be done here."""
         return sum(1 for stage in self.stages if stage.obstacle is None)
 
 
@@ -172,7 +170,6 @@ def _source(source: str, has_hub: bool) -> Availability:
 
 
 def _model(name: str, has_hub: bool) -> Availability:
-    """A pretrained model: in this package, a folder, an installed bundle, or of the hub."""
     from mbc_engine.lm.encoders import locate
 
     if name.startswith(EMBEDDED):

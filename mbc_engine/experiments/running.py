@@ -67,7 +67,6 @@ def run(
         settings: those that the folder was begun with, if it was.
         folder: keeps everything, see `ExperimentFolder`.
         cache: where states of frozen encoders are kept.
-        device: where models run.
         command: what was typed, for the report.
         skips: whether a stage that cannot be done here is skipped; else its error is raised.
         obstacles: why stages are skipped without trying, by cell and stage; see `requirements.py`.
@@ -95,7 +94,6 @@ def _events(
     obstacles: Mapping[tuple[str, str], str],
     stop: threading.Event,
 ) -> Iterator[Event]:
-    """Everything that happens, until the report is written or a stop."""
     began, number, skipped = time.monotonic(), 0, 0
     total = sum(1 for cell in cells(settings) for _ in cell.stages())
     for each in cells(settings):
@@ -128,10 +126,7 @@ def _events(
 def _tried(
     stage: Stage, cell: Cell, folder: CellFolder, skips: bool, stop: threading.Event
 ) -> Generator[Event, None, str | None]:
-    """Do a stage; what is stopped in the middle leaves no result, a training a snapshot to continue from.
-
-    Returns why it cannot be done here, None if it is done.
-    """
+    """Do a stage, or return why it cannot be done here; stopped in the middle, only a training leaves something."""
     import torch
 
     try:
@@ -201,7 +196,6 @@ def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:
 
 
 def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
-    """Code usage over a training run, as its log has it."""
     steps = [event for event in read_events(training / EVENTS) if isinstance(event, TrainStep)]
     every = max(1, len(steps) // _POINTS)
     sampled = [step for number, step in enumerate(steps, 1) if number % every == 0 or number in (1, len(steps))]
@@ -212,8 +206,6 @@ Preparation = Callable[[Cell, threading.Event], Iterator[Event]]
 
 
 def _memory_training(name: str, config_of: Callable[[Cell], Config]) -> Preparation:
-    """A training of MBC, or of what settings make of it."""
-
     def work(cell: Cell, stop: threading.Event) -> Iterator[Event]:
         from mbc_engine.training.trainer import train
 
@@ -233,8 +225,6 @@ def _memory_training(name: str, config_of: Callable[[Cell], Config]) -> Preparat
 
 
 def _base_training(name: str, *, reads: bool) -> Preparation:
-    """A training of the base LM on questions, with their documents or without."""
-
     def work(cell: Cell, stop: threading.Event) -> Iterator[Event]:
         from mbc_engine.methods.tuning import train_on_questions
 

@@ -179,7 +179,6 @@ def require_usable(settings: ExperimentSettings, origin: str | None = None) -> N
 
 
 def _faults(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
-    """What is wrong, and the way out."""
     yield from _faults_of_names(settings)
     for base in settings.bases:
         yield from _faults_of_base(base, settings)
@@ -228,14 +227,12 @@ def _faults_of_base(base: BaseSettings, settings: ExperimentSettings) -> Iterato
     except ModelError:  # reported when the model is looked for
         return
     for name in settings.methods:
-        if METHODS[name].is_retriever_reader == reads:
-            continue
-        if reads:
+        if reads and not METHODS[name].is_retriever_reader:
             yield (
                 f"the method {name} needs a model of the paper's method, and {base.title} is a retriever-reader",
                 "Use --method retriever-reader, or a model or preset of the paper's method.",
             )
-        else:
+        elif METHODS[name].is_retriever_reader and not reads:
             yield f"the method {name} needs a retriever-reader, which {base.title} is not", "Use --model mini."
     if reads and settings.read is not None:
         yield (

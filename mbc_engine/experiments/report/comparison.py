@@ -1,7 +1,7 @@
 """Two experiments side by side: what differs between them, on the questions that both asked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from mbc_engine.evaluation.results import ExperimentFolder, Prediction, pair_all
@@ -15,11 +15,9 @@ from mbc_engine.experiments.report.tables import Entry, Table, difference_entrie
 class ExperimentComparison:
     """Two experiments, called by their folders. Differences are the second less the first.
 
-    Attributes:
-        compared: cell and method, with their titles, that both have answers of, and the test between them, whose first
-            is the second experiment, so that a gain is a plus; None where they share no question.
-        only_first, only_second: cell and method of those that one alone has.
-        settings, environment: what differs there: name, first and second value, None where there is none.
+    `compared` has cell and method, with their titles, that both have answers of, and the test between them, whose first
+    is the second experiment, so that a gain is a plus; None where they share no question. `settings` and `environment`
+    have what differs there: name, first and second value.
     """
 
     first: str
@@ -30,12 +28,7 @@ class ExperimentComparison:
     settings: tuple[dict[str, str | None], ...]
     environment: tuple[dict[str, str | None], ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The comparison as a JSON object."""
-        return asdict(self)
-
     def tables(self) -> list[Table]:
-        """For each cell the methods that both have, with the second's gain on the first."""
         columns = ("method", "questions", "EM before", "EM", "EM difference", "p", "F1 difference", "p")
         return [
             Table(title, columns, tuple(_line(own) for own in self.compared if own["cell"] == cell))

@@ -10,6 +10,7 @@ import re
 import warnings
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -48,7 +49,7 @@ def write_report(folder: ExperimentFolder) -> Path:
         for cell, own in results.items()
     }
     for path, text in (
-        (folder.report_json, json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"),
+        (folder.report_json, json.dumps(asdict(report), indent=2, allow_nan=False) + "\n"),
         (folder.report_markdown, markdown(report)),
         (folder.report_html, page(report, predictions)),
     ):
@@ -88,7 +89,6 @@ def page(report: Report, predictions: Mapping[str, Mapping[str, Sequence[Predict
 
 
 def _hash(template: str, element: str) -> str:
-    """By which the page's policy knows its own style and script."""
     found = re.search(f"<{element}>(.*?)</{element}>", template, re.DOTALL)
     assert found
     return f"sha256-{b64encode(hashlib.sha256(found[1].encode()).digest()).decode()}"
@@ -99,7 +99,6 @@ def _is_figure(table: Table, column: int) -> bool:
 
 
 def _questions(cell: CellReport, predictions: Mapping[str, Sequence[Prediction]]) -> dict[str, Any]:
-    """A cell's questions once, and each method's answers to them in the same order."""
     asked = {method: by_question(answered) for method, answered in predictions.items()}
     questions = {key: one for answered in asked.values() for key, one in answered.items()}
     return {
@@ -145,7 +144,6 @@ _SCALING: Final[tuple[tuple[str, Value, str], ...]] = (
 
 
 def _figures(cell: CellReport) -> Iterator[tuple[str, str]]:
-    """Title and image, as a data URI, of every figure that the cell has results for."""
     looks = _looks(cell)
     measured = [(row, row.online.scores) for row in cell.rows if row.online]
     if measured:
@@ -182,7 +180,6 @@ def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:
 
 
 def _bars(rows: Sequence[tuple[str, str, Any]]) -> str:
-    """Means as dots with their intervals, one under the other, from 0 percent on."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

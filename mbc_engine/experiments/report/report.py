@@ -4,7 +4,7 @@ What a reader must not overlook comes first: whether each method beats its contr
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
@@ -45,7 +45,6 @@ class MethodReport:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether it competes with others."""
         return self.online is not None and not (self.is_control or self.is_bound)
 
     def published_after(self, documents: int) -> dict[str, Any] | None:
@@ -75,11 +74,9 @@ class CellReport:
 
     @property
     def title(self) -> str:
-        """The cell as a heading."""
         return f"{self.base} on {self.dataset}"
 
     def row(self, method: str | None) -> MethodReport | None:
-        """The line of a method."""
         return next((row for row in self.rows if row.method == method), None)
 
 
@@ -108,10 +105,6 @@ class Report:
     origin: dict[str, Any]
     cells: tuple[CellReport, ...]
     missing: tuple[dict[str, str], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as a JSON object."""
-        return asdict(self)
 
 
 Results = Mapping[str, MethodResults]
@@ -296,7 +289,6 @@ def _figures(found: Difference) -> str:
 
 
 def _cautions(cell: CellReport) -> Iterator[str]:
-    """What a reader of the cell's figures could take for more than it is."""
     where = f"{cell.dataset} ({cell.base})"
     measured = [(row, row.online) for row in cell.rows if row.online is not None]
     asked = {online.scores.questions for _, online in measured}
@@ -328,7 +320,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _missing(folder: ExperimentFolder) -> list[dict[str, str]]:
-    """The stages without a result, and why: those of a cell with one cause together; then those still to be done."""
     skipped: dict[tuple[str, str], StageSkipped] = {}
     for _, event in EventFollower(folder.events).poll().events:
         if isinstance(event, StageSkipped):

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_only_stages_that_are_still_missing_are_told(make_experiment):
 
 def test_what_is_read_is_what_the_folder_holds_now(written):
     """Not what was once reported of it, whatever the files' dates say."""
-    assert json.loads(json.dumps(read_report(written)[0].to_json())) == json.loads(written.report_json.read_text())
+    assert json.loads(json.dumps(asdict(read_report(written)[0]))) == json.loads(written.report_json.read_text())
     before = written.report_json.stat().st_mtime - 100
     path = written.cell("tiny-quiz").file("uniform", "online")
     path.write_bytes(path.read_bytes().replace(b'"seconds_per_answer": 1.5', b'"seconds_per_answer": 2.5'))
