@@ -169,7 +169,7 @@ def compare(
     """
     from mbc_cli.render.evaluation import print_comparison
     from mbc_cli.render.terminal import print_json
-    from mbc_engine.experiments.report.comparison import compare_experiments
+    from mbc_engine.experiments.report.tables import compare_experiments
 
     comparison = compare_experiments(existing_evaluation(a), existing_evaluation(b))
     if json:

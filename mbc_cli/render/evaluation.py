@@ -27,9 +27,8 @@ from mbc_engine.events import (
 )
 
 if TYPE_CHECKING:
-    from mbc_engine.experiments.report.comparison import ExperimentComparison
     from mbc_engine.experiments.report.report import CellReport, Report
-    from mbc_engine.experiments.report.tables import Entry, Table
+    from mbc_engine.experiments.report.tables import Entry, ExperimentComparison, Table
     from mbc_engine.experiments.requirements import Availability, CellRequirements, Machine
     from mbc_engine.experiments.settings import ExperimentSettings
 

@@ -10,8 +10,8 @@ from mbc_cli.render import evaluation
 from mbc_cli.render import terminal as consoles
 from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores, pair_all
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.experiments.report.comparison import ExperimentComparison
 from mbc_engine.experiments.report.report import Report, build_report, cell_report
+from mbc_engine.experiments.report.tables import ExperimentComparison
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings
 
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}

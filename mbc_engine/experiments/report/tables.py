@@ -1,11 +1,13 @@
-"""The tables of a report as plain text, for a page, Markdown and a terminal; and the whole report as Markdown."""
+"""The tables of a report as plain text, for a page, Markdown and a terminal; the whole report as Markdown; and two
+experiments side by side."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mbc_engine.evaluation.results import Measurement, PairedTest
+from mbc_engine.evaluation.results import ExperimentFolder, Measurement, PairedTest, Prediction, pair_all
 from mbc_engine.evaluation.statistics import Difference, Interval
+from mbc_engine.experiments.registry import METHODS, title_of
 from mbc_engine.experiments.report.formatting import (
     NOTHING,
     difference,
@@ -18,7 +20,7 @@ from mbc_engine.experiments.report.formatting import (
     seconds,
     size,
 )
-from mbc_engine.experiments.report.report import CellReport, MethodReport, Report
+from mbc_engine.experiments.report.report import CellReport, MethodReport, Report, origin_of, read_results
 
 OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "partly": "◐", "yes": "✓"}
 NOTHING_TO_BEAT: Final = "No method here has a control to beat, so nothing shows whether a memory helped."
@@ -113,13 +115,13 @@ def _tests(cell: CellReport) -> Table | None:
     columns = ("first", "second", "questions", "EM difference", "p", "F1 difference", "p")
     titles = {row.method: Entry(row.title) for row in cell.rows}
     lines = [
-        (titles[test.first], titles[test.second], _count(test.questions), *difference_entries(test))
+        (titles[test.first], titles[test.second], _count(test.questions), *_difference_entries(test))
         for test in (*cell.against_leader, *cell.against_controls)
     ]
     return _detail("Paired tests: against the leader, and against controls", columns, lines)
 
 
-def difference_entries(test: PairedTest) -> tuple[Entry, ...]:
+def _difference_entries(test: PairedTest) -> tuple[Entry, ...]:
     """Differences in EM and F1, each with its p-value."""
     return (*_difference(test.exact_match), *_difference(test.f1))
 
@@ -278,3 +280,80 @@ def backgrounds(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str
         yield title, list(flat(environment))
     if origin["settings"]:
         yield "Settings", list(flat(origin["settings"]))
+
+
+@dataclass(frozen=True)
+class ExperimentComparison:
+    """Two experiments, called by their folders. Differences are the second less the first.
+
+    `compared` has cell and method, with their titles, that both have answers of, and the test between them, whose first
+    is the second experiment, so that a gain is a plus; None where they share no question. `settings` and `environment`
+    have what differs there: name, first and second value.
+    """
+
+    first: str
+    second: str
+    compared: tuple[dict[str, Any], ...]
+    only_first: tuple[tuple[str, str], ...]
+    only_second: tuple[tuple[str, str], ...]
+    settings: tuple[dict[str, str | None], ...]
+    environment: tuple[dict[str, str | None], ...]
+
+    def tables(self) -> list[Table]:
+        columns = ("method", "questions", "EM before", "EM", "EM difference", "p", "F1 difference", "p")
+        return [
+            Table(title, columns, tuple(_gain(own) for own in self.compared if own["cell"] == cell))
+            for cell, title in dict.fromkeys((own["cell"], own["cell_title"]) for own in self.compared)
+        ]
+
+
+def compare_experiments(first: ExperimentFolder, second: ExperimentFolder) -> ExperimentComparison:
+    """Compare the second experiment with the first, cell by cell and method by method."""
+    titles, sides = dict[str, str](), list[dict[str, dict[str, Sequence[Prediction]]]]()
+    for folder in (first, second):
+        sides.append({})
+        for cell, results in read_results(folder):
+            name = cell.name
+            titles.setdefault(name, f"{cell.base.title} on {cell.dataset.title}")
+            sides[-1][name] = {method: own.predictions for method, own in results.items() if own.predictions}
+    is_one_name = first.path.name == second.path.name
+    before, now = (str(folder.path) if is_one_name else folder.path.name for folder in (first, second))
+    compared, only_first, only_second = [], list[tuple[str, str]](), list[tuple[str, str]]()
+    for name in titles:
+        ones, others = (side.get(name, {}) for side in sides)
+        only_first += [(name, method) for method in ones if method not in others]
+        only_second += [(name, method) for method in others if method not in ones]
+        both = [method for method in {**dict.fromkeys(METHODS), **ones} if method in ones and method in others]
+        tests = pair_all([((now, others[method]), (before, ones[method])) for method in both])
+        compared += [
+            {"cell": name, "cell_title": titles[name], "method": method, "title": title_of(method), "test": test}
+            for method, test in zip(both, tests, strict=True)
+        ]
+    origins = origin_of(first), origin_of(second)
+    environments = [origin["environments"][-1] if origin["environments"] else {} for origin in origins]
+    return ExperimentComparison(
+        before,
+        now,
+        tuple(compared),
+        tuple(only_first),
+        tuple(only_second),
+        settings=_changes(*(origin["settings"] for origin in origins)),
+        environment=_changes(*environments),
+    )
+
+
+def _changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[dict[str, str | None], ...]:
+    before, now = dict(flat(first)), dict(flat(second))
+    return tuple(
+        {"name": name, "first": before.get(name), "second": now.get(name)}
+        for name in {**before, **now}
+        if name not in ("date", "command") and before.get(name) != now.get(name)
+    )
+
+
+def _gain(compared: Mapping[str, Any]) -> tuple[Entry, ...]:
+    test, title = compared["test"], Entry(compared["title"])
+    if test is None:
+        return (title, _count(0), *(Entry(NOTHING),) * 6)
+    before, now = _percent(test.exact_match.second), _percent(test.exact_match.first)
+    return (title, _count(test.questions), before, now, *_difference_entries(test))

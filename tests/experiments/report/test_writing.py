@@ -132,7 +132,7 @@ def test_a_folder_without_an_experiment_is_refused(tmp_path):
 
 def test_reading_a_report_imports_no_torch():
     code = (
-        "import sys, mbc_engine.experiments.report.page, mbc_engine.experiments.report.comparison;"
+        "import sys, mbc_engine.experiments.report.page, mbc_engine.experiments.report.tables;"
         "sys.exit('torch' in sys.modules or 'rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
