@@ -19,7 +19,7 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.text.decoding import LINE_CHARACTERS, storable
 from mbc_engine.text.document import day_of
-from mbc_engine.text.formats.rows import is_row_name
+from mbc_engine.text.formats import is_row_name
 
 LONGEST_NAME: Final = 200
 ID_LENGTH: Final = 32

@@ -1,7 +1,4 @@
-"""Texts cut at the ends of English sentences, into chunks that fit an encoder's window, losing nothing; without torch.
-
-Sentence ends are found by rules over pairs of neighbouring words, in time linear in the text.
-"""
+"""Texts cut at the ends of English sentences, into chunks that fit an encoder's window, losing nothing; without torch."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -101,13 +98,8 @@ def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens:
 
     A sentence longer than that is cut between words, a word longer than that between characters. The chunks are
     slices of the text, in order, and hold every character that is not white space. Only a single character that is
-    itself more than `max_tokens` makes a longer chunk.
-
-    Args:
-        text: any text; an empty one gives no chunks.
-        count_tokens: tokens of each of several texts, special tokens not counted. Texts put together with white
-            space between them must not count more than they do apart.
-        max_tokens: the window without its special tokens, at least 1.
+    itself more than `max_tokens` makes a longer chunk. `count_tokens` counts no special tokens; texts put together with
+    white space between them must not count more than they do apart.
     """
     if max_tokens < 1:
         raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
@@ -155,12 +147,7 @@ def _packed(spans: list[_Span], max_tokens: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Chunker:
-    """Cuts texts by an encoder's own tokens.
-
-    Attributes:
-        tokenizer: the encoder's; may be the one it uses itself.
-        capacity: tokens of text that fit the window beside the special tokens.
-    """
+    """Cuts texts by an encoder's own tokens; `capacity` of them fit its window beside the special tokens."""
 
     tokenizer: Tokenizer
     capacity: int

@@ -1,7 +1,4 @@
-"""Bytes become text: decompressed, decoded from whatever encoding they are in, and cut into lines and pieces.
-
-Damage ends the bytes of a file, and is reported afterwards.
-"""
+"""Bytes become text: decompressed, decoded from whatever encoding they are in, and cut into lines and pieces."""
 
 import codecs
 import gzip
@@ -24,16 +21,12 @@ _BLOCK_BYTES = 1 << 16
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
-def _plain(file: io.BufferedReader) -> io.BufferedReader:
-    return file
-
-
+# What decompresses an open file, by the suffix its compression adds.
 OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedReader | gzip.GzipFile | lzma.LZMAFile]] = {
-    "": _plain,
+    "": lambda file: file,
     ".gz": gzip.open,
     ".xz": lzma.open,
 }
-"""What decompresses an open file, by the suffix its compression adds."""
 
 
 def split_suffixes(name: str) -> tuple[str, str]:
@@ -43,15 +36,12 @@ def split_suffixes(name: str) -> tuple[str, str]:
 
 
 class _UntilItFails(io.RawIOBase):
-    """Blocks of bytes as a stream that ends where reading them fails, keeping the reason as `failure`.
-
-    `last_fill`: how many bytes of the file and of the stream were read before the last call, and after it.
-    """
+    """Blocks of bytes as a stream that ends where reading them fails, keeping the reason as `failure`."""
 
     def __init__(self, read: Callable[[int], bytes], position: Callable[[], int]) -> None:
         self._read, self._position = read, position
         self.failure: str | None = None
-        self.last_fill = ((0, 0), (0, 0))
+        self.last_fill = ((0, 0), (0, 0))  # bytes of the file and of the stream read before the last call, and after it
 
     def readable(self) -> bool:
         return True
@@ -81,11 +71,9 @@ class _UntilItFails(io.RawIOBase):
 
 
 class ByteStream(io.BufferedReader):
-    """Bytes that can be looked at before they are taken: `peek()` gives the first `PEEK_BYTES`.
+    """Bytes that can be looked at before they are taken: `peek()` gives the first `PEEK_BYTES`. Damage ends them.
 
-    Args:
-        read: gives the next bytes, at most as many as it is asked for, and none at the end.
-        position: bytes of the file on the disk that `read` needed so far.
+    `read` gives the next bytes, at most as many as it is asked for; `position` is how far in the file it is.
     """
 
     def __init__(self, read: Callable[[int], bytes], position: Callable[[], int] = int) -> None:
@@ -150,9 +138,7 @@ def detect(data: bytes, is_whole: bool) -> str:
     """The codec of a text that is `data`, or begins with it: "ascii" as long as nothing else shows.
 
     A byte order mark decides, then valid UTF-8, then statistics; what these leave open is Windows-1252, which almost
-    every older Western file is. A beginning may end within a character.
-
-    Raises UnreadableFile if the bytes are no text.
+    every older Western file is. Raises UnreadableFile if the bytes are no text.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -177,11 +163,7 @@ def storable(text: str) -> str:
 
 
 def cut(data: bytes, encoding: str) -> int:
-    """How many of the bytes to take so that they end with a line, else a space, else between two characters.
-
-    Args:
-        data: encoded text, beginning with a whole character and perhaps ending within one.
-    """
+    """How many bytes of an encoded text to take so that they end with a line, else a space, else a character."""
     for mark in ("\n".encode(encoding), " ".encode(encoding)):
         end = len(data)
         # Not before the middle: a part of a few bytes would help nobody.
@@ -201,11 +183,7 @@ def cut(data: bytes, encoding: str) -> int:
 def lines(stream: ByteStream, newline: str) -> Iterator[str | None]:
     """The lines of a text of any length, with their ends; None for one of more than `LINE_CHARACTERS`.
 
-    Args:
-        newline: "\\n" if only that ends a line, "" if "\\r" does too.
-
-    Raises:
-        UnreadableFile: the bytes are no text.
+    `newline` is "\\n" if only that ends a line, "" if "\\r" does too. Raises UnreadableFile if the bytes are no text.
     """
     sample = stream.peek()
     encoding = detect(sample, len(sample) < PEEK_BYTES)
@@ -227,10 +205,8 @@ _PIECE_OF_NAMED = re.compile(r"(.*), part [1-9]\d*", re.DOTALL)
 def pieces(stream: ByteStream) -> Iterator[Content]:
     """Cut a text into pieces of at most `PIECE_BYTES`. Their texts, one after the other, are the whole text.
 
-    A piece that is not the whole text has its number from 1 as its part. A whole text's bytes identify it; those of a
-    piece do not give away their encoding, which other pieces may have.
-
-    Raises UnreadableFile if the bytes, or from some piece on the further ones, are no text.
+    A piece that is not the whole text has its number from 1 as its part. Raises UnreadableFile where the bytes are no
+    text, perhaps only from some piece on.
     """
     number = 0
     encoding = "ascii"
@@ -243,6 +219,7 @@ def pieces(stream: ByteStream) -> Iterator[Content]:
         piece, rest = data[:end], data[end:]
         number += 1
         part = "" if is_last and number == 1 else str(number)
+        # A whole text's bytes identify it; those of a piece do not give away their encoding, which other pieces have.
         is_plain = not part or encoding in ("ascii", "utf-8")
         identity = piece if is_plain else f"{encoding}\0".encode() + piece
         yield Content(_piece_text(piece, encoding, number), identity, part=part, size=len(piece))
@@ -293,7 +270,7 @@ def _is_utf8(data: bytes, is_whole: bool) -> bool:
 
 
 def _unmarked_utf16(data: bytes) -> str:
-    """UTF-16 of Western text, every second byte of which is zero; of others too little sets it apart."""
+    """UTF-16 of Western text, every second byte of which is zero."""
     for encoding, low, high in (("utf-16-le", 0, 1), ("utf-16-be", 1, 0)):
         if 0 not in data[low::2] and 4 * data[high::2].count(0) > len(data):
             text = codecs.getincrementaldecoder(encoding)("replace").decode(data)

@@ -14,19 +14,16 @@ class Document:
     """A text to remember.
 
     Attributes:
-        source: where it came from: the absolute path of a file, links resolved; "stdin:" and 12 hexadecimal digits
-            for a text from standard input.
-        part: "" when the document is all of its source; else what no other document of the source has: the id or
-            number of a row, the number (from 1) of a piece of a long text, or `row 12, part 3` for a piece of a long
-            row.
+        source: the absolute path of a file, links resolved; "stdin:" and 12 hexadecimal digits for standard input.
+        part: "" when the document is all of its source; else the id or number of a row, the number (from 1) of a piece
+            of a long text, or `row 12, part 3` for a piece of a long row.
         text: the whole text, never blank, always valid UTF-8 without NUL.
         digest: SHA-256, hexadecimal, of the name of the format, a zero byte and the bytes it was read from, after
             decompression; of a piece, of what decides its text. Two documents with the same digest have the same text.
         size: how many bytes these were.
         date: the day it was written, ISO 8601: as it says itself, else the day its file was last modified (UTC);
             None when unknown.
-        position: about how many bytes of the file, as it is on the disk, go up to the document's end; 0 for standard
-            input.
+        position: about how many bytes of the file on the disk go up to the document's end; 0 for standard input.
     """
 
     source: str
@@ -45,7 +42,7 @@ class Skipped:
     Attributes:
         source: a file or folder; for one row of a file, `path#row`.
         reason: worded to follow the name.
-        is_whole: whether a file was read to its end nevertheless: there is nothing in it.
+        is_whole: whether a file was read to its end nevertheless, and there is nothing in it.
     """
 
     source: str
@@ -58,9 +55,9 @@ class Content:
     """What a format reads of one document.
 
     Attributes:
-        text: its text, perhaps blank.
+        text: perhaps blank.
         data: the bytes that identify it: they, and nothing else, decide the text.
-        date: the date written in it, an ISO day, or None.
+        date: the ISO day written in it.
         part: "" if it is all of the file.
         size: bytes it was read from, of a text that is cut into pieces where it is long; None of any other.
     """
@@ -78,7 +75,6 @@ class Fields:
 
     Attributes:
         number: in its file, from 1.
-        fields: by name.
         joined: all fields as one text, where none of them has a name that promises one; else "".
         is_of_table: whether all rows of the file have these fields.
     """
@@ -149,7 +145,7 @@ def day_of(written: object) -> str | None:
 
 
 def day_of_moment(moment: datetime | None) -> str | None:
-    """The day of a moment in UTC, or None if there is none."""
+    """The day of a moment in UTC."""
     try:
         return _utc_day(moment).isoformat() if moment else None
     except OverflowError:
@@ -196,7 +192,7 @@ class EmptyFile(UnreadableFile):
 
 
 def reason(error: OSError | UnreadableFile) -> str:
-    """What to tell after the file's name."""
+    """The reason, worded to follow the file's name."""
     if isinstance(error, OSError):
         return f"cannot be read: {(error.strerror or str(error)).lower()}"
     return str(error)

@@ -22,21 +22,18 @@ from mbc_engine.text.document import (
     printable_path,
     reason,
 )
-from mbc_engine.text.formats import SUFFIXES, TEXT, Format, format_of
-from mbc_engine.text.formats.rows import read_candidates, read_contents
+from mbc_engine.text.formats import SUFFIXES, TEXT, Format, format_of, read_candidates, read_contents
 
 _Item = TypeVar("_Item")
 
 
 class Part:
-    """A part of a file that is read once more; a row in pieces is one part.
+    """A part of a file that is read once more; a row in pieces is one part, of the name of the whole row.
 
-    Attributes:
-        name: as of `Document.part`; of what is in pieces, the name of the whole.
+    `documents` is all that may have been read from it, what is read without a `text_column` first.
     """
 
     def __init__(self, name: str, documents: Iterator[Document]) -> None:
-        """`documents` is all that may have been read from it, what is read without a `text_column` first."""
         self.name = name
         self._read: list[Document] = []
         self._unread = documents
@@ -46,7 +43,7 @@ class Part:
         return not self.name or self.name in (part, named_whole(part))
 
     def find(self, part: str, digest: str) -> Document | None:
-        """The document of this name whose digest begins so, or else the one read by default; None if there is none."""
+        """The document of this name whose digest begins so, or else the one read by default."""
         default = None
         for document in self._documents():
             if document.part != part:
@@ -70,10 +67,8 @@ def read_file(path: Path, text_column: str | None = None) -> Iterator[Document |
     A bad row comes as `Skipped` in its place. If the file could not be read, or not to its end, the last item is a
     `Skipped` whose source is that of the file's documents; what came before it stays good.
 
-    Args:
-        path: the file.
-        text_column: the column or field that holds the text of a row; None for the one named text, content or body, or
-            for all columns of a table without such a one. In a file without rows it means nothing.
+    `text_column` is the column or field that holds the text of a row; None for the one named text, content or body, or
+    for all columns of a table without such a one. In a file without rows it means nothing.
     """
     return _read(path, partial(_documents, text_column=text_column))
 
@@ -84,11 +79,9 @@ def reread_file(path: Path) -> Iterator[Part | Skipped]:
 
 
 def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
-    """The `text_column` that one file was read with; None for the default, or where it is unknown.
+    """The `text_column` that a file was read with; None for the default, or where it is unknown.
 
-    Args:
-        path: the file, some of whose rows may have changed.
-        digests: of documents that were read from it, or the first digits, by their parts.
+    `digests`, by their parts, are of documents read from it, or the first digits. Some rows may have changed since.
     """
     rows = {named_whole(part) for part in digests}
 
@@ -115,7 +108,6 @@ def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
 def _read(
     path: Path, read: Callable[[ByteStream, Format, str, str | None], Iterator[_Item | Skipped]]
 ) -> Iterator[_Item | Skipped]:
-    """What `read` gives, called with a stream, its format, the source and the day; `Skipped` last where that fails."""
     source = os.path.realpath(path)
     try:
         # The kind of file is looked at before it is opened: opening a pipe would wait for ever.
@@ -151,15 +143,8 @@ def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Sk
 def read_document(source: str, part: str = "", digest: str = "") -> Document:
     """One document again, as its file has it now; its digest says whether it has changed.
 
-    Takes as long as reading the file up to the document.
-
-    Args:
-        source: the document's, and thereby an absolute path.
-        part: the document's.
-        digest: the document's, or its first digits: of what a row can be read as, the document that has it is taken.
-
-    Raises:
-        DataError: it cannot be had any more.
+    Takes as long as reading the file up to the document. Of what a row can be read as, the document is taken whose
+    digest begins with `digest`. Raises DataError if it is no longer there.
     """
     path = Path(source)
     if not path.is_absolute():
@@ -210,13 +195,12 @@ def _pieces(
     content: Content, format: Format, source: str, date: str | None, span: tuple[int, int]
 ) -> Iterator[Document]:
     """A content as a document, or in pieces if it is long; `span` is where in the file it begins and ends."""
-    texts = list(text_pieces(storable(content.text)))
+    whole = storable(content.text)
+    texts = list(text_pieces(whole))
     if len(texts) == 1 or content.size is not None:
         size = len(content.data) if content.size is None else content.size
         digest = _digest(format.name, content.data)
-        yield Document(
-            source, content.part, storable(content.text), digest, size, content.date or date, position=span[1]
-        )
+        yield Document(source, content.part, whole, digest, size, content.date or date, position=span[1])
         return
     (start, end), done = span, 0
     for number, text in enumerate(texts, 1):

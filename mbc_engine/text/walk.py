@@ -1,7 +1,4 @@
-"""The files a person means: the named ones, and what can be read below named folders.
-
-What is left out say patterns in the syntax of .gitignore, given or in files named `.mbcignore`.
-"""
+"""The files a person means: the named ones and the readable ones in named folders, less what patterns leave out."""
 
 import os
 import re
@@ -31,8 +28,7 @@ _UNWRITABLE = re.compile(r"[\n\r]|\s(?=\s*$)")
 Ignore = tuple[str, "GitIgnoreSpec"]
 
 
-def parse_ignore(folder: str, patterns: Iterable[str]) -> Ignore:
-    """Patterns for a folder; ValueError if one of them is none."""
+def _parse_ignore(folder: str, patterns: Iterable[str]) -> Ignore:
     from pathspec import GitIgnoreSpec
 
     try:
@@ -42,20 +38,19 @@ def parse_ignore(folder: str, patterns: Iterable[str]) -> Ignore:
 
 
 def _read_ignore(folder: str) -> Ignore | None:
-    """The patterns in a folder's `.mbcignore`, or None if it has none."""
     path = Path(folder, IGNORE_FILE)
     if not path.is_file():
         return None
     with path.open("rb") as file:
         lines = re.split("\r?\n", os.fsdecode(file.read(_MOST_BYTES).removeprefix(b"\xef\xbb\xbf")))
     try:
-        return parse_ignore(folder, lines)
+        return _parse_ignore(folder, lines)
     except ValueError as error:
         raise UnreadableFile(f"cannot be used: {error}") from error
 
 
-def is_ignored(path: str, is_folder: bool, ignores: Sequence[Ignore]) -> bool:
-    """Whether a path is left out by the first of `ignores`, the strongest first, that says something about it."""
+def _is_ignored(path: str, is_folder: bool, ignores: Sequence[Ignore]) -> bool:
+    """Whether the first of `ignores` that says something about a path leaves it out."""
     for folder, patterns in ignores:
         verdict = patterns.check_file(path[len(folder) :] + "/" * is_folder).include
         if verdict is not None:
@@ -64,22 +59,16 @@ def is_ignored(path: str, is_folder: bool, ignores: Sequence[Ignore]) -> bool:
 
 
 def ignore_path(path: Path) -> tuple[Path, str | None]:
-    """See to it that walks leave a file out, by a rule in the `.mbcignore` of its folder.
+    """Make walks leave a file out, by a rule in the `.mbcignore` of its folder.
 
-    Args:
-        path: the file, absolute. A file that is named to an ingest is read nevertheless.
-
-    Returns:
-        the `.mbcignore`, and the pattern that was added to it; None if it leaves the file out already.
-
-    Raises:
-        DataError: the `.mbcignore` cannot be read, used or written.
+    Returns the `.mbcignore`, and the pattern that was added to it; None if it leaves the file out already. Raises
+    DataError if the `.mbcignore` cannot be read, used or written.
     """
     named = path.parent / IGNORE_FILE
     file = Path(os.path.realpath(named))
     try:
         ignore = _read_ignore(os.fspath(path.parent))
-        if ignore and is_ignored(os.fspath(path), is_folder=False, ignores=[ignore]):
+        if ignore and _is_ignored(os.fspath(path), is_folder=False, ignores=[ignore]):
             return named, None
         before = file.read_bytes() if file.exists() else b""
         pattern = "/" + _UNWRITABLE.sub("?", re.sub(r"([\\*?\[])", r"\\\1", path.name))
@@ -106,42 +95,32 @@ class Found:
 
 @dataclass(frozen=True)
 class _Unvisited:
-    """A file or folder that the walk has yet to look at.
+    """A file or folder that the walk has yet to look at."""
 
-    Attributes:
-        path: as it was reached.
-        real: with links resolved. It grows with the walk: resolving every path from the root would cost most of it.
-        given: the patterns of whoever asked for the walk.
-        written: those of the ignore files in the folders above, the inner ones first.
-    """
-
-    path: str
-    real: str
-    given: tuple[Ignore, ...]
-    written: tuple[Ignore, ...]
+    path: str  # as it was reached
+    real: (
+        str  # with links resolved; it grows with the walk, as resolving every path from the root would cost most of it
+    )
+    given: tuple[Ignore, ...]  # the caller's patterns
+    written: tuple[Ignore, ...]  # those of the ignore files in the folders above, the inner ones first
 
 
 def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threading.Event | None = None) -> Found:
     """The readable files among `paths` and, for folders, below them, in sorted order.
 
     Hidden files and folders and what is to be ignored are left out unless named themselves. Symbolic links are
-    followed; whatever is reached twice counts once. What cannot be entered or read is skipped with a reason.
+    followed; whatever is reached twice counts once. What cannot be entered or read is skipped with a reason. Once
+    `stop` is set, the walk ends with what it has met.
 
-    Args:
-        paths: files and folders.
-        ignore: patterns in the syntax of .gitignore, relative to each named folder. A folder may hold more of them in
-            a file `.mbcignore`, for what is below it; these count where `ignore` says nothing, and those of outer
-            folders where the inner ones say nothing.
-        stop: once it is set, the walk ends with what it has met.
+    Patterns are in the syntax of .gitignore, relative to each named folder. A folder may hold more in a `.mbcignore`;
+    these count where `ignore` says nothing, and those of outer folders where the inner ones say nothing.
 
-    Raises:
-        DataError: one of `paths` does not exist or cannot be looked at, or one of `ignore` is no pattern.
+    Raises DataError if one of `paths` does not exist or cannot be looked at, or one of `ignore` is no pattern.
     """
     require_paths(paths)
     met = list(_walk(paths, ignore, stop))
-    return Found(
-        tuple(item for item in met if isinstance(item, Path)), tuple(item for item in met if isinstance(item, Skipped))
-    )
+    files = tuple(item for item in met if isinstance(item, Path))
+    return Found(files, tuple(item for item in met if isinstance(item, Skipped)))
 
 
 def is_empty(paths: Sequence[Path], ignore: Sequence[str] = ()) -> bool:
@@ -178,31 +157,26 @@ def _walk(
 def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
     """Raises DataError, without a walk, if a named file or folder does not exist, or a pattern is none."""
     for path in paths:
-        _require(path)
+        try:
+            path.stat()
+        except FileNotFoundError as error:
+            raise DataError(f"{printable_path(path)} does not exist.", hint="Check the path.") from error
+        except OSError as error:
+            raise DataError(
+                f"{printable_path(path)} {reason(error)}.", hint="Check the path and its permissions."
+            ) from error
         _named(path, ignore)
-
-
-def _require(path: Path) -> None:
-    try:
-        path.stat()
-    except FileNotFoundError as error:
-        raise DataError(f"{printable_path(path)} does not exist.", hint="Check the path.") from error
-    except OSError as error:
-        raise DataError(
-            f"{printable_path(path)} {reason(error)}.", hint="Check the path and its permissions."
-        ) from error
 
 
 def _named(path: Path, ignore: Sequence[str]) -> _Unvisited:
     try:
-        given = (parse_ignore(os.fspath(path), ignore),) if ignore else ()
+        given = (_parse_ignore(os.fspath(path), ignore),) if ignore else ()
     except ValueError as error:
         raise DataError(f"{error}.", hint="Write patterns as in .gitignore.") from error
     return _Unvisited(os.fspath(path), os.path.realpath(path), given, ())
 
 
 def _written(folder: _Unvisited) -> tuple[tuple[Ignore, ...], list[Skipped]]:
-    """The ignore files that count in a folder, and its own if it cannot be used."""
     try:
         own = _read_ignore(folder.path)
     except (OSError, UnreadableFile) as error:
@@ -211,12 +185,11 @@ def _written(folder: _Unvisited) -> tuple[tuple[Ignore, ...], list[Skipped]]:
 
 
 def _children(folder: _Unvisited, written: tuple[Ignore, ...]) -> list[_Unvisited]:
-    """What is in a folder, sorted, without what is hidden or ignored."""
     ignores = (*folder.given, *written)
     children: list[_Unvisited] = []
     with os.scandir(folder.path) as entries:
         for entry in sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda it: it.name):
-            if ignores and is_ignored(
+            if ignores and _is_ignored(
                 entry.path, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir(), ignores
             ):
                 continue

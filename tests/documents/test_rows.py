@@ -11,7 +11,7 @@ import pytest
 
 from mbc_engine.text import Document, Part, Skipped, read_document, read_file, reader, reread_file
 from mbc_engine.text import decoding as encoding
-from mbc_engine.text.formats import rows as csv_format
+from mbc_engine.text import formats as csv_format
 
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
 

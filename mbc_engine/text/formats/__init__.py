@@ -1,13 +1,231 @@
-"""The formats that can be read: one entry each, found by the suffix of a file's name."""
+"""The formats that can be read, found by the suffix of a file's name; and rows, as JSON Lines and CSV hold them.
 
-from collections.abc import Callable, Iterator, Mapping
+Each row of named fields is a document of its own. Fields: `text` (or `content`, or `body`), or another one that somebody
+names; and `title`, `date` and `id`. CSV has a header and is separated by commas, semicolons or tabs.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from typing import Final
 
-from mbc_engine.text.decoding import ByteStream, split_suffixes
-from mbc_engine.text.document import Content, Fields, Skipped, UnreadableFile
+from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, split_suffixes, storable
+from mbc_engine.text.document import Content, Fields, Skipped, UnreadableFile, day_of, with_title
 from mbc_engine.text.formats.markup import read_html, read_markdown, read_text
 from mbc_engine.text.formats.office import read_docx, read_pdf
-from mbc_engine.text.formats.rows import read_csv, read_jsonl
+
+TEXT_FIELDS: Final = ("text", "content", "body")
+# What a row may have been read as, after the field taken for its text; None stands for the default.
+Candidate = tuple[str | None, Content]
+_LONGEST_ID: Final = 200
+_LONGEST_LIST: Final = 200
+# How rows without a usable id are called, and pieces of long rows.
+_TAKEN_NAME: Final = re.compile(r"row \d+|.*, part \d+", re.DOTALL)
+
+
+def read_contents(
+    items: Iterable[Content | Fields | Skipped], text_column: str | None = None
+) -> Iterator[Content | Skipped]:
+    """Turn rows into documents; everything else stays as it is.
+
+    A row is called by its id, or "row 12" if it has none, one that an earlier row has, one that reads like "row 12"
+    or like "x, part 2", or one that cannot be stored. Its number and id are no part of what identifies it (unless its
+    text holds them), so that a row added above changes no other. Raises UnreadableFile if there are rows, and none of
+    them has the field `text_column`; of a table at the first one.
+    """
+    lacking: list[int] = []
+    names = ""
+    is_there = text_column is None
+    for item, part in _named(items):
+        if not isinstance(item, Fields):
+            yield item
+        elif text_column is not None and not is_there and _key(item, text_column) is None:
+            names = names or _listed(item.fields)
+            if item.is_of_table:
+                raise _no_column(text_column, names)
+            lacking.append(item.number)
+        else:
+            is_there = True
+            yield from (_skipped(number, "has no text") for number in lacking)
+            lacking = []
+            text = _default_text(item) if text_column is None else _column_text(item, text_column)
+            yield _content(item, part, text) if text else _skipped(item.number, "has no text")
+    if lacking and text_column is not None:
+        raise _no_column(text_column, names)
+
+
+def read_candidates(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[str, Iterator[Candidate]] | Skipped]:
+    """The name of each part, and what may have been read as its document, the default first."""
+    for item, part in _named(items):
+        if isinstance(item, Skipped):
+            yield item
+        elif isinstance(item, Fields):
+            yield part, _candidates(item, part)
+        elif item.text.strip():
+            yield part, iter(((None, item),))
+
+
+def _skipped(number: int, reason: str) -> Skipped:
+    return Skipped(str(number), reason)
+
+
+def is_row_name(text: str) -> bool:
+    """Whether a row of this id is called by it."""
+    return 0 < len(text) <= _LONGEST_ID and storable(text) == text and not _TAKEN_NAME.fullmatch(text)
+
+
+def _no_column(name: str, columns: str) -> UnreadableFile:
+    return UnreadableFile(f"has no column named {name!r}; its columns are {columns}")
+
+
+def _listed(fields: Iterable[str]) -> str:
+    names = "".join(letter if letter.isprintable() else "?" for letter in ", ".join(fields))
+    return names if len(names) <= _LONGEST_LIST else f"{names[:_LONGEST_LIST]}…"
+
+
+def _named(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[Content | Fields | Skipped, str]]:
+    """Each with the name of its part, which does not depend on the field that holds the text."""
+    taken: set[str] = set()
+    for item in items:
+        if isinstance(item, Fields):
+            name = _identifier(item.fields.get("id"))
+            if name is None or name in taken:
+                yield item, f"row {item.number}"
+            else:
+                taken.add(name)
+                yield item, name
+        else:
+            yield item, item.part if isinstance(item, Content) else ""
+
+
+def _candidates(row: Fields, part: str) -> Iterator[Candidate]:
+    default = _default_column(row)
+    for column in (None, *(name for name in row.fields if name != default)):
+        if text := _default_text(row) if column is None else _column_text(row, column):
+            yield column, _content(row, part, text)
+
+
+def _content(row: Fields, part: str, text: str) -> Content:
+    date = day_of(row.fields.get("date"))
+    return Content(text, f"{date}\0{text}".encode(), date, part)  # a zero is in no text, so none can imitate this
+
+
+def _default_text(row: Fields) -> str:
+    if row.joined:
+        return storable(row.joined)
+    column = _default_column(row)
+    return "" if column is None else _column_text(row, column)
+
+
+def _default_column(row: Fields) -> str | None:
+    return next((name for name in TEXT_FIELDS if _column_text(row, name)), None)
+
+
+def _column_text(row: Fields, name: str) -> str:
+    """What a field holds, under the row's title; "" if that is no text."""
+    key = _key(row, name)
+    text = "" if key is None else _as_text(row.fields[key])
+    return with_title(_as_text(row.fields.get("title")), text) if text else ""
+
+
+def _key(row: Fields, name: str) -> str | None:
+    """The field of a name, whose capitals matter only where there is one that has them."""
+    return next((key for key in (name, name.strip().lower()) if key in row.fields), None)
+
+
+def _as_text(value: object) -> str:
+    return storable(value).strip() if isinstance(value, str) else ""
+
+
+def _identifier(value: object) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    name = str(value)
+    return name if is_row_name(name) else None
+
+
+def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
+    """The rows, but for blank ones, with the names of their columns in small letters.
+
+    Where no column is named for a text, a row's text is all its cells, a line `Name: value` each.
+    """
+    # One limit for the whole process, and by default too small for a long text.
+    csv.field_size_limit(max(csv.field_size_limit(), LINE_CHARACTERS))
+    written = _short_lines(stream)
+    first = next((line for line in written if line.strip()), None)
+    if first is None:
+        return
+    separator = _separator(first)
+    table = _parsed(chain([first], written), separator)
+    header = next(table)
+    if isinstance(header, csv.Error):
+        raise UnreadableFile(f"has a broken header: {header}")
+    columns = [name.strip() for name in header]
+    names = [name.lower() for name in columns]
+    has_text = bool({*TEXT_FIELDS} & {*names})
+    for number, cells in enumerate(table, 1):
+        if isinstance(cells, csv.Error):
+            yield _skipped(number, f"is broken: {cells}")
+        elif any(cells[len(names) :]):
+            yield _skipped(number, "has more cells than the header")
+        elif any(cell.strip() for cell in cells):
+            joined = "" if has_text else _joined(columns, cells)
+            fields = dict.fromkeys(names, "") | dict(zip(names, cells, strict=False))
+            yield Fields(number, fields, joined, is_of_table=True)
+
+
+def _separator(header: str) -> str:
+    """The one that yields a column named for a text, or else most columns."""
+
+    def rank(separator: str) -> tuple[bool, int]:
+        cells = next(_parsed([header], separator), [])
+        names = [] if isinstance(cells, csv.Error) else [name.strip().lower() for name in cells]
+        return bool({*TEXT_FIELDS} & {*names}), len(names)
+
+    return max(("\t", ",", ";"), key=rank)  # a name rarely holds a tab: of as many columns it is that
+
+
+def _joined(columns: Iterable[str], cells: Iterable[str]) -> str:
+    filled = ((name, cell.strip()) for name, cell in zip(columns, cells, strict=False) if cell.strip())
+    return "\n".join(f"{name}: {cell}" if name else cell for name, cell in filled)
+
+
+def _parsed(written: Iterable[str], separator: str) -> Iterator[list[str] | csv.Error]:
+    reader = csv.reader(written, delimiter=separator)
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield error
+
+
+def _short_lines(stream: ByteStream) -> Iterator[str]:
+    for line in lines(stream, ""):
+        if line is None:
+            raise UnreadableFile(f"has a line longer than {LINE_CHARACTERS >> 20} MB")
+        yield line
+
+
+def read_jsonl(stream: ByteStream) -> Iterator[Fields | Skipped]:
+    """The rows; blank lines are none."""
+    for number, line in enumerate(lines(stream, "\n"), 1):
+        if line is None:
+            yield _skipped(number, f"is longer than {LINE_CHARACTERS >> 20} MB")
+        elif line.strip():
+            yield _row(number, line)
+
+
+def _row(number: int, line: str) -> Fields | Skipped:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return _skipped(number, "is not JSON")
+    return Fields(number, value) if isinstance(value, dict) else _skipped(number, "is not a JSON object")
 
 
 @dataclass(frozen=True)
@@ -15,11 +233,9 @@ class Format:
     """How to read a kind of file.
 
     Attributes:
-        name: enters the digests, for the same bytes are other texts in other formats. A change of it makes every
-            document of the format a new one.
+        name: enters the digests, for the same bytes are other texts in other formats.
         read: from bytes to contents, lazily. A row that is no document is `Skipped`, its number the source. Raises
             UnreadableFile if the file, or from some place on the rest of it, cannot be read.
-        suffixes: of the files' names.
         may_be_compressed: whether a further suffix may name a compression.
     """
 

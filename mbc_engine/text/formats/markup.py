@@ -1,8 +1,4 @@
-"""HTML (title and visible text, a break where a browser makes one), Markdown (no front matter, no comments), text.
-
-HTML is parsed into events, not into a tree: a tree takes fifty times the memory of the file, and lxml's ends at the
-first `</html>`, which some pages have in their middle.
-"""
+"""HTML (title and visible text, a break where a browser makes one), Markdown (no front matter, no comments), text."""
 
 import codecs
 import re
@@ -73,7 +69,7 @@ def read_html(stream: ByteStream) -> Iterator[Content]:
 
 
 class _Page:
-    """Collects what the parser reports; its methods are the parser's protocol."""
+    """What lxml's parser calls. Events, not a tree: one takes fifty times the memory, and ends at the first `</html>`."""
 
     def __init__(self) -> None:
         self._pieces: list[str | int] = []
