@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mbc_engine.bank.block import (
     Block,
     KeyIndex,
+    Keys,
     Lengths,
     Origins,
     Row,
@@ -134,9 +135,7 @@ class BlockTable:
     def all_origins(self) -> Iterator[tuple[Origins, Lengths]]:
         """The origins of each block in stored order and the chunks of each document; codes are not read."""
         for block in self.numbers():
-            row = self._row_if_there(block)
-            if row is None:
-                raise damaged(self._name)
+            row = self._known_row(block)
             with decoded(self._name):
                 own = read_origins(row, self._header)[1], read_lengths(row.lengths, row.documents, row.chunks)
             yield own
@@ -177,14 +176,12 @@ class BlockTable:
             return unpack_some(self.packed(block), self._header.shape, chunks, within)
 
     def text_numbers_at(self, block: int, within: Indices) -> list[int]:
-        """The numbers in the table `texts` of some chunks of a block, by their indices in it."""
+        """The numbers in the table `texts` of some chunks of a block."""
         held = self._held.get(block)
         if held is not None:
             lengths, firsts = held.lengths, held.first_texts
         else:
-            row = self._row_if_there(block)
-            if row is None:
-                raise damaged(self._name)
+            row = self._known_row(block)
             with decoded(self._name):
                 lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
                 firsts = read_first_texts(row, self._header, lengths)
@@ -426,6 +423,12 @@ class BlockTable:
             except KeyError:
                 return None
 
+    def _known_row(self, block: int) -> Row:
+        row = self._row_if_there(block)
+        if row is None:
+            raise damaged(self._name)
+        return row
+
     def _check_rows(self) -> None:
         for block in self.numbers():
             if block not in self._checked_rows:
@@ -459,20 +462,20 @@ class BlockTable:
 
     def _holding_origins(self, keys: Sequence[int]) -> dict[int, set[int]]:
         if self._by_origin is None:
-            self._check_rows()
-            rows = self._connection.execute("SELECT id, keys FROM blocks")
-            with decoded(self._name):
-                self._by_origin = KeyIndex((block, read_keys(data)) for block, data in rows)
+            self._by_origin = self._index("keys", read_keys)
         return self._by_origin.blocks_of(np.array(keys, np.uint32))
 
-    def _holding_digests(self, keys: NDArray[np.uint32]) -> dict[int, set[int]]:
+    def _holding_digests(self, keys: Keys) -> dict[int, set[int]]:
         if self._by_digest is None:
-            self._check_rows()
             width = self._header.digest_bytes
-            rows = self._connection.execute("SELECT id, digests FROM blocks")
-            with decoded(self._name):
-                self._by_digest = KeyIndex((block, digest_keys(data, width)) for block, data in rows)
+            self._by_digest = self._index("digests", lambda data: digest_keys(data, width))
         return self._by_digest.blocks_of(keys)
+
+    def _index(self, column: str, keys: Callable[[bytes], Keys]) -> KeyIndex:
+        self._check_rows()
+        rows = self._connection.execute(f"SELECT id, {column} FROM blocks")  # noqa: S608 - ours
+        with decoded(self._name):
+            return KeyIndex((block, keys(data)) for block, data in rows)
 
 
 def _united(own: Sequence[Origin], others: Sequence[Origin]) -> tuple[Origin, ...]:

@@ -1,7 +1,4 @@
-"""Which documents of a bank a question is about, and how much each of them counts: by its date and by its name.
-
-Nothing is encoded anew: a read takes the weights as if the bank held just these documents, each so many times.
-"""
+"""Which documents of a bank a question is about, and how much each of them counts: by its date and by its name."""
 
 import math
 import re
@@ -25,7 +22,6 @@ class Selection:
     A document read in several places counts as the best of these. Where a date is asked for, undated ones are left out.
 
     Attributes:
-        since: the first day.
         as_of: the last day; ages count back from it, or from today, in UTC as the dates of documents.
         half_life: days in which a document comes to count half.
         only: patterns in the syntax of .gitignore, one of which the path, or path#part, has to match. Those without a
@@ -51,11 +47,6 @@ class Selection:
         """Whether every document counts once."""
         return self == Selection()
 
-    @property
-    def needs_dates(self) -> bool:
-        """Whether it asks for dates."""
-        return any(value is not None for value in (self.since, self.as_of, self.half_life))
-
     def log_weights(self, documents: Sequence[Sequence[Origin]]) -> NDArray[np.float64]:
         """Logarithms of how much documents of these origins count: at most 0, which is once; -inf if left out."""
         by_day = {day: self._of_day(day) for day in {origin.date for own in documents for origin in own}}
@@ -75,7 +66,7 @@ class Selection:
         return [_compiled(pattern) for pattern in self.exclude]
 
     def _of_day(self, day: str | None) -> float:
-        if not self.needs_dates:
+        if self.since is None and self.as_of is None and self.half_life is None:
             return 0.0
         try:
             written = date.fromisoformat(day or "")
@@ -97,7 +88,6 @@ class Selection:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern of .gitignore as a regular expression over paths without their leading slash."""
     from pathspec import GitIgnoreSpec
 
     anchored = pattern if pattern.startswith(("/", "**/")) else f"**/{pattern}"

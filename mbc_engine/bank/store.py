@@ -173,16 +173,12 @@ class MemoryBank:
     def put(self, documents: Sequence[StoredDocument]) -> list[int]:
         """Store documents in one transaction; all or, on any error, none.
 
-        Each is looked up once, by its origins and its content. Of a content that the bank has already, only the origins
-        are added; what was read from the same source and part before is replaced. In a bank that keeps text, documents
-        with codes need as many texts. A document without codes is stored only if its content is there.
+        Of a content that the bank has already, only the origins are added; what was read from the same source and part
+        before is replaced. In a bank that keeps text, documents with codes need as many texts. Returns the places of
+        documents without codes whose contents the bank lacks: they are still to be encoded.
 
-        Returns:
-            The places of the documents without codes whose contents the bank lacks: they are still to be encoded.
-
-        Raises:
-            BankError: the bank cannot be written.
-            ValueError: a document has no chunks, its codes or texts do not fit the bank, or its name is not Unicode.
+        Raises ValueError if a document has no chunks, its codes or texts do not fit the bank, or its name is not
+        Unicode.
         """
         if not documents:
             return []
@@ -191,9 +187,9 @@ class MemoryBank:
             return self._blocks.put(prepared)
 
     def remove(self, names: Collection[Name], digests: Collection[str] = ()) -> int:
-        """Remove origins, given as source and part, and documents, given by their digests, wherever they were read.
+        """Remove origins, given as source and part, and documents, given by their digests; returns how many there were.
 
-        A document left without an origin goes as well. Returns how many such origins and documents there were.
+        A document left without an origin goes as well.
         """
         with self.changing():
             return self._blocks.remove(names, set(self.header.shortened(digests)))
@@ -215,10 +211,7 @@ class MemoryBank:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Inside, all changes are one: on any error none of them stays.
-
-        Raises BankError if the bank cannot be written, or another process did not finish writing within 10 s.
-        """
+        """Inside, all changes are one: on any error none of them stays."""
         if self._is_changing:
             yield
             return
@@ -347,10 +340,7 @@ class MemoryBank:
         return identity(self.path) != self._identity or read_header(self._connection, self.name) != self.header
 
     def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
-        """All codes in stored order, some thousand chunks [chunks, tokens, levels] at a time, with documents' lengths.
-
-        All of it is one `snapshot`.
-        """
+        """All codes in one snapshot, some thousand chunks [chunks, tokens, levels] at a time, with documents' lengths."""
         with self.snapshot():
             for packed, lengths in self._blocks.all_packed():
                 with decoded(self.name):
@@ -371,10 +361,7 @@ class MemoryBank:
                 yield found, lengths
 
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
-        """Logarithms of how much each chunk counts, as `Selection.log_weights`, block by block as `scan`.
-
-        Raises BankError if the bank keeps no origins, and has nothing to select by.
-        """
+        """Logarithms of how much each chunk counts, block by block as `scan`; BankError in a bank without origins."""
         if not self.header.keeps_origins:
             raise BankError(
                 f"{self.name} was made without sources: it knows no names or dates.",
@@ -388,8 +375,6 @@ class MemoryBank:
         """The codes of some chunks, by their index in stored order: [len(chunks), tokens, levels].
 
         Indices hold for the bank as it is: use one `snapshot` for all that belongs together.
-
-        Raises IndexError if there is no such chunk.
         """
         shape = self.header.shape
         result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
@@ -399,10 +384,7 @@ class MemoryBank:
         return result
 
     def texts_at(self, chunks: Numbers) -> list[Chunk]:
-        """The exact texts of some chunks, by their index in stored order; otherwise as `codes_at`.
-
-        Raises BankError if the bank keeps no text, or it is damaged, IndexError if there is no such chunk.
-        """
+        """The exact texts of some chunks, likewise; BankError if the bank keeps none."""
         if not self.header.keeps_text:
             raise BankError(
                 f"{self.name} does not keep the text of its documents.",
@@ -417,7 +399,7 @@ class MemoryBank:
         return [result[place] for place in range(len(result))]
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
-        """Where chunks came from, by their index in stored order; otherwise as `codes_at`."""
+        """Where some chunks came from, likewise."""
         result: dict[int, StoredChunk] = {}
         with self.snapshot():
             for block, places, within in self._located(chunks):

@@ -53,7 +53,6 @@ def test_first_and_last_day_are_counted_in() -> None:
 
 @pytest.mark.parametrize("asked", [Selection(since=FIRST), Selection(as_of=FIRST), Selection(half_life=30.0)])
 def test_where_dates_are_asked_for_the_undated_are_left_out(asked: Selection) -> None:
-    assert asked.needs_dates
     assert weights(asked, None, "", "nonsense", "2024", "2024-05-01") == [0, 0, 0, 0, pytest.approx(1, abs=1)]
     assert weights(asked, "2024-05-01")[0] > 0
 
