@@ -158,11 +158,11 @@ def ingest(
 
 
 def _memorise(memory: "Memory", paths: Sequence[Path], how: dict[str, Any], *, watch: bool, as_json: bool) -> None:
-    from mbc_cli.render.bank import IngestView, WatchView
+    from mbc_cli.render.bank import IngestProgress, WatchProgress
 
     with (
         ending_with("What was committed before is saved; run the same command again to continue."),
-        (WatchView if watch else IngestView)(str(memory.paths[0]), as_json=as_json) as view,
+        (WatchProgress if watch else IngestProgress)(str(memory.paths[0]), as_json=as_json) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
         if _STDIN in paths:

@@ -161,7 +161,7 @@ READABLE: Final = f"Files that can be read: {' '.join(sorted(SUFFIXES))}, most o
 _REASONS: Final = 5
 
 
-class IngestView(ProgressView):
+class IngestProgress(ProgressView):
     """Follows an ingest by its events; `doing` and `done` say what happens to files, `saved` what a stop leaves."""
 
     def __init__(
@@ -263,7 +263,7 @@ class IngestView(ProgressView):
         return self._end
 
 
-class WatchView(IngestView):
+class WatchProgress(IngestProgress):
     """Follows one ingest after another: a summary of the first, then a line for each that changed something."""
 
     _is_first = True

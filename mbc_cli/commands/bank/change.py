@@ -128,7 +128,7 @@ def reencode(
     """
     from mbc_cli.engine import load_model, number_of_workers
     from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
-    from mbc_cli.render.bank import IngestView
+    from mbc_cli.render.bank import IngestProgress
     from mbc_engine.bank.database import open_file
     from mbc_engine.errors import BankError
 
@@ -139,7 +139,7 @@ def reencode(
     words = {"doing": "Re-encoding", "done": "Re-encoded", "saved": "The bank is unchanged"}
     with (
         ending_with("The bank is intact, either as before or renewed; run the same command again to continue."),
-        IngestView(str(bank), as_json=json, **words) as view,
+        IngestProgress(str(bank), as_json=json, **words) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
         try:
