@@ -32,9 +32,8 @@ from transformers import (
 )
 
 from mbc_engine import load_examples, load_preset
-from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
+from mbc_engine.lm.base import DECODING, BaseLM, KVPrefix, first_line, load_base
 from mbc_engine.lm.encoders import Encoder
-from mbc_engine.lm.texts import DECODING, first_line
 from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory

@@ -23,8 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mbc_engine.lm.base import BaseLM, KVPrefix
-from mbc_engine.lm.texts import BaseTexts, Targets
+from mbc_engine.lm.base import BaseLM, BaseTexts, KVPrefix, Targets
 from mbc_engine.paper.amortizer import TextEncoder
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.data import Batch

@@ -36,9 +36,8 @@ from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.events import Event, TuningStep
-from mbc_engine.lm.base import BaseLM
+from mbc_engine.lm.base import BaseLM, Targets, TokenisedText
 from mbc_engine.lm.pretrained import load_errors
-from mbc_engine.lm.texts import Targets, TokenisedText
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW
 from mbc_engine.methods.token_weights import TokenWeights
 from mbc_engine.methods.tuning import TuningFolder, training_digest

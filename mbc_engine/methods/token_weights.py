@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import torch
 from torch import Tensor
 
-from mbc_engine.lm.texts import TokenisedText
+from mbc_engine.lm.base import TokenisedText
 from mbc_engine.text.chunks import split_sentences
 
 # Weights of a piece's tokens, [S], not negative; the loss is the mean over tokens of weight times loss.

@@ -20,9 +20,8 @@ from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.events import Event, TuningStep, TuningValidated
-from mbc_engine.lm.base import BaseLM
+from mbc_engine.lm.base import BaseLM, Targets
 from mbc_engine.lm.pretrained import optimiser_tensors, restore_optimiser, state_digest, whole_state, write_tensors
-from mbc_engine.lm.texts import Targets
 from mbc_engine.methods.fine_tuned import Optimiser, make_optimiser
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW, passage_chunker
 from mbc_engine.metrics import shortest

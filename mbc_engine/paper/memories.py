@@ -22,6 +22,7 @@ from mbc_engine.ranking import Lengths, Weights, chunk_weights, log_of
 
 # Logarithms of what some chunks weigh for each question, [B, chunks], and the chunks of each of their documents.
 LogScores = tuple[NDArray[np.float32], Lengths]
+Chunks = NDArray[np.int64]
 
 
 class Router(nn.Module):
@@ -73,10 +74,10 @@ class ReadableMemory(ABC):
         """Routing scores for question vectors [B, T, D], some chunks at a time."""
 
     @abstractmethod
-    def vectors_at(self, chunks: NDArray[np.int64]) -> Tensor:
+    def vectors_at(self, chunks: Chunks) -> Tensor:
         """The vectors of some chunks: indices of any shape [...] -> [..., T, D]."""
 
-    def codes_at(self, chunks: NDArray[np.int64]) -> Codes | None:
+    def codes_at(self, chunks: Chunks) -> Codes | None:
         """The codes of some chunks, [n] -> [n, T, levels]; None in a memory without codes."""
         return None
 
@@ -92,8 +93,13 @@ class ReadableMemory(ABC):
     def _part(self, items: NDArray[Any], lengths: Lengths, weights: Weights | None) -> "ReadableMemory":
         """A memory of some of the chunks, given what `_blocks` has of them."""
 
-    def groups(self, size: int) -> Iterator[tuple["ReadableMemory", NDArray[np.int64], NDArray[np.int64]]]:
+    def groups(self, size: int) -> Iterator[tuple["ReadableMemory", Chunks, Chunks]]:
         """The chunks that weigh something in stored order, `size` to a group: memory, chunks and documents [n]."""
+
+        def group(items: NDArray[Any], chunks: Chunks, documents: Chunks) -> tuple[ReadableMemory, Chunks, Chunks]:
+            lengths = np.unique(documents, return_counts=True)[1]
+            return self._part(items, lengths, None if self.weights is None else self.weights[chunks]), chunks, documents
+
         pending: list[NDArray[Any]] = []
         chunk = document = 0
         for items, lengths in self._blocks():
@@ -105,16 +111,10 @@ class ReadableMemory(ABC):
             pending = [np.concatenate(pair) for pair in zip(pending, new, strict=True)] if pending else new
             whole = len(pending[1]) // size * size
             for start in range(0, whole, size):
-                yield self._group(*(own[start : start + size] for own in pending))
+                yield group(*(own[start : start + size] for own in pending))
             pending = [own[whole:] for own in pending]
         if pending and len(pending[1]):
-            yield self._group(*pending)
-
-    def _group(
-        self, items: NDArray[Any], chunks: NDArray[np.int64], documents: NDArray[np.int64]
-    ) -> tuple["ReadableMemory", NDArray[np.int64], NDArray[np.int64]]:
-        lengths = np.unique(documents, return_counts=True)[1]
-        return self._part(items, lengths, None if self.weights is None else self.weights[chunks]), chunks, documents
+            yield group(*pending)
 
     def total_weight(self) -> float:
         return float(self._chunks() if self.weights is None else self.weights.sum(dtype=np.float64))
@@ -142,7 +142,7 @@ class VectorMemory(ReadableMemory):
         scores = router.scores(question, self._vectors).float().detach().cpu().numpy()
         yield scores if self.weights is None else scores + log_of(self.weights), self._lengths
 
-    def vectors_at(self, chunks: NDArray[np.int64]) -> Tensor:
+    def vectors_at(self, chunks: Chunks) -> Tensor:
         return self._vectors[torch.from_numpy(chunks).to(self._vectors.device)]
 
     def _chunks(self) -> int:
@@ -184,10 +184,10 @@ class CodeMemory(ReadableMemory):
     def _counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         return count(self._codes, self._codebook.shape)
 
-    def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
+    def codes_at(self, chunks: Chunks) -> Codes:
         return self._codes[chunks]
 
-    def vectors_at(self, chunks: NDArray[np.int64]) -> Tensor:
+    def vectors_at(self, chunks: Chunks) -> Tensor:
         codes = self.codes_at(chunks.ravel())
         vectors: Tensor = self._looked_up(codes).unflatten(0, chunks.shape)
         return vectors
@@ -285,5 +285,5 @@ class BankMemory(CodeMemory):
     def _counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         return self._bank.counts()
 
-    def codes_at(self, chunks: NDArray[np.int64]) -> Codes:
+    def codes_at(self, chunks: Chunks) -> Codes:
         return self._bank.codes_at(chunks)

@@ -12,8 +12,7 @@ from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from mbc_engine.config import TrainingSettings
-from mbc_engine.lm.base import KVPrefix
-from mbc_engine.lm.texts import Targets
+from mbc_engine.lm.base import KVPrefix, Targets
 from mbc_engine.paper.amortizer import document_variance
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.data import Batch, TextStates, TrainingSet

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.lm.texts import first_line
+from mbc_engine.lm.base import BaseLM, first_line, load_base
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, answers
 
 NAMES = ("Adabo", "Brudine", "Claka", "Darimir", "Ediro", "Felibo", "Gredine", "Huka", "Iremir")

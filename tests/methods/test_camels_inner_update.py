@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from mbc_engine.lm.base import BaseLM
+from mbc_engine.lm.base import BaseLM, Targets
 from mbc_engine.lm.pretrained import FAMILIES
-from mbc_engine.lm.texts import Targets
 from mbc_engine.methods.camels import InnerBatch, divergence, inner_step, parameters_of, token_losses
 
 DOCUMENTS = ["Adabo moved to Aalen in the spring.", "The river rose, the bridge held, and nobody was hurt.", "Hugo"]

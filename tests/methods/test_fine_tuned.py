@@ -10,8 +10,7 @@ from torch import Tensor
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ModelError
 from mbc_engine.events import RateTried
-from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.lm.texts import TokenisedText
+from mbc_engine.lm.base import BaseLM, TokenisedText, load_base
 from mbc_engine.methods import fine_tuned as rate_sweep
 from mbc_engine.methods.fine_tuned import FineTuned, Optimiser, sweep
 from mbc_engine.methods.method import MethodAnswer

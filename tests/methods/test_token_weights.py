@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.lm.base import load_base
-from mbc_engine.lm.texts import TokenisedText
+from mbc_engine.lm.base import TokenisedText, load_base
 from mbc_engine.methods.token_weights import over_characters, salient_spans, spans_by_rules, tf_idf
 
 

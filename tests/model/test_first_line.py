@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from mbc_engine.lm.texts import DECODING, FirstLineStreamer, first_line, first_line_ends
+from mbc_engine.lm.base import DECODING, FirstLineStreamer, first_line, first_line_ends
 
 
 def byte_level() -> PreTrainedTokenizerFast:
