@@ -146,8 +146,16 @@ def open_bank(
 ) -> MemoryBank:
     """The bank at `path` for this model to write to; made when it is not there yet.
 
-    Without `keeps_origins` a new one knows its documents by a short content hash only. Raises ModelMismatch if another
-    model wrote it, ModelError if the model makes no codes, BankError if it cannot be opened or made.
+    Args:
+        model: the bank's own.
+        path: the file.
+        keeps_origins: a new bank without them knows its documents by a short content hash only.
+        keeps_text: whether a new bank keeps the exact text of every chunk; None for the model's default.
+
+    Raises:
+        ModelMismatch: another model wrote it.
+        ModelError: the model makes no codes.
+        BankError: it cannot be opened or made.
     """
     return MemoryBank.open_or_create(
         path,
