@@ -140,8 +140,8 @@ def test_an_unknown_model_is_an_error(mbc, questions):
             ["--data", "newswire:test:2", "--train", "newswire:train:2", "--preset", "a" * 300],
             "There is no preset 'aaa",
         ),
-        (["--json", "show", "first"], "--json is not for show here."),
-        (["--data", "newswire:test:2", "compare", "one", "two"], "--data is not for compare here."),
+        (["--json", "show", "first"], "--json does not apply to show."),
+        (["--data", "newswire:test:2", "compare", "one", "two"], "--data does not apply to compare."),
         (["--data", "newswire:test:2", "newswire:test:3"], "No such command 'newswire:test:3'."),
         (["--data", "newswire:test:2", "--preset", "mini"], "There is nothing to train the preset mini on"),
         (["--data", "newswire:test:2", "--preset", "mini", "--model", "mini"], "--model and --preset contradict"),
@@ -240,4 +240,4 @@ def test_a_retriever_reader_is_evaluated_alone(mbc):
     assert (online["scores"]["questions"], online["cost"]["documents"], online["cost"]["paper_bytes"]) == (2, 2, None)
     assert told["verdicts"] == []
     plan = mbc("eval", "--data", "newswire:test:2", "--plan")
-    assert "no estimate: mini is a retriever-reader." in " ".join(plan.stdout.split())
+    assert "memory not known: mini is a retriever-reader." in " ".join(plan.stdout.split())
