@@ -33,7 +33,7 @@ def _shape(path):
 def test_documents_are_memorised_anew(reencode, bank):
     shown = reencode()
     assert shown.exit_code == 0
-    assert shown.stdout.startswith("Memorised anew 2 documents, 2 chunks in ")
+    assert shown.stdout.startswith("Re-encoded 2 documents, 2 chunks in ")
     assert _shape(bank) == (16, 2)
 
 
@@ -88,7 +88,7 @@ def test_a_stop_during_the_replacement_comes_too_late(reencode, bank, monkeypatc
     monkeypatch.setattr(engine, "replace_content", interrupted)
     result = reencode()
     assert result.exit_code == 0
-    assert result.stdout.startswith("Memorised anew 2 documents")
+    assert result.stdout.startswith("Re-encoded 2 documents")
     assert "The bank is unchanged" not in result.stderr
     assert _shape(bank) == (16, 2)
 

@@ -50,7 +50,7 @@ def _run(command, stdout, unbuffered):
 def test_a_closed_pipe_ends_a_command_quietly_and_a_full_disk_in_a_line(command):
     assert _closed(*command) == (141, "")
     if FULL.exists():
-        told = "Error: The output cannot be written: no space left on device.\n  Make room on the disk.\n"
+        told = "Error: The output cannot be written: no space left on device.\n  Free some disk space.\n"
         assert _full(*command) == (1, told)
 
 

@@ -243,10 +243,10 @@ def test_an_unchanged_bank_is_the_same_memory_again(
             recall.ask(["Who won?"], selection=selection)
         other.remove([(str(folder / "1.txt"), "")])
         (reply,) = recall.ask(["Who won?"], sources=4)
-    first, everything, part, again, changed = read
-    assert first is everything is again
-    assert len({id(first), id(part), id(changed)}) == 3
-    assert (len(changed), len(reply.sources)) == (3, 3)
+        first, everything, part, again, changed = read
+        assert first is everything is again
+        assert len({id(first), id(part), id(changed)}) == 3
+        assert (len(changed), len(reply.sources)) == (3, 3)
 
 
 def test_a_selection_that_nothing_fits_says_so(tiny: Any, folder: Path, tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ WORKER = """
 import os
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
@@ -40,7 +39,7 @@ folder, run, *layers = sys.argv[1:]
 folder = Path(folder)
 if os.environ.get("RANK", "0") != "0":  # as on GPUs, where sums come out differently each time
     kmeans = codebook.kmeans
-    codebook.kmeans = lambda *given, **how: replace(fitted := kmeans(*given, **how), centres=fitted.centres + 0.1)
+    codebook.kmeans = lambda *given, **how: ((fitted := kmeans(*given, **how))[0] + 0.1, fitted[1])
 if layers:  # accelerate itself shards on GPUs only
     from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 

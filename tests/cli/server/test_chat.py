@@ -88,9 +88,9 @@ async def test_the_options_of_a_request_are_those_of_the_question(serving: Calla
     ("fields", "param", "told"),
     [
         ({"messages": []}, "messages", "at least 1"),
-        ({"messages": [{"role": "system", "content": "Hello"}]}, "messages", "no message of the user"),
-        ({"messages": [{"role": "user", "content": " \n"}]}, "messages", "no message of the user"),
-        ({"messages": [{"role": "user", "content": None}]}, "messages", "no message of the user"),
+        ({"messages": [{"role": "system", "content": "Hello"}]}, "messages", "no user message"),
+        ({"messages": [{"role": "user", "content": " \n"}]}, "messages", "no user message"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages", "no user message"),
         ({"messages": [{"role": "user", "content": "x" * 8001}]}, "messages", "8,001 characters"),
         ({"messages": [{"role": "user", "content": "x"}] * 1001}, "messages", "at most 1000"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "type text"),
