@@ -67,7 +67,7 @@ def tui(
 
         def show(url: str) -> None:
             out.print(url)
-            notes.print("The dashboard is at this address, for a browser on this machine. Ctrl-C ends it.")
+            notes.print("Open this address in a browser on this machine. Ctrl-C stops the server.")
 
         DashboardServer(["tui", *places.options(), "--view", view], port, show).serve()
         return
@@ -76,8 +76,7 @@ def tui(
         raise ConfigError(
             "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
         )
-    # What is loaded stays, and the events of a long log are no garbage: looking for any among them again and again
-    # took a tenth of opening one.
+    # The events of a long log are no garbage, and looking for some among them took a tenth of opening one.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     terminal = sys.__stdin__.fileno() if sys.__stdin__ is not None and sys.__stdin__.isatty() else None

@@ -15,19 +15,20 @@ from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
 from mbc_cli.config import activity_log
-from mbc_cli.tui.jobs import Poller, poll_bank, poll_ingest, poll_run, poll_runs, poll_terminal, start_thread
+from mbc_cli.tui.jobs import Poller, poll_bank, poll_log, poll_run, poll_runs, poll_terminal, start_thread
 from mbc_cli.tui.state import AttachedRun, DashboardState, Places, RunSummary
 from mbc_cli.tui.views import View
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.views.ingest import IngestView
+from mbc_cli.tui.views.ingest import IngestTab
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_cli.tui.views.train import TrainView
 from mbc_engine.runs.event_log import Followed
+from mbc_engine.runs.ingests import is_recorded
 
 # The views in the order of their tabs and of the keys 1, 2, 3, ...
-VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestView, AskView, DocumentsView)
+VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestTab, AskView, DocumentsView)
 # Seconds between two drawings of what changes by itself. Drawing is most of what the dashboard does.
 _DRAW_INTERVAL: Final = 0.5
 
@@ -73,7 +74,7 @@ class Dashboard(App[None]):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, None, 128 + signal.SIGTERM)
         self._poller.put("bank", poll_bank(self.places.bank, self._updating(self.state.update_bank)))
         log = activity_log(self.places.bank)
-        self._poller.put("ingest", poll_ingest(log, self._updating(self.state.update_ingest)))
+        self._poller.put("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self.state.update_ingest)))
         if self._terminal is not None:
             self._poller.put("terminal", poll_terminal(self._terminal))
         if self.places.run is not None:

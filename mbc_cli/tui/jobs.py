@@ -1,6 +1,6 @@
-"""Work beside the dashboard, in threads and processes: polling files, answering, looking into the bank, commands.
+"""Work beside the dashboard, in threads and processes. Jobs alone open files and banks.
 
-Jobs alone open files and banks. Their results reach the app's thread as calls, by a function like `App.call_later`.
+Results reach the app's thread as calls, by a function like `App.call_later`.
 """
 
 import os
@@ -14,9 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from mbc_cli.engine import open_memory
 from mbc_cli.render.terminal import notes
@@ -36,7 +35,6 @@ from mbc_engine.errors import MBCError
 from mbc_engine.machine import SlowDown
 from mbc_engine.question import AskOptions
 from mbc_engine.runs.event_log import EventFollower, Followed
-from mbc_engine.runs.ingests import is_recorded
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_at_work, read_usage, runs_in
 
 if TYPE_CHECKING:
@@ -55,22 +53,17 @@ _POLL_INTERVAL: Final = 0.25
 # Events that the app takes in between two keys.
 _MAX_EVENTS: Final = 2_000
 # Seconds of reading in one step of a poll, and lines of other runs' logs between two looks at the clock.
-_STEP_SECONDS: Final = 0.1
-_MAX_LINES: Final = 20_000
+_STEP_SECONDS, _MAX_LINES = 0.1, 20_000
 # Seconds between two reports of a search.
 _REPORT_INTERVAL: Final = 0.1
 # More documents than fit on a large screen.
 _MAX_CODE_USERS: Final = 100
 # The end of what a process wrote on stderr.
-_MAX_STDERR_BYTES: Final = 4096
-_MAX_STDERR_LINES: Final = 2
+_MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2
 
 
 def start_thread(work: Callable[[], object], call_later: CallLater) -> threading.Thread:
-    """Run in a daemon thread, whose errors are the app's.
-
-    The dashboard's end does not wait for it, as a worker's thread: a model that is being loaded cannot be stopped.
-    """
+    """Run in a daemon thread, which the dashboard's end does not wait for; its errors are the app's."""
 
     def fail(error: BaseException) -> None:
         raise error
@@ -78,8 +71,7 @@ def start_thread(work: Callable[[], object], call_later: CallLater) -> threading
     def run() -> None:
         try:
             work()
-        # It would end just this thread, and leave the dashboard waiting.
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001  # it would end just this thread
             call_later(fail, error)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -175,11 +167,6 @@ def poll_log(log: Path, is_at_work: Callable[[], bool], update: Callable[[Follow
         yield has_more
 
 
-def poll_ingest(log: Path, update: Callable[[Followed, bool], object]) -> Poll:
-    """The ingests into a bank, by their log."""
-    return poll_log(log, lambda: is_recorded(log), update)
-
-
 def poll_run(
     folder: Path, update: Callable[[Followed, bool], object], update_usage: Callable[["NDArray[np.float32]"], object]
 ) -> Poll:
@@ -239,11 +226,8 @@ ModelState = Literal["unloaded", "requested", "loading", "ready", "missing"]
 class Answering:
     """Answers questions in their order in a thread, with a model that is loaded when it is first needed.
 
-    Args:
-        places: the bank, the model, and where it runs.
-        on_model: gets the state of the model, an error if it is missing, and whether it has read modes.
-        on_token: gets the number of a question and a further piece of its answer.
-        on_answer: gets the number of a question and its answer, an error, or None if it was cancelled.
+    `on_model` gets the model's state, an error, and whether it has read modes. `on_token` and `on_answer` get the number
+    of a question with a piece of its answer, or with its answer, an error, or None if it was cancelled.
     """
 
     def __init__(
@@ -260,14 +244,13 @@ class Answering:
         self._memory = open_memory([places.bank], places.model, places.device)
 
     def load(self) -> None:
-        """Load the model now, so that the first question waits less."""
         self._questions.put(None)
 
     def ask(self, number: int, question: str, options: AskOptions) -> None:
         self._questions.put((number, question, options))
 
     def cancel(self, number: int) -> None:
-        """Leave a question: an answer under way ends with its next token."""
+        """Drop a question: an answer under way ends with its next token."""
         self._cancelled.add(number)
 
     def stop(self) -> None:
@@ -275,21 +258,22 @@ class Answering:
         self._questions.put(None)
 
     def run(self) -> None:
-        """Answer until stopped."""
         while True:
             item = self._questions.get()
             if self._is_over:
                 break
+            result: Answer | MBCError | None = None
             try:
                 self._open()
+                result = None if item is None else self._answer(*item)
             except MBCError as error:
-                if item is None:
-                    self._on_model("missing", error, False)
-                else:
-                    self._on_answer(item[0], error)
-            else:
-                if item is not None:
-                    self._on_answer(item[0], self._answer(*item))
+                result = error
+            except CancelledError:
+                pass
+            if item is not None:
+                self._on_answer(item[0], result)
+            elif isinstance(result, MBCError):
+                self._on_model("missing", result, False)
         self._memory.close()
 
     def _open(self) -> None:
@@ -306,7 +290,7 @@ class Answering:
         self._is_ready = True
         self._on_model("ready", None, isinstance(self._memory.model, MBC))
 
-    def _answer(self, number: int, question: str, options: AskOptions) -> "Answer | MBCError | None":
+    def _answer(self, number: int, question: str, options: AskOptions) -> "Answer":
         def check() -> None:
             if self._is_over or number in self._cancelled:
                 raise CancelledError
@@ -315,46 +299,28 @@ class Answering:
             check()
             self._on_token(number, piece)
 
-        try:
-            check()
-            (answer,) = self._memory.ask([question], options, on_token=on_token, with_codes=True)
-            check()
-        except MBCError as error:
-            return error
-        except CancelledError:
-            return None
+        check()
+        (answer,) = self._memory.ask([question], options, on_token=on_token, with_codes=True)
+        check()
         return answer
 
 
-@dataclass(frozen=True)
-class FoundDocuments:
-    """What a search has found so far: as many rows as were wanted, of all matches."""
-
-    text: str
-    rows: tuple[StoredDocument, ...]
-    matches: int
-    keeps_origins: bool
-    is_done: bool
-    seconds: float
-
-
-def search_documents(bank: Path, text: str, most: int) -> Iterator[FoundDocuments]:
-    """Find documents by a part of their name or date; reports ten times a second at most."""
-    began = reported = time.monotonic()
+def search_documents(bank: Path, text: str, most: int) -> Iterator[tuple[tuple[StoredDocument, ...], int, bool]]:
+    """Documents found so far by a part of their name or date, of how many matches, and whether that is all."""
+    reported, matches = time.monotonic(), 0
     rows: list[StoredDocument] = []
-    matches = 0
     with MemoryBank.open(bank, read_only=True) as memory:
-        keeps_origins, totals = memory.header.keeps_origins, memory.totals()
         for more, found in find_documents(memory, text, most):
             rows += more
             matches = found
             if not text and len(rows) == most:
-                matches = totals.origins if keeps_origins else totals.documents
+                totals = memory.totals()
+                matches = totals.origins if memory.header.keeps_origins else totals.documents
                 break
             if (now := time.monotonic()) - reported >= _REPORT_INTERVAL:
                 reported = now
-                yield FoundDocuments(text, tuple(rows), matches, keeps_origins, False, now - began)
-    yield FoundDocuments(text, tuple(rows), matches, keeps_origins, True, time.monotonic() - began)
+                yield tuple(rows), matches, False
+    yield tuple(rows), matches, True
 
 
 def read_document(bank: Path, found: StoredDocument) -> tuple[StoredDocument, CodeShape] | None:
@@ -393,14 +359,13 @@ def find_code_users(bank: Path, level: int, position: int, code: int) -> list[tu
 
 
 class ChildProcess:
-    """An `mbc` command in a session of its own: it goes on when the dashboard ends. Its log shows how far it is.
+    """An `mbc` command that goes on when the dashboard ends. Its log shows how far it is.
 
-    `on_end` gets, in a thread, the last lines on stderr or why it cannot be started, "" if it finished or was
-    interrupted.
+    `on_end` gets, in a thread, why it failed, or "" if it finished or was interrupted.
     """
 
     def __init__(self, arguments: Sequence[str], on_end: Callable[[str], object]) -> None:
-        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody empties would fill
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody empties would fill
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = subprocess.Popen(  # noqa: S603  # mbc itself

@@ -55,12 +55,9 @@ class RunSummary:
 
 @dataclass(eq=False)
 class AttachedRun:
-    """A run that is followed.
+    """A run that is followed, by its `history` so far; there are more events in its log if it `is_behind`.
 
-    Attributes:
-        history: its events so far; there are more in its log if it `is_behind`.
-        at_work: whether a training is at work there.
-        usage: EMA of its codes' usage, [levels, codebooks, codes]; None before there are codes.
+    `usage` is the EMA of its codes' usage, [levels, codebooks, codes]; None before there are codes.
     """
 
     folder: Path
@@ -84,12 +81,9 @@ class AttachedRun:
 class DashboardState:
     """Everything the views draw.
 
-    Attributes:
-        bank: the latest snapshot; None where there is none, for the reason in `bank_error`.
-        ingest: the bank's ingests; `is_ingesting` is whether one is at work.
-        runs: all runs, the one changed last first.
-        run: the one looked at, if any; `other` is the one it is compared with.
-        codes_read: the share of each code in the last answer, [levels, codebooks, codes]; None before a question.
+    `bank` is None for the reason in `bank_error`. `runs` are all, the one changed last first; `run` is the current one
+    and `other` the one it is compared with. `codes_read` is the share of each code in the last answer, [levels,
+    codebooks, codes].
     """
 
     bank: BankSnapshot | None = None
@@ -116,7 +110,6 @@ class DashboardState:
         self.bank, self.bank_error = bank, error
 
     def update_ingest(self, followed: Followed, at_work: bool) -> None:
-        """The log of the bank's ingests has grown, or an ingest has begun or ended."""
         if followed.is_anew:
             self.ingest = IngestHistory()
         self.ingest.add(followed.events)

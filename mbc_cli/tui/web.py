@@ -1,8 +1,7 @@
-"""The dashboard in a browser: textual-serve, kept to this machine and to the person who started it.
+"""The dashboard in a browser: textual-serve, for this machine and the person who started it alone.
 
-Whoever reaches the dashboard can remove documents and start trainings. Beside listening on loopback alone, the server
-therefore wants a key, which stands in the address that is printed and then in a cookie: other users of the machine do
-not know it, and other pages in the browser cannot send it. Requests under another host's name are refused.
+Whoever reaches the dashboard can remove documents and start trainings. So the server listens on loopback and wants a
+key, which is in the printed address and then in a cookie. Requests under another host's name are refused.
 """
 
 import asyncio
@@ -31,11 +30,12 @@ _POLICY: Final = (
 )
 
 
-class DashboardServer(Server):
-    """Serves a dashboard, started by what would be typed after `mbc`, in a process for each page.
+async def _focus_script(_request: web.Request) -> web.FileResponse:
+    return web.FileResponse(_PAGE / "focus.js")
 
-    Port 0 takes a free one; `on_open` is called with the address.
-    """
+
+class DashboardServer(Server):
+    """Serves the dashboard of `mbc ARGUMENTS`, in a process for each page; `on_open` is called with the address."""
 
     def __init__(self, arguments: Sequence[str], port: int, on_open: Callable[[str], object]) -> None:
         command = shlex.join([sys.executable, "-m", "mbc_cli", *arguments])
@@ -44,15 +44,11 @@ class DashboardServer(Server):
         self._on_open = on_open
 
     def serve(self, debug: bool = False) -> None:
-        """Serve until SIGINT or SIGTERM.
-
-        Raises:
-            ConfigError: the port cannot be had.
-        """
+        """Serve until SIGINT or SIGTERM. Raises ConfigError if the port cannot be used."""
         asyncio.run(self._serve())
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say nothing; the terminal is the person's."""
+        """Print nothing."""
 
     async def _serve(self) -> None:
         over = asyncio.Event()
@@ -63,7 +59,7 @@ class DashboardServer(Server):
         await runner.setup()
         try:
             await web.TCPSite(runner, HOST, self.port).start()
-            self.port = runner.addresses[0][1]
+            self._address = f"{HOST}:{runner.addresses[0][1]}"
             self.public_url = f"http://{self._address}"
             self._on_open(f"{self.public_url}/?key={self._key}")
             await over.wait()
@@ -74,24 +70,16 @@ class DashboardServer(Server):
         finally:
             await runner.cleanup()
 
-    @property
-    def _address(self) -> str:
-        return f"{HOST}:{self.port}"
-
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
-        app.router.add_get("/focus.js", self._focus)
+        app.router.add_get("/focus.js", _focus_script)
         app.middlewares.append(self._guard)
         return app
 
-    async def _focus(self, request: web.Request) -> web.FileResponse:
-        return web.FileResponse(_PAGE / "focus.js")
-
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let in who knows the key, from the server's own pages."""
         if request.host != self._address or request.headers.get("Origin") not in (None, self.public_url):
-            raise web.HTTPForbidden(text="This dashboard answers its own address alone.")
+            raise web.HTTPForbidden(text="This dashboard only answers at its own address.")
         typed, kept = request.query.get("key", ""), request.cookies.get(_COOKIE, "")
         if not any(secrets.compare_digest(key.encode(), self._key.encode()) for key in (typed, kept)):
             raise web.HTTPForbidden(text="Open the address that `mbc tui --web` printed.")

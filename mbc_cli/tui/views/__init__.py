@@ -22,7 +22,6 @@ class View(TabPane):
     """A tab; `key` is the digit that leads to it.
 
     `draw` is called when the tab becomes visible and, at most twice a second, when the state has changed while it is.
-    It must be cheap where nothing changed that the view shows.
     """
 
     NAME: ClassVar[str]
@@ -51,11 +50,8 @@ class View(TabPane):
         self.call_after_refresh(self.draw)  # there may be room for more, or less
 
     def take_focus(self) -> None:
-        """Focus what a person would use first here: the first widget that can have it, unless overridden."""
-        for widget in self.query("*"):
-            if widget.focusable:
-                widget.focus()
-                return
+        """Focus the widget to be used first."""
+        next(widget for widget in self.query("*") if widget.focusable).focus()
 
     def call_soon(self, name: str, delay: float, call: Callable[[], object]) -> None:
         """Call after so many seconds, in place of an earlier call of that name that is still to come."""
@@ -88,15 +84,15 @@ class View(TabPane):
 
 
 def message_text(message: str, *hints: str | None) -> Text:
-    """What is wrong, and what to do, a line each. All of it may be untrusted text."""
+    """What is wrong and what to do, a line each. All of it may be untrusted text."""
     return Text("\n").join([Text(plain(message), "bold"), *(Text(plain(hint)) for hint in hints if hint)])
 
 
-def error_text(error: MBCError) -> Text:
-    """An error of the engine and its way out."""
-    return message_text(error.message, error.hint)
+def error_text(error: MBCError, *hints: str) -> Text:
+    """An error of the engine and the ways out."""
+    return message_text(error.message, error.hint, *hints)
 
 
 def no_bank_text(error: MBCError) -> Text:
     """Why there is no bank, and the ways out."""
-    return message_text(error.message, error.hint, "Fill one in Ingest (4), or try `mbc demo`.")
+    return error_text(error, "Fill one in Ingest (4), or try `mbc demo`.")

@@ -1,5 +1,6 @@
 """A place to ask: answers as they come, their sources, and what these say."""
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _READ_MODES: Final = (None, *READ_MODES)
 _SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)
-# Turns that stay to be scrolled back to.
 _MAX_TURNS: Final = 100
 
 
@@ -48,7 +48,7 @@ class AskView(View):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop"),
         Binding("escape", "leave", "Leave"),
-        Binding("escape", "type", "Ask"),
+        Binding("escape", "take_focus", "Ask"),
         Binding("ctrl+o", "sources", "Sources"),
         Binding("enter", "open", "Open"),
         Binding("up", "recall(-1)", "Previous question", show=False),
@@ -65,9 +65,8 @@ class AskView(View):
         self._model_error: MBCError | None = None
         self._about = Text()
         self._history = QuestionHistory(question_history())
-        # Earlier questions, the one that is shown, and what was typed before.
         self._earlier: list[str] = []
-        self._recalled, self._typed = 0, ""
+        self._recalled, self._typed = 0, ""  # which of these is shown, and what was typed before
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="talk"):
@@ -87,12 +86,8 @@ class AskView(View):
         self.query_one("#turns", VerticalScroll).anchor()
         self.run_job("history", lambda: [self._history.read()], self._remember)
         later = self.app.call_later
-        self._answering = Answering(
-            self.places,
-            lambda *arguments: later(self.show_model, *arguments),
-            lambda *arguments: later(self.show_token, *arguments),
-            lambda *arguments: later(self.show_answer, *arguments),
-        )
+        calls = (partial(later, show) for show in (self.show_model, self.show_token, self.show_answer))
+        self._answering = Answering(self.places, *calls)
         start_thread(self._answering.run, later)
 
     def on_unmount(self) -> None:
@@ -108,6 +103,8 @@ class AskView(View):
 
     def take_focus(self) -> None:
         self._line.focus()
+
+    action_take_focus = take_focus
 
     def draw(self) -> None:
         if self.state.bank is not None and self._model_state == "unloaded":
@@ -145,7 +142,6 @@ class AskView(View):
         self.refresh_bindings()
 
     def action_leave(self) -> None:
-        """Close the passage where it takes room from the answers, or go from the line to the answers."""
         if self._covers_turns:
             self.query_one("#aside").remove_class("-open")
             self.take_focus()
@@ -153,7 +149,6 @@ class AskView(View):
             self.query_one("#turns").focus()
 
     def action_recall(self, by: int) -> None:
-        """Show the question before, or the one after; after the last, what was being typed."""
         place, line = self._recalled + by, self._line
         if not 0 <= place <= len(self._earlier):
             return
@@ -163,11 +158,7 @@ class AskView(View):
         line.value = self._typed if place == len(self._earlier) else self._earlier[place]
         line.cursor_position = len(line.value)
 
-    def action_type(self) -> None:
-        self.take_focus()
-
     def action_sources(self) -> None:
-        """Go to the sources of the last answer that has some."""
         for turn in reversed(self.query(ChatTurn)):
             if citations := turn.query(Citation):
                 turn.fold(False)
@@ -257,7 +248,6 @@ class AskView(View):
         self.refresh_bindings()
 
     def _scroll_to_top_of(self, turn: ChatTurn) -> None:
-        """Keep a long answer's beginning in sight, where scrolling to the end would show its last sources only."""
         turns = self.query_one("#turns", VerticalScroll)
         if turn.outer_size.height > turns.size.height:
             turns.release_anchor()

@@ -31,13 +31,10 @@ if TYPE_CHECKING:
 # What brightness can stand for.
 LAYERS: Final = ("Bank", "Training", "Last question")
 BANK, TRAINING, QUESTION = range(len(LAYERS))
-# Of what the last question read, the codes that make up most are marked; the flat read takes a little of every code.
+# The codes that make up most of what the last question read are marked; the flat read takes a little of every code.
 _READ_SHARE, _READ_MOST = 0.9, 24
-# The paper's epsilon; a run with another one reports its own count of dead codes.
-_DEAD: Final = 1e-4
-# Seconds that the cursor stays before the documents of its code are looked up, and between two look-ups of the same
-# code while an ingest goes on.
-_REST, _AGAIN = 0.2, 2.0
+_DEAD: Final = 1e-4  # the paper's epsilon; a run with another one reports its own count of dead codes
+_REST, _AGAIN = 0.2, 2.0  # seconds until the documents of another code are looked up, and of the same one again
 _BOOK: Final = Binding.Group("Codebook", compact=True)
 
 
@@ -232,12 +229,11 @@ def _usage(state: DashboardState, layer: int) -> NDArray[Any] | None:
 def _why_none(state: DashboardState, layer: int) -> Text:
     if layer == QUESTION:
         return message_text("No question yet.", "Ask one in Ask (5): the codes that it reads light up here.")
-    if layer == TRAINING:
-        if state.run is None:
-            return message_text("No training run is selected.", "Start or choose one in Train (3).")
-        return message_text(
-            f"The run {state.run.folder.name} has no codes yet.", "They appear once its documents are quantised."
-        )
+    if layer == TRAINING and state.run is None:
+        return message_text("No training run is selected.", "Start or choose one in Train (3).")
+    if layer == TRAINING and state.run is not None:
+        name = state.run.folder.name
+        return message_text(f"The run {name} has no codes yet.", "They appear once its documents are quantised.")
     if state.bank_error is not None:
         return no_bank_text(state.bank_error)
     return message_text("The bank is empty.", "Fill it in Ingest (4).") if state.bank else Text("…")

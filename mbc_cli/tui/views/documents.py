@@ -15,13 +15,7 @@ from textual.containers import Container, Horizontal
 from textual.widgets import Input, Static
 
 from mbc_cli.text import counted, near, size
-from mbc_cli.tui.jobs import (
-    FoundDocuments,
-    read_document,
-    remove_documents,
-    restore_documents,
-    search_documents,
-)
+from mbc_cli.tui.jobs import read_document, remove_documents, restore_documents, search_documents
 from mbc_cli.tui.state import BankSnapshot, Places
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.widgets.figures import Facts, box
@@ -35,26 +29,14 @@ from mbc_engine.machine import SlowDown
 if TYPE_CHECKING:
     from threading import Thread
 
-_COLUMNS: Final = (
-    Column("source"),
-    Column("part", 8),
-    Column("date", 10),
-    Column("chunks", 7, is_number=True),
-    Column("size", 7, is_number=True),
-)
-_MAX_ROWS: Final = 1000
-# Origins that are named of a document.
-_MAX_ORIGINS: Final = 3
-# Seconds without typing, or without a move of the cursor, before there is something to look for.
-_TYPED, _RESTED = 0.2, 0.1
-# Seconds between two searches because the bank has changed at least, and the share of the time they may take.
-_MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1
-# Seconds that a change of the bank may take before a note about it, and that the end of the dashboard waits for it.
-_PATIENCE: Final = 0.5
-# Removing as many documents needs confirmation.
-_CONFIRM_FROM: Final = 21
-# Cells from which on a document fits beside the table.
-_BROAD: Final = 150
+_NUMBERS: Final = (Column("chunks", 7, is_number=True), Column("size", 7, is_number=True))
+_COLUMNS: Final = (Column("source"), Column("part", 8), Column("date", 10), *_NUMBERS)
+_MAX_ROWS, _MAX_ORIGINS = 1000, 3
+_TYPED, _RESTED = 0.2, 0.1  # seconds without typing before a search, and without a move before a document is read
+_MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1  # seconds between two searches of a changing bank, and their share of the time
+_PATIENCE: Final = 0.5  # seconds that a change of the bank may take before a note, and that leaving waits for it
+_CONFIRM_FROM: Final = 21  # documents to be removed at once
+_BROAD: Final = 150  # cells from which on a document fits beside the table
 
 
 class DocumentsView(View):
@@ -80,13 +62,13 @@ class DocumentsView(View):
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
         self._found: dict[Hashable, StoredDocument] = {}
-        self._keeps_origins = True
         self._order: tuple[int, bool] | None = None  # a column, and whether the largest come first
         self._visible_columns = list(range(len(_COLUMNS)))
         self._seen: BankSnapshot | None = None
-        self._shown: str | None = None  # the text of the search that is shown, and of the one that is running
-        self._searching: str | None = None
+        self._shown: str | None = None  # the text of the search that is shown
+        self._searching: str | None = None  # and of the one that is running
         self._is_stale = False
+        self._began = 0.0
         self._rest = SlowDown(_MAX_SHARE, _MIN_INTERVAL)
         self._taken: list[Taken] = []
         self._changes: list[Thread] = []
@@ -208,7 +190,7 @@ class DocumentsView(View):
 
     def _show_rows(self) -> None:
         found, titles = list(self._found.values()), [column.title for column in _COLUMNS]
-        if not self._keeps_origins:
+        if found and not any(own.origin.source for own in found):
             titles[0] = "digest"
         if self._order is not None:
             column, is_reversed = self._order
@@ -221,28 +203,28 @@ class DocumentsView(View):
         visible = (tuple(texts[column] for column in self._visible_columns) for texts in cells)
         self._table.show([(_key(own), texts) for own, texts in zip(found, visible, strict=True)], columns)
 
-    def _show_found(self, found: FoundDocuments | MBCError) -> None:
+    def _show_found(self, text: str, found: tuple[tuple[StoredDocument, ...], int, bool] | MBCError) -> None:
         if isinstance(found, MBCError):
             self._searching = None
             self._show_error(error_text(found))
             return
-        if not found.is_done and self._shown == found.text:
-            return  # what is there is shown until all of the new is
-        self._shown = found.text
+        rows, matches, is_done = found
+        if not is_done and self._shown == text:
+            return  # the old rows stay until all new ones are there
+        self._shown = text
         self.query_one("#trouble").display = False
         self.query_one("#both").display = True
-        self.query_one("#count", Static).update(_count(found))
-        before = self._current
-        self._found, self._keeps_origins = {_key(own): own for own in found.rows}, found.keeps_origins
-        no_match = "Nothing matches. Escape shows all." if found.text else "The bank is empty. Fill it in Ingest (4)."
-        self._table.empty = no_match if found.is_done else ""
+        listed = f"{len(rows):,} of {matches:,} shown" if len(rows) < matches else f"{matches:,} found"
+        self.query_one("#count", Static).update(listed if is_done else f"{matches:,} so far")
+        before, self._found = self._current, {_key(own): own for own in rows}
+        no_match = "Nothing matches. Escape shows all." if text else "The bank is empty. Fill it in Ingest (4)."
+        self._table.empty = no_match if is_done else ""
         self._show_rows()
         if before != self._current:
             self._read_soon()
-        if found.is_done:
-            now = time.monotonic()
+        if is_done:
             self._searching = None
-            self._rest.took(now - found.seconds, now)
+            self._rest.took(self._began, time.monotonic())
             self._search_if_stale()
 
     def _search_if_stale(self) -> None:
@@ -253,8 +235,9 @@ class DocumentsView(View):
 
     def _search_now(self) -> None:
         self._searching, self._is_stale = self.query_one("#text", Input).value.strip(), False
+        self._began = time.monotonic()
         job = partial(search_documents, self.places.bank, self._searching, _MAX_ROWS)
-        self.run_job("search", job, self._show_found)
+        self.run_job("search", job, partial(self._show_found, self._searching))
 
     def _read_soon(self) -> None:
         self.call_soon("read", _RESTED, self._read_now)
@@ -280,8 +263,6 @@ class DocumentsView(View):
         self._change(lambda: remove_documents(self.places.bank, documents), partial(self._end_removal, documents))
 
     def _change(self, change: Callable[[], object], done: Callable[[Any], None]) -> None:
-        """Change the bank in a thread: another process that writes to it may have to be waited for."""
-
         def finish(result: object) -> None:
             self._pending -= 1
             done(result)
@@ -299,16 +280,13 @@ class DocumentsView(View):
             return
         self._search_now()
         if not taken.documents:
-            self.notify("They were gone already.", markup=False)
+            self.notify("Already gone.", markup=False)
             return
         self._taken.append(taken)
         self._table.marked = frozenset()
-        if len(documents) > 1:
-            words = f"Removed {counted(len(documents), 'document')}. Press u to put them back."
-        else:
-            name = documents[0].origin.name
-            words = f"Removed {near(name) if name else documents[0].digest}. Press u to put it back."
-        self.notify(words, markup=False)
+        name = near(documents[0].origin.name) if documents[0].origin.name else documents[0].digest
+        removed = name if len(documents) == 1 else counted(len(documents), "document")
+        self.notify(f"Removed {removed}. Press u to undo.", markup=False)
 
     def _end_undo(self, taken: Taken, restored: int | MBCError) -> None:
         if isinstance(restored, MBCError):
@@ -317,7 +295,7 @@ class DocumentsView(View):
             return
         self._search_now()
         count = sum(max(1, len(document.origins)) for document in taken.documents)
-        left = f"; {count - restored:,} were read again since" if restored < count else ""
+        left = f"; {count - restored:,} were ingested again since" if restored < count else ""
         self.notify(f"Put back {counted(restored, 'document')}{left}.", markup=False)
 
     def _complain(self, error: MBCError) -> None:
@@ -353,13 +331,6 @@ def _sort_key(found: StoredDocument, column: int) -> tuple[object, ...]:
     if column == 1:
         return (*part, found.origin.source)
     return ((found.origin.date or "", found.chunks, found.size or 0)[column - 2], found.origin.source, *part)
-
-
-def _count(found: FoundDocuments) -> str:
-    listed, matches = len(found.rows), found.matches
-    if not found.is_done:
-        return f"{matches:,} so far"
-    return f"{listed:,} of {matches:,} shown" if listed < matches else f"{matches:,} found"
 
 
 def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:

@@ -1,4 +1,4 @@
-"""Ingesting: which folder or file, how far it is, what was read last and what was skipped."""
+"""Ingesting: the file or folder, the progress, what was read last and what was skipped."""
 
 import os
 from collections import Counter
@@ -20,31 +20,31 @@ from mbc_cli.tui.state import DashboardState, Places
 from mbc_cli.tui.views import View
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
 from mbc_cli.tui.widgets.figures import DrawnText, Facts, box, gauge, sparkline, tail
-from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PathPrompt, PlainCheckbox, existing_path
+from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, Form, PlainCheckbox, existing_path
 from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import BankTotals
 from mbc_engine.runs.ingests import IngestHistory
 
 _STATES: Final = {
-    None: ("Nothing was memorised yet. Choose a folder or a file and press i.", ""),
+    None: ("Nothing ingested yet. Choose a folder or a file and press i.", ""),
     "running": ("", ""),
     "finished": ("✓ Finished", "bold"),
-    "stopped": ("■ Stopped. What was counted is saved; ingest the folder again to continue.", "bold"),
-    "interrupted": ("✗ Interrupted. What was saved stays; ingest the folder again to continue.", "bold"),
+    "stopped": ("■ Stopped. Everything counted here is saved; ingest the same folder to continue.", "bold"),
+    "interrupted": ("✗ Interrupted. Everything saved is kept; ingest the same folder to continue.", "bold"),
 }
 _TITLE_WIDTH: Final = 30
 _MAX_REASONS: Final = 3
 _MAX_NAMES: Final = 60
 
 
-class IngestView(View):
+class IngestTab(View):
     """A tree to choose from, and the bank's ingest, whoever started it."""
 
-    NAME, TITLE, ABOUT = "ingest", "Ingest", "Memorise files and folders, and see how far it is"
+    NAME, TITLE, ABOUT = "ingest", "Ingest", "Ingest files and folders, and follow the progress"
     HELP = """
-    What the cursor of the tree is on is memorised, all of a folder or a file. **watch** goes on, and memorises what
-    changes, until cancelled. **prune** forgets what is no longer in the folder. What is left out is written as in a
-    `.gitignore`. An ingest goes on when the dashboard ends; a watch does not.
+    `i` ingests the file or folder under the cursor. **watch** keeps watching and ingests changes until cancelled.
+    **prune** removes documents whose files are gone. Exclusions are written as in a `.gitignore`. An ingest continues
+    after the dashboard closes; a watch does not.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "ingest", "Ingest"),
@@ -56,7 +56,7 @@ class IngestView(View):
 
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
-        # The ingest that was started here last: its process, its path, and how often it was asked to stop.
+        # The last ingest started here: its process, its path, and how often it was interrupted.
         self._child: ChildProcess | None = None
         self._path: Path | None = None
         self._is_watch, self._stops, self._error = False, 0, ""
@@ -70,7 +70,7 @@ class IngestView(View):
                 with Horizontal(id="options"):
                     yield PlainCheckbox("watch", id="watch", compact=True)
                     yield PlainCheckbox("prune", id="prune", compact=True)
-                yield Input(placeholder="leave out, as drafts/ *.csv", compact=True, id="ignore")
+                yield Input(placeholder="exclude, e.g. drafts/ *.csv", compact=True, id="ignore")
                 yield Button("Ingest", compact=True, variant="primary", id="start")
             with Vertical(id="work"):
                 with box("Ingest", id="now"):
@@ -80,13 +80,13 @@ class IngestView(View):
                     yield DrawnText(sparkline, [], id="spark", classes="-line")
                 yield Chart("Chunks a second", id="pace")
                 with Vertical(id="lists"):
-                    with box("Going by", id="by"):
+                    with box("Recent files", id="by"):
                         yield DrawnText(tail, [], id="names", classes="-fill")
                     with box("Skipped", id="skipped"):
                         yield RowTable((Column("skipped"), Column("why")))
 
     def on_mount(self) -> None:
-        self.query_one("#watch").tooltip = "Go on, and memorise what changes, until cancelled"
+        self.query_one("#watch").tooltip = "Keep watching and ingest changes until cancelled"
         self.query_one("#prune").tooltip = "Remove documents whose files are gone"
         self._show_root()
 
@@ -137,18 +137,24 @@ class IngestView(View):
 
     def action_cancel(self) -> None:
         if not self._is_running:
-            words = "Another process memorises this. It can be stopped where it was started, with Ctrl-C."
+            words = "Another process is ingesting. Stop it where it was started, with Ctrl-C."
             self.notify(words, markup=False)
         elif self._stops == 0:
-            question = "Stop? What is memorised stays; ingest the folder again to continue."
-            self.app.push_screen(Confirm(question, "Stop", "Go on"), self._stop)
+            question = "Stop? Everything ingested so far is kept; ingest the same folder to continue."
+            self.app.push_screen(Confirm(question, "Stop", "Continue"), self._stop)
         else:
-            question = "It is stopping. End it at once? Only what was saved stays."
-            self.app.push_screen(Confirm(question, "End at once", "Wait"), self._stop)
+            question = "It is stopping. End it now? Only what has been saved is kept."
+            self.app.push_screen(Confirm(question, "End now", "Wait"), self._stop)
 
     def action_go_to(self) -> None:
-        prompt = PathPrompt("Which folder or file?", "~/notes", existing_path)
-        self.app.push_screen(prompt, lambda path: None if path is None else self._go_to(path))
+        def open_path(typed: dict[str, str]) -> str:
+            try:
+                self._go_to(existing_path(typed["path"]))
+            except ValueError as error:
+                return str(error)
+            return ""
+
+        self.app.push_screen(Form("Go to", {"path": ("Path", "~/notes")}, open_path, button="Go"))
 
     def action_go_up(self) -> None:
         here = Path(self.query_one(FolderTree).path)
@@ -206,13 +212,13 @@ class IngestView(View):
         if self._is_running and self._stops:
             return Text("Stopping…", "bold")
         if self._is_running and self.state.ingest.began in (None, self._last_began):
-            return Text("Starting: the model is being loaded…", "bold")
+            return Text("Loading the model…", "bold")
         if self._is_running and state != "running":
-            return Text.assemble(("Watching ", "bold"), f"{path} for changes; c ends it")
+            return Text.assemble(("Watching ", "bold"), f"{path} for changes; press c to stop")
         if state == "running":
-            return Text.assemble(("Memorising ", "bold"), path if self._is_running else "in another process")
+            return Text.assemble(("Ingesting ", "bold"), path if self._is_running else "in another process")
         if self._error:
-            return Text.assemble(("It failed. ", "bold"), plain(self._error.removeprefix("Error: ")))
+            return Text.assemble(("Failed. ", "bold"), plain(self._error.removeprefix("Error: ")))
         return Text(*_STATES[state])
 
     def _draw_pace(self, ingest: IngestHistory) -> None:
@@ -247,7 +253,7 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
     if done is not None:
         removed = f", {finished.removed:,} removed" if finished is not None and finished.removed else ""
         unchanged = f", {done.unchanged:,} unchanged" if done.unchanged else ""
-        facts.append(("documents", f"{done.documents:,} memorised{unchanged}{removed}"))
+        facts.append(("documents", f"{done.documents:,} ingested{unchanged}{removed}"))
     if finished is not None:
         speed = f", {finished.chunks / finished.seconds:,.0f} a second" if finished.seconds else ""
         facts.append(("chunks", f"{finished.chunks:,} in {seconds(finished.seconds)}{speed}"))

@@ -1,6 +1,7 @@
 """Trainings: how one goes, beside another if wanted; started, paused, stopped and resumed."""
 
-import threading
+import shlex
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
@@ -10,6 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.markup import escape
 from textual.widgets import OptionList, Static
 
 from mbc_cli.config import placed
@@ -17,15 +19,15 @@ from mbc_cli.runs import existing_run, new_run
 from mbc_cli.text import counted, near, plain, seconds
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import AttachedRun, Places
-from mbc_cli.tui.views import View
+from mbc_cli.tui.views import View, error_text
 from mbc_cli.tui.widgets.figures import DrawnText, Facts, box, gauge
-from mbc_cli.tui.widgets.inputs import Confirm, PathPrompt, RunForm, RunList, RunPicker
+from mbc_cli.tui.widgets.inputs import Confirm, Form, RunList
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.errors import MBCError
 from mbc_engine.events import Validated
 from mbc_engine.runs.training_runs import Request, RunHistory, make_request
 
-# A state beside those of `RunState`: a process was started and is not yet at work.
+# Beside the states of `RunState`: a process was started and is not yet at work.
 STARTING: Final = "starting"
 _SIGNS: Final = {
     STARTING: "◌",
@@ -37,14 +39,21 @@ _SIGNS: Final = {
     "interrupted": "✗",
 }
 _REQUEST_WORDS: Final = {
-    "pause": "will pause after this step",
-    "stop": "will stop after this step",
-    None: "will go on",
+    "pause": "will pause after the current step",
+    "stop": "will stop after the current step",
+    None: "will continue",
 }
 # The requests that are fulfilled in a state; None is to go on.
 _FULFILLED: Final = {"paused": ("pause",), "training": (None,)}
-# Before the run that is looked at, and the one it is compared with.
+# Before the current run, and the one it is compared with.
 _CURRENT, _OTHER = "●", "+"
+_FIELDS: Final = {
+    "preset": ("Preset", "mini, the name of another preset, or a TOML file"),
+    "data": ("Data", "a .jsonl or .csv file, squad:train, newswire:train:5000"),
+    "validation": ("Validation", "the last 5% of the documents"),
+    "run": ("Name", "the preset's name and a number"),
+    "settings": ("Settings", "training.epochs=3 training.batch_size=32"),
+}
 
 
 class TrainView(View):
@@ -52,14 +61,14 @@ class TrainView(View):
 
     NAME, TITLE, ABOUT = "train", "Train", "Follow a training live, compare it with another; start, pause, stop one"
     HELP = """
-    A curve is a line, what is measured in validations are points. `┊` is where codes begin to be learned, `▴` where
-    unused ones were put back to use. Of two runs, the one compared with is drawn in `+` and `◆`.
+    A curve is a line; validations are points. `┊` marks where codes begin to be learned, `▴` where unused ones were
+    reset. When two runs are compared, the other one is drawn in `+` and `◆`.
 
-    `z` shows one plot alone, or all; `a` opens a run by its folder. A training goes on when the dashboard ends.
+    `z` shows one plot alone, or all; `a` opens a run by its folder. Training continues after the dashboard closes.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p,space", "pause", "Pause"),
-        Binding("p,space", "go_on", "Go on"),
+        Binding("p,space", "go_on", "Continue"),
         Binding("s", "stop", "Stop"),
         Binding("r", "resume", "Resume"),
         Binding("n", "start", "New"),
@@ -74,15 +83,14 @@ class TrainView(View):
 
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
-        self._children: dict[Path, ChildProcess] = {}
-        # By the folders of runs, until it has come about: a start, why it failed, and what a training was asked for.
-        self._starting: set[Path] = set()
+        # By the folders of runs, until the training is at work, succeeds, or does what was requested.
+        self._starting: dict[Path, ChildProcess] = {}
         self._failed: dict[Path, str] = {}
         self._requests: dict[Path, Request | None] = {}
-        self._request_lock = threading.Lock()
-        self._order: list[Path] = []  # of the list, in which runs do not change places
-        self._form_run: Path | None = None  # the training that was started from the open form
-        self._before: Path | None = None  # the run looked at before that
+        self._order: list[Path] = []  # runs keep their places in the list
+        self._form: Form | None = None
+        self._form_run: Path | None = None  # the run started from the open form
+        self._before: Path | None = None  # the run shown before that
         self._keys: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -103,7 +111,9 @@ class TrainView(View):
         run = self.state.run
         if run is not None:
             self._settle(run)
-        self.query_one(RunList).show(self._lines(), str(self.state.run_folder))
+        self.query_one(RunList).show(
+            {str(run): line for run, line in self._lines().items()}, str(self.state.run_folder)
+        )
         self._draw_facts(run)
         self.query_one(RunPlots).show(run, self.state.other)
         keys = (
@@ -122,7 +132,8 @@ class TrainView(View):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         run, other, others = self.state.run, self.state.other, len(self.state.runs)
-        is_at_work, is_pausing = run is not None and run.at_work, run is not None and self._is_pausing(run)
+        is_at_work = run is not None and run.at_work
+        is_pausing = run is not None and self._is_pausing(run)
         can = {
             "pause": is_at_work and not is_pausing,
             "go_on": is_at_work and is_pausing,
@@ -145,12 +156,12 @@ class TrainView(View):
         run = self.state.run
         assert run is not None, "there is a training at work"
 
-        def answered(is_sure: bool | None) -> None:
+        def stop(is_sure: bool | None) -> None:
             if is_sure and self.state.run is run:
                 self._request("stop")
 
-        question = f"Stop {run.folder.name} after this step? It can be resumed from there."
-        self.app.push_screen(Confirm(question, "Stop", "Keep on"), answered)
+        question = f"Stop {run.folder.name} after the current step? It can be resumed from there."
+        self.app.push_screen(Confirm(question, "Stop", "Keep training"), stop)
 
     def action_resume(self) -> None:
         if self.state.run is not None:
@@ -161,23 +172,38 @@ class TrainView(View):
     def action_start(self) -> None:
         from mbc_engine.config import preset_names
 
+        presets = {"preset": preset_names()}
         self._form_run = None
-        self.app.push_screen(RunForm(preset_names(), self._start_from_form))
+        self._form = Form("New training", _FIELDS, self._start_from_form, button="Start", suggestions=presets)
+        self.app.push_screen(self._form)
 
     def action_compare(self) -> None:
-        others = {key: line for key, line in self._lines().items() if key != str(self.state.run_folder)}
-        picker = RunPicker("Compare with", others, None)
-        self.app.push_screen(picker, lambda key: self.dashboard.compare(Path(key) if key else None))
+        self._pick("Compare with…", self.dashboard.compare)
 
     def action_compare_no_more(self) -> None:
         self.dashboard.compare(None)
 
     def action_choose(self) -> None:
-        self.app.push_screen(RunPicker("Runs", self._lines(), str(self.state.run_folder)), self._look_at)
+        self._pick("Show a run…", self._look_at)
+
+    def _pick(self, words: str, done: Callable[[Path], object]) -> None:
+        runs = [(folder, line) for folder, line in self._lines().items() if folder != self.state.run_folder]
+        commands = [
+            (escape(plain(folder.name)), partial(done, folder), line.plain.split("\n")[1].strip())
+            for folder, line in runs
+        ]
+        self.app.search_commands(commands, words)
 
     def action_attach(self) -> None:
-        prompt = PathPrompt("Which run? Its name, or its folder.", "runs/mini-1", self._run_at)
-        self.app.push_screen(prompt, lambda path: self._look_at(path and str(path)))
+        fields = {"run": ("Run", "its name, or its folder, such as runs/mini-1")}
+        self.app.push_screen(Form("Open a run", fields, self._open, button="Open"))
+
+    def _open(self, typed: dict[str, str]) -> str:
+        try:
+            self._look_at(existing_run(str(Path(typed["run"]).expanduser()), self.places.runs))
+        except (MBCError, RuntimeError) as error:  # there may be no such home
+            return error_text(error).plain.replace("\n", " ") if isinstance(error, MBCError) else str(error)
+        return ""
 
     def action_turn(self, by: int) -> None:
         self.query_one(RunPlots).turn(by)
@@ -187,7 +213,8 @@ class TrainView(View):
 
     @on(OptionList.OptionSelected, "#runs")
     def _choose(self, event: OptionList.OptionSelected) -> None:
-        self._look_at(event.option_id)
+        if event.option_id is not None:
+            self._look_at(Path(event.option_id))
 
     def training_ended(self, run: Path, error: str) -> None:
         """A training that was started here has ended; `error` is "" if it finished or was stopped."""
@@ -212,14 +239,13 @@ class TrainView(View):
             self.refresh_bindings()
 
     def _settle(self, run: AttachedRun) -> None:
-        folder = run.folder
-        if not run.at_work or self._requests.get(folder) in _FULFILLED.get(run.state, ()):
-            self._requests.pop(folder, None)
-        if run.at_work or not self._is_running(folder):
-            self._starting.discard(folder)
+        if not run.at_work or self._requests.get(run.folder) in _FULFILLED.get(run.state, ()):
+            self._requests.pop(run.folder, None)
+        if run.at_work or not self._is_starting(run.folder):
+            self._starting.pop(run.folder, None)
 
-    def _is_running(self, run: Path) -> bool:
-        return run in self._children and self._children[run].is_running
+    def _is_starting(self, run: Path | None) -> bool:
+        return run in self._starting and self._starting[run].is_running
 
     def _state_of(self, run: AttachedRun) -> str:
         return STARTING if run.folder in self._starting else run.state
@@ -235,66 +261,52 @@ class TrainView(View):
     def _request(self, request: Request | None) -> None:
         run = self.state.run_folder
         assert run is not None, "there is a training at work"
-        self._requests[run] = latest = request
-
-        def work() -> list[str]:
-            try:
-                with self._request_lock:  # of two threads the later may come first; both write what was asked last
-                    make_request(run, self._requests.get(run, latest))
-            except OSError as error:
-                return [f"It cannot be asked: {error}"]
-            return []
-
-        self.run_job(f"request {run}", work, partial(self._refuse, run))
-        self.dashboard.changed()
-
-    def _refuse(self, run: Path, error: str) -> None:
-        self._requests.pop(run, None)
-        self._complain(run, error)
+        try:
+            make_request(run, request)
+            self._requests[run] = request
+        except OSError as error:
+            self._complain(run, f"The request cannot be written: {error}")
         self.dashboard.changed()
 
     def _complain(self, run: Path, words: str) -> None:
         self.notify(plain(words), title=plain(run.name), severity="error", markup=False)
 
-    def _open_form(self, run: Path) -> RunForm | None:
-        """The form that a training was started from, if it is still open."""
-        screen = self.app.screen
-        return screen if isinstance(screen, RunForm) and run == self._form_run else None
+    def _open_form(self, run: Path) -> Form | None:
+        return self._form if self.app.screen is self._form and run == self._form_run else None
 
-    def _start_from_form(self, preset: str, data: list[str], validation: str, run: str, settings: list[str]) -> None:
-        if self._form_run is not None and self._is_running(self._form_run):
-            return  # Enter was pressed twice
-        folder = placed(run, self.places.runs) if run else new_run(preset, self.places.runs)
+    def _start_from_form(self, typed: dict[str, str]) -> str:
+        if self._is_starting(self._form_run):
+            return "Starting…"  # Enter was pressed twice
+        try:
+            data, settings = shlex.split(typed["data"]), shlex.split(typed["settings"])
+        except ValueError as error:
+            return f"Data and settings are split at spaces unless quoted: {error}."
+        if not data:
+            return "Which data? Give files, or newswire:train:5000."
+        if not (preset := typed["preset"]):
+            return "Which preset? Give its name, or a TOML file."
+        folder = placed(typed["run"], self.places.runs) if typed["run"] else new_run(preset, self.places.runs)
         # An option and its value as one word: a value may begin with a dash.
         options = [f"--preset={preset}", *(f"--data={spec}" for spec in data), f"--run={folder}"]
-        options += [f"--validation={validation}"] if validation else []
+        options += [f"--validation={typed['validation']}"] if typed["validation"] else []
         options += [f"--set={setting}" for setting in settings]
         self._before, self._form_run = self.state.run_folder, folder
         self._start(folder, options)
         self.dashboard.attach(folder)
+        return "Starting…"
 
     def _start(self, run: Path, options: list[str]) -> None:
         self._failed.pop(run, None)
-        self._starting.add(run)
         on_end = partial(self.app.call_later, self.training_ended, run)
-        self._children[run] = ChildProcess(["train", *options], on_end)
+        self._starting[run] = ChildProcess(["train", *options], on_end)
 
-    def _look_at(self, folder: str | None) -> None:
-        if folder is None:
-            return
-        path = Path(folder)
-        if self.state.other is not None and self.state.other.folder == path:
+    def _look_at(self, run: Path) -> None:
+        if self.state.other is not None and self.state.other.folder == run:
             self.dashboard.compare(None)
-        if self.state.run_folder != path:
-            self.dashboard.attach(path)
+        if self.state.run_folder != run:
+            self.dashboard.attach(run)
 
-    def _run_at(self, name: str) -> Path:
-        try:
-            return existing_run(str(Path(name).expanduser()), self.places.runs)
-        except MBCError as error:
-            raise ValueError(f"{error.message} {error.hint or ''}") from error
-
-    def _lines(self) -> dict[str, Text]:
+    def _lines(self) -> dict[Path, Text]:
         """The runs by their folders, two lines each."""
         runs, current, other = {own.folder: own for own in self.state.runs}, self.state.run, self.state.other
         self._order = [own for own in runs if own not in self._order] + [own for own in self._order if own in runs]
@@ -307,7 +319,7 @@ class TrainView(View):
                 sign = _OTHER
             best = f"  F1 {run.best.f1:.1f}" if run.best else ""
             detail = f"  {_SIGNS[state]} {state}  step {run.step:,}{best}"
-            lines[str(folder)] = Text(f"{sign} {plain(folder.name)}\n", "bold").append(detail, "not bold")
+            lines[folder] = Text(f"{sign} {plain(folder.name)}\n", "bold").append(detail, "not bold")
         return lines
 
     def _draw_facts(self, run: AttachedRun | None) -> None:
@@ -318,14 +330,12 @@ class TrainView(View):
             brief.update(nothing)
             self.query_one("#facts", Facts).show([("", nothing)])
             return
-        history = run.history
+        history, state, words = run.history, self._state_of(run), self._words(run)
         bar.show(history.step / history.total_steps if history.total_steps else None)
         if self.screen.has_class("-narrow"):
-            lines = _brief_lines(run, self._state_of(run), self._words(run))
-            brief.update(Text("\n".join(lines)), layout=False)
+            brief.update(Text("\n".join(_brief_lines(run, state, words))), layout=False)
         else:
-            facts = _run_facts(run, self._state_of(run), self._words(run), self.state.other)
-            self.query_one("#facts", Facts).show(facts)
+            self.query_one("#facts", Facts).show(_run_facts(run, state, words, self.state.other))
 
 
 def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | None) -> list[tuple[str, str | Text]]:
@@ -359,15 +369,15 @@ def _brief_lines(run: AttachedRun, state: str, words: str) -> list[str]:
     step, total = history.step, history.total_steps
     done = f"step {step:,} of {total:,} ({step / total:.0%})" if total else _reading(history)
     left = _left(history, state)
-    first = [f"{_SIGNS[state]} {plain(run.folder.name)}", plain(words) or state, done, left and f"{left} left"]
-    second = [
+    first = f"{_SIGNS[state]} {plain(run.folder.name)}", plain(words) or state, done, left and f"{left} left"
+    second = (
         f"epoch {history.latest.epoch + 1}" if history.latest else "",
         _speed(history),
         f"{history.codes_reset:,} resets" if history.resets else "",
         _scores(history.validations[-1]) if history.validations else "",
         f"best F1 {history.best.f1:.1f}" if history.best else "",
-    ]
-    return ["  ".join(filter(None, first)), "  ".join(filter(None, second))]
+    )
+    return ["  ".join(filter(None, line)) for line in (first, second)]
 
 
 def _reading(history: RunHistory) -> str:

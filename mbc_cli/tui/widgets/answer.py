@@ -23,10 +23,8 @@ from mbc_engine.bank import origin_name
 if TYPE_CHECKING:
     from mbc_engine.question import Answer, Source
 
-_BAR_WIDTH: Final = 8
-_INDENT: Final = 3
-# Lines of the first source's sentence, in which the answer was read, and of the others'. The passage shows all of it.
-_FIRST_LINES, _LINES = 4, 2
+_BAR_WIDTH, _INDENT = 8, 3
+_FIRST_LINES, _LINES = 4, 2  # of the first source's sentence, in which the answer was read, and of the others'
 _CERTAIN: Final = ("high", "memory")
 
 
@@ -176,13 +174,10 @@ def passage_text(source: "Source") -> Text:
     # The sentence was put on one line.
     found = re.search(r"\s+".join(map(re.escape, words)), passage) if words else None
     first, last = found.span() if found else (len(passage), len(passage))
-    return Text.assemble(
-        _harmless(passage[:first]), (_harmless(passage[first:last]), "bold underline"), _harmless(passage[last:])
+    before, sentence, after = (
+        "\n".join(map(plain, text.split("\n"))) for text in (passage[:first], passage[first:last], passage[last:])
     )
-
-
-def _harmless(text: str) -> str:
-    return "\n".join(map(plain, text.split("\n")))
+    return Text.assemble(before, (sentence, "bold underline"), after)
 
 
 def _folder_and_name(source: "Source") -> tuple[str, str]:
@@ -196,9 +191,8 @@ def _date_and_ties(source: "Source") -> str:
 
 
 def _text_from(source: "Source", state: str | None) -> str:
-    match source.text_from:
-        case "file":
-            return "from the file"
-        case "bank":
-            return state or "the bank's copy"
+    if source.text_from == "file":
+        return "from the file"
+    if source.text_from == "bank":
+        return state or "the bank's copy"
     return f"{state}; the bank keeps no copy" if state else "the bank keeps no copy"

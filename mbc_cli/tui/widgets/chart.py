@@ -1,7 +1,6 @@
-"""A plot of a few curves with axes, in braille, that is drawn again only when it has changed.
+"""A plot of a few curves with axes, in braille, drawn again only when it has changed.
 
-The dashboard shows a dozen plots that move every second. A plotting widget that sets its characters one by one took
-fifteen milliseconds for each of them.
+The dashboard shows a dozen plots that move every second; a plotting library took fifteen milliseconds for each.
 """
 
 import math
@@ -20,20 +19,19 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 Floats = NDArray[np.float64]
+# Characters, each with the index of a style: [rows, columns].
+Canvas = NDArray[np.void]
+_CELL: Final = np.dtype([("character", "<u4"), ("style", np.uint8)])
 
-DOTS_ACROSS: Final = 2
-DOTS_DOWN: Final = 4
+DOTS_ACROSS, DOTS_DOWN = 2, 4
 BLANK: Final = 0x2800
 # Which bit of a braille character a dot is, by its row and column.
 _BITS: Final = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
 # Indices of styles; those of curves follow, in their order.
 _PLAIN, _AXIS, _EVENT, _CURVES = range(4)
-# Cells between two labels of an axis, at least.
-_APART_ACROSS: Final = 8
-_APART_DOWN: Final = 2
-# Smaller plots have no axes.
-_MIN_COLUMNS: Final = 16
-_MIN_ROWS: Final = 5
+# Cells between two labels of an axis, at least. Smaller plots have no axes.
+_APART_ACROSS, _APART_DOWN = 8, 2
+_MIN_COLUMNS, _MIN_ROWS = 16, 5
 # A diverging training logs numbers beyond what can be calculated with.
 _SMALLEST, _LARGEST = 1e-200, 1e200
 
@@ -55,7 +53,7 @@ class PlotCurve:
     colour: str = "text-primary"
     marker: str | None = None
 
-    def drawable(self) -> "tuple[Floats, Floats]":
+    def drawable(self) -> tuple[Floats, Floats]:
         """The points whose differences and quotients are finite numbers."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
         kept = np.ones(x.shape, bool)
@@ -89,14 +87,10 @@ class Chart(Widget, can_focus=False):
         lines: ArrayLike = (),
         pointers: ArrayLike = (),
     ) -> None:
-        """Replace the curves.
+        """Replace the curves, the `note` at the lower edge and the `value` beside the title.
 
-        Args:
-            curves: points that cannot be drawn are left out.
-            note: words at the lower edge.
-            value: words beside the title, such as the last number.
-            lowest: the vertical axis includes it.
-            lines, pointers: places of events, [places]: dashed lines from top to bottom, and marks at the axis.
+        The vertical axis includes `lowest`. At the places of `lines` and `pointers`, [places], are dashed lines and
+        marks at the axis.
         """
         finite = [PlotCurve(*curve.drawable(), curve.colour, curve.marker) for curve in curves]
         self._curves = [curve for curve in finite if len(np.asarray(curve.x))]
@@ -127,38 +121,36 @@ class Chart(Widget, can_focus=False):
 
     def _draw(self) -> list[Strip]:
         width, height = self.content_size
-        canvas = PlotCanvas(width, height)
         if self._curves and width and height:
-            plot(canvas, self._curves, *self._options)
-        elif height:
-            canvas.write(max(0, (width - len(self._empty)) // 2), height // 2, self._empty, _AXIS)
+            canvas = plot((height, width), self._curves, *self._options)
+        else:
+            canvas = _blank((height, width))
+            if height:
+                _write(canvas, max(0, (width - len(self._empty)) // 2), height // 2, self._empty, _AXIS)
         axis, event = (self.get_component_rich_style(name) for name in ("chart--axis", "chart--event"))
         variables = self.app.theme_variables
         colours = [Style(color=Color.parse(variables[curve.colour]).rich_color) for curve in self._curves]
-        return canvas.strips([self.rich_style, axis, event, *(self.rich_style + colour for colour in colours)])
+        return _strips(canvas, [self.rich_style, axis, event, *(self.rich_style + colour for colour in colours)])
 
 
-class PlotCanvas:
-    """Characters in rows and columns, each with the index of a style."""
+def _blank(shape: tuple[int, int]) -> Canvas:
+    return np.full(shape, np.array((ord(" "), _PLAIN), _CELL))
 
-    def __init__(self, width: int, height: int) -> None:
-        self.characters = np.full((height, width), ord(" "), "<u4")
-        self.styles = np.full((height, width), _PLAIN, np.uint8)
 
-    def write(self, column: int, row: int, text: str, style: int) -> None:
-        """Put narrow characters into a row; what does not fit is cut off."""
-        room = self.characters[row, column : column + len(text)]
-        room[:] = np.frombuffer(text[: len(room)].encode("utf-32-le"), "<u4")
-        self.styles[row, column : column + len(text)] = style
+def _write(canvas: Canvas, column: int, row: int, text: str, style: int) -> None:
+    """Put narrow characters into a row; what does not fit is cut off."""
+    room = canvas[row, column : column + len(text)]
+    room["character"], room["style"] = [ord(character) for character in text[: len(room)]], style
 
-    def strips(self, styles: Sequence[Style]) -> list[Strip]:
-        strips = []
-        for characters, indices in zip(self.characters, self.styles, strict=True):
-            text = characters.tobytes().decode("utf-32-le")
-            bounds = [0, *(np.flatnonzero(np.diff(indices)) + 1).tolist(), len(text)]
-            runs = [Segment(text[start:end], styles[indices[start]]) for start, end in pairwise(bounds) if start < end]
-            strips.append(Strip(runs, len(text)))
-        return strips
+
+def _strips(canvas: Canvas, styles: Sequence[Style]) -> list[Strip]:
+    strips = []
+    for row in canvas:
+        text = row["character"].tobytes().decode("utf-32-le")
+        bounds = [0, *(np.flatnonzero(np.diff(row["style"])) + 1).tolist(), len(text)]
+        runs = [Segment(text[start:end], styles[row["style"][start]]) for start, end in pairwise(bounds) if start < end]
+        strips.append(Strip(runs, len(text)))
+    return strips
 
 
 def _bounds(values: Sequence[Floats], lowest: float | None = None) -> tuple[float, float]:
@@ -186,10 +178,10 @@ def _rows(values: Floats, bounds: tuple[float, float], rows: int) -> NDArray[np.
 
 
 def plot(
-    canvas: PlotCanvas, curves: Sequence[PlotCurve], lowest: float | None, lines: Floats, pointers: Floats
-) -> None:
-    """Fill a canvas with curves, of one drawable point at least each, and their axes; see `Chart.show`."""
-    rows, columns = canvas.characters.shape
+    shape: tuple[int, int], curves: Sequence[PlotCurve], lowest: float | None, lines: Floats, pointers: Floats
+) -> Canvas:
+    """Curves, of one drawable point at least each, and their axes in cells, [rows, columns]; see `Chart.show`."""
+    canvas, (rows, columns) = _blank(shape), shape
     points = [curve.drawable() for curve in curves]
     across, upright = _bounds([x for x, _ in points]), _bounds([y for _, y in points], lowest)
     gutter = 0
@@ -201,8 +193,8 @@ def plot(
         for row, places, character in ((slice(rows), lines, "┊"), (slice(rows, rows + 1), pointers, "▴")):
             inside = places[(across[0] <= places) & (places <= across[1])]
             marked = gutter + _columns(inside, across, columns)
-            canvas.characters[row, marked], canvas.styles[row, marked] = ord(character), _EVENT
-    characters, styles = canvas.characters[:rows, gutter:], canvas.styles[:rows, gutter:]
+            canvas[row, marked] = ord(character), _EVENT
+    cells = canvas[:rows, gutter:]
     dots = np.zeros((rows, columns), np.uint8)
     # Lines first: they would hide single points.
     for style, (x, y), marker in sorted(
@@ -213,36 +205,36 @@ def plot(
             down = rows * DOTS_DOWN - 1 - _dots(y, upright, rows * DOTS_DOWN)
             line = trace(_dots(x, across, columns * DOTS_ACROSS), down, rows, columns)
             dots |= line
-            characters[line > 0] = BLANK + dots[line > 0].astype("<u4")
-            styles[line > 0] = style
+            cells["character"][line > 0] = BLANK + dots[line > 0].astype("<u4")
+            cells["style"][line > 0] = style
         else:
-            at = _rows(y, upright, rows), _columns(x, across, columns)
-            characters[at], styles[at] = ord(marker), style
+            cells[_rows(y, upright, rows), _columns(x, across, columns)] = ord(marker), style
+    return canvas
 
 
-def _draw_vertical_axis(canvas: PlotCanvas, upright: tuple[float, float], rows: int) -> int:
+def _draw_vertical_axis(canvas: Canvas, upright: tuple[float, float], rows: int) -> int:
     """Draw the axis at the left, without labels where they would leave little to the curves; returns its width."""
     labels = ticks(*upright, max(2, rows // _APART_DOWN))
     width = max(map(len, labels.values()), default=0)
-    if width > canvas.characters.shape[1] // 2:
+    if width > canvas.shape[1] // 2:
         labels, width = {}, 0
-    canvas.characters[:rows, width], canvas.styles[:rows, width] = ord("│"), _AXIS
+    canvas[:rows, width] = ord("│"), _AXIS
     for row, label in zip(_rows(np.array([*labels]), upright, rows), labels.values(), strict=True):
-        canvas.write(width - len(label), row, f"{label}┤", _AXIS)
+        _write(canvas, width - len(label), row, f"{label}┤", _AXIS)
     return width + 1
 
 
-def _draw_horizontal_axis(canvas: PlotCanvas, across: tuple[float, float], row: int, gutter: int) -> None:
-    width = canvas.characters.shape[1]
-    canvas.write(gutter - 1, row, "└" + "─" * (width - gutter), _AXIS)
+def _draw_horizontal_axis(canvas: Canvas, across: tuple[float, float], row: int, gutter: int) -> None:
+    width = canvas.shape[1]
+    _write(canvas, gutter - 1, row, "└" + "─" * (width - gutter), _AXIS)
     labels = ticks(*across, max(2, (width - gutter) // _APART_ACROSS))
     free = 0
     for cell, label in zip(_columns(np.array([*labels]), across, width - gutter), labels.values(), strict=True):
         column = gutter + int(cell)
-        canvas.write(column, row, "┬", _AXIS)
+        _write(canvas, column, row, "┬", _AXIS)
         start = min(max(column - len(label) // 2, 0), width - len(label))
         if start >= free:
-            canvas.write(start, row + 1, label, _AXIS)
+            _write(canvas, start, row + 1, label, _AXIS)
             free = start + len(label) + 1
 
 

@@ -14,11 +14,9 @@ from textual.widgets import Static
 from mbc_cli.text import plain
 from mbc_cli.tui.widgets.table import shorten
 
-# So that the values of boxes above each other are aligned.
-_LABEL_WIDTH: Final = 9
+_LABEL_WIDTH: Final = 9  # aligns the values of boxes above each other
 _PERCENT_WIDTH: Final = 6  # " 100 %"
-_EIGHTHS_ACROSS: Final = " ▏▎▍▌▋▊▉"
-_EIGHTHS_UP: Final = "▁▂▃▄▅▆▇█"
+_EIGHTHS_ACROSS, _EIGHTHS_UP = " ▏▎▍▌▋▊▉", "▁▂▃▄▅▆▇█"
 
 
 def box(title: str, *, id: str | None = None) -> Vertical:

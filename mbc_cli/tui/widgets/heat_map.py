@@ -23,18 +23,14 @@ from mbc_cli.tui.widgets.chart import BLANK, short
 from mbc_cli.tui.widgets.table import CURSOR_KEYS
 
 MOST_STEPS: Final = 8
-# Smaller numbers, relative to the largest, look alike. A moving average never gets to zero.
-_WIDEST: Final = 1024.0
-# Each step begins at least at this multiple of the one before.
-_NARROWEST: Final = 1.25
-# Rows are multiples of one of these, so that their labels are round numbers.
-_ROUND: Final = (16, 8)
-# Without colour, its height marks a step.
-_HEIGHTS: Final = "▁▂▃▄▅▆▇█"
+# Numbers this much smaller than the largest look alike, as a moving average never gets to zero; each step begins at
+# least at this multiple of the one before.
+_WIDEST, _NARROWEST = 1024.0, 1.25
+_ROUND: Final = (16, 8)  # rows are multiples of one of these, so that their labels are round numbers
+_HEIGHTS: Final = "▁▂▃▄▅▆▇█"  # of the steps without colour
 _EMPTY, _MARK, _CURSOR_WIDE, _CURSOR = "·", "◆", "[]", "□"
 _PARTS: Final = ("empty", "mark", "cursor", "label")
-# What a map may take of the screen's height before its cells become narrow.
-_SHARE_OF_HEIGHT: Final = 0.45
+_SHARE_OF_HEIGHT: Final = 0.45  # of the screen that a map may take before its cells become narrow
 
 
 def steps(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -103,17 +99,10 @@ class CellGrid:
 
 
 class HeatMap(ScrollView, can_focus=True):
-    """A grid of numbers, brighter for larger ones, as wide as its box; what does not fit is scrolled to.
-
-    Cells are two characters wide where that leaves half of the screen to others, else one. A zero is a dot; marked
-    cells and the cursor's have a shape and colours of their own.
-    """
+    """A scrollable grid of numbers, brighter for larger ones; a zero is a dot."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"heat-map--{name}" for name in ("warm", "hot", *_PARTS)}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *CURSOR_KEYS,
-        Binding("n", "next_mark", "Next marked", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS, Binding("n", "next_mark", "Next marked", show=False)]
 
     cursor: reactive[int] = reactive(0)
 
@@ -141,7 +130,7 @@ class HeatMap(ScrollView, can_focus=True):
             self._show_legend()
         if is_other_size:
             self.cursor = min(self.cursor, max(0, len(new) - 1))
-            self._lay_out()
+            self.on_resize()
         self.refresh(layout=is_other_size)
 
     def go(self, cell: int) -> None:
@@ -175,9 +164,6 @@ class HeatMap(ScrollView, can_focus=True):
         if cell is not None and cell < len(self._levels):
             self.go(cell)
 
-    def on_resize(self) -> None:
-        self._lay_out()
-
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._cells = []
@@ -193,7 +179,7 @@ class HeatMap(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         return self._row(y + self.scroll_offset.y).adjust_cell_length(self.size.width, self.rich_style)
 
-    def _lay_out(self) -> None:
+    def on_resize(self) -> None:
         width, height = self.content_region.size
         grid = self._grid_for(width, self.app.size.height)
         if grid.rows > height:  # it will be scrolled
@@ -272,7 +258,7 @@ class CodeSheet(ScrollView, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self._codes: NDArray[np.uint16] = np.zeros((0, 1, 1), np.uint16)
-        self._num_codes = 2
+        self._num_codes, self._digits, self._label = 2, 1, len("chunk")
 
     def show(self, codes: NDArray[np.uint16], num_codes: int) -> None:
         """Replace the codes: [chunks, tokens, levels], each below `num_codes`."""
@@ -280,6 +266,8 @@ class CodeSheet(ScrollView, can_focus=True):
             return
         self._codes, self._num_codes = codes, num_codes
         chunks, tokens, num_levels = codes.shape
+        self._digits = len(str(max(num_codes - 1, tokens)))
+        self._label = max(len("chunk"), len(f"{chunks:,}"))
         self.set_reactive(CodeSheet.cursor, (0, 0))
         self.virtual_size = Size(self._column(tokens) + 1 + tokens, chunks * num_levels + 1)
         self.scroll_to(0, 0, animate=False, force=True)
@@ -345,14 +333,6 @@ class CodeSheet(ScrollView, can_focus=True):
             segments += [Segment(f"{code:>{self._digits}}", style), Segment(" ", plain)]
         dots = "".join(chr(BLANK + code * 255 // max(1, self._num_codes - 1)) for code in codes)
         return Strip([*segments, Segment(" ", plain), Segment(dots, self.get_component_rich_style("sheet--dots"))])
-
-    @property
-    def _digits(self) -> int:
-        return len(str(max(self._num_codes - 1, self._codes.shape[1])))
-
-    @property
-    def _label(self) -> int:
-        return max(len("chunk"), len(f"{len(self._codes):,}"))
 
     def _column(self, position: int) -> int:
         return self._label + 2 + position * (self._digits + 1)

@@ -1,7 +1,6 @@
-"""What a person chooses and types: choices in a line, questions, paths, files, training runs, and a new training."""
+"""What a person chooses and types: choices in a line, questions, forms, files and training runs."""
 
 import asyncio
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
@@ -110,29 +109,6 @@ class Confirm(ModalScreen[bool]):
             self.dismiss(False)
 
 
-class PathPrompt(ModalScreen[Path | None]):
-    """Asks for a path until `find` makes one of what was typed and raises no ValueError. Escape gives None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
-
-    def __init__(self, question: str, example: str, find: Callable[[str], Path]) -> None:
-        super().__init__()
-        self._question, self._example, self._find = question, example, find
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Text(self._question))
-            yield Input(placeholder=self._example, compact=True)
-            yield Static(Text("Enter opens it, Escape closes.", "dim"), id="words")
-
-    @on(Input.Submitted)
-    def _submit(self, event: Input.Submitted) -> None:
-        try:
-            self.dismiss(self._find(event.value.strip()))
-        except ValueError as error:
-            self.query_one("#words", Static).update(Text(plain(error)))
-
-
 def existing_path(typed: str) -> Path:
     """The file or folder that was typed; ~ stands for one's home.
 
@@ -208,60 +184,42 @@ class RunList(OptionList):
         return bool(self.scrollable_content_region) if action in ("page_up", "page_down") else True
 
 
-class RunPicker(ModalScreen[str | None]):
-    """Lets a person choose a run; gives its key, or None on Escape."""
+class Form(ModalScreen[None]):
+    """Asks for a line of text in each field, given as its label and an example by its name.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
-
-    def __init__(self, title: str, runs: Mapping[str, Text], current: str | None) -> None:
-        super().__init__()
-        self._title, self._runs, self._current = title, runs, current
-
-    def compose(self) -> ComposeResult:
-        yield RunList(self._title)
-
-    def on_mount(self) -> None:
-        self.query_one(RunList).show(self._runs, self._current)
-
-    @on(OptionList.OptionSelected)
-    def _choose(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id)
-
-
-class RunForm(ModalScreen[None]):
-    """Asks what to train on what. It stays open until the training is at work, to show why it is not.
-
-    `start` is called with the fields in their order; data and settings are split as a shell would.
+    `submit` gets what was typed, by the fields' names, and returns what is to be said; nothing closes the form.
     """
 
-    FIELDS: ClassVar = {
-        "preset": ("Preset", "mini, the name of another preset, or a TOML file"),
-        "data": ("Data", "a .jsonl or .csv file, squad:train, newswire:train:5000"),
-        "validation": ("Validation", "the last 5% of the documents"),
-        "run": ("Name", "the preset's name and a number"),
-        "settings": ("Settings", "training.epochs=3 training.batch_size=32"),
-    }
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
-    def __init__(self, presets: Sequence[str], start: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        title: str,
+        fields: Mapping[str, tuple[str, str]],
+        submit: Callable[[dict[str, str]], str],
+        *,
+        button: str,
+        suggestions: Mapping[str, Sequence[str]] = {},
+    ) -> None:
         super().__init__()
-        self._presets, self._start = presets, start
+        self._title, self._fields, self._submit_to, self._button = title, fields, submit, button
+        self._suggestions = suggestions
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False, classes="dialog") as box:
-            box.border_title, box.border_subtitle = "New training", "Enter starts, Escape closes"
-            for name, (label, example) in self.FIELDS.items():
+            box.border_title, box.border_subtitle = self._title, f"Enter: {self._button.lower()}, Escape: close"
+            for name, (label, example) in self._fields.items():
                 with Horizontal(classes="field"):
                     yield Label(label)
-                    suggester = SuggestFromList(self._presets) if name == "preset" else None
+                    suggester = SuggestFromList(self._suggestions.get(name, ()))
                     yield Input(placeholder=example, id=name, suggester=suggester, compact=True)
             yield Static(id="words")
             with Horizontal(classes="buttons"):
-                yield Button("Start", id="start", variant="primary", compact=True)
+                yield Button(self._button, id="submit", variant="primary", compact=True)
                 yield Button("Close", id="close", compact=True)
 
     def on_mount(self) -> None:
-        self.query_one("#preset").focus()
+        self.query(Input).first().focus()
 
     def say(self, words: str) -> None:
         self.query_one("#words", Static).update(Text(plain(words)))
@@ -270,21 +228,11 @@ class RunForm(ModalScreen[None]):
     def _close(self) -> None:
         self.dismiss()
 
-    @on(Button.Pressed, "#start")
+    @on(Button.Pressed, "#submit")
     @on(Input.Submitted)
     def _submit(self) -> None:
-        typed = {name: self.query_one(f"#{name}", Input).value.strip() for name in self.FIELDS}
-        try:
-            data, settings = shlex.split(typed["data"]), shlex.split(typed["settings"])
-        except ValueError as error:
-            self.say(f"Data and settings are split at spaces unless quoted: {error}.")
-            return
-        if not data:
-            self.say("Which data? Give files, or newswire:train:5000.")
-            self.query_one("#data").focus()
-        elif not typed["preset"]:
-            self.say(f"Which preset? {', '.join(self._presets)}, or a TOML file.")
-            self.query_one("#preset").focus()
+        words = self._submit_to({name: self.query_one(f"#{name}", Input).value.strip() for name in self._fields})
+        if words:
+            self.say(words)
         else:
-            self.say("Starting…")
-            self._start(typed["preset"], data, typed["validation"], typed["run"], settings)
+            self.dismiss()

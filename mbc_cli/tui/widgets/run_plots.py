@@ -19,12 +19,10 @@ from mbc_engine.runs.training_runs import RunHistory
 Look = tuple[str, str | None, tuple[str, str]]
 FIRST: Final[Look] = ("text-primary", None, ("●", "○"))
 SECOND: Final[Look] = ("text-warning", "+", ("◆", "◇"))
-# Cells between two markers of a series, so that a line behind them is seen.
-_MARKERS_APART: Final = 4
-# Smaller plots say too little; the frame is the border and the numbers.
-_MIN_WIDTH, _MIN_HEIGHT, _FRAME_WIDTH = 38, 9, 6
-# Where there is room for fewer, one large plot is better.
-_MIN_PLOTS: Final = 6
+_MARKERS_APART: Final = 4  # cells between two markers of a series, so that a line behind them is seen
+_MIN_WIDTH, _MIN_HEIGHT = 38, 9  # of a plot
+_FRAME_WIDTH: Final = 6  # the border and the numbers
+_MIN_PLOTS: Final = 6  # where there is room for fewer, one large plot is better
 
 
 @dataclass(frozen=True)
@@ -122,10 +120,8 @@ class RunPlots(Grid, can_focus=True):
 
     def turn(self, by: int) -> None:
         page = self._shape[0] * self._shape[1]
-        if by > 0:
-            self._first = self._first + page if self._first + page < len(self._charts) else 0
-        else:
-            self._first = self._first - page if self._first else len(self._charts) - 1
+        pages = -(-len(self._charts) // page)
+        self._first = (self._first // page + by) % pages * page
         self.on_resize()
 
     def zoom(self, chart: Chart | None = None) -> None:

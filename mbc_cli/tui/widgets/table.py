@@ -1,7 +1,9 @@
-"""A table of any number of rows, of which only those in sight are drawn: new rows cost nothing else."""
+"""A table of any number of rows that draws only the visible ones."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -49,10 +51,7 @@ class RowTable(ScrollView, can_focus=True):
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"table--title", "table--mark", "table--cursor"}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *CURSOR_KEYS,
-        Binding("space", "mark", "Mark"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS, Binding("space", "mark", "Mark")]
 
     cursor: reactive[int] = reactive(0)
     key: reactive[Hashable | None] = reactive(None)
@@ -60,14 +59,9 @@ class RowTable(ScrollView, can_focus=True):
     empty: reactive[str] = reactive("")
 
     def __init__(
-        self,
-        columns: Sequence[Column],
-        *,
-        can_mark: bool = False,
-        on_title: Callable[[int], None] | None = None,
-        id: str | None = None,
+        self, columns: Sequence[Column], *, can_mark: bool = False, on_title: Callable[[int], None] | None = None
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self.columns, self.rows = tuple(columns), list[Row]()
         self._can_mark, self._on_title = can_mark, on_title
 
@@ -95,8 +89,7 @@ class RowTable(ScrollView, can_focus=True):
 
     def watch_cursor(self) -> None:
         self._update_key()
-        # The titles take a line of what is in sight.
-        self.scroll_to_region(Region(0, self.cursor, 1, 2), animate=False, force=True)
+        self.scroll_to_region(Region(0, self.cursor, 1, 2), animate=False, force=True)  # titles take a line
 
     def action_move(self, _x: int, y: int) -> None:
         self.action_go(max(0, min(self.cursor + y, len(self.rows) - 1)))
@@ -120,7 +113,9 @@ class RowTable(ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         if event.y == 0:
-            self._click_title(event.x)
+            ends = list(accumulate((width + 1 for width in self._widths()), initial=_GUTTER))[1:]
+            if self._on_title is not None and event.x < ends[-1]:
+                self._on_title(bisect_right(ends, event.x))
         elif (place := event.y - 1 + self.scroll_offset.y) < len(self.rows):
             self.cursor = place
             if self._can_mark and (event.ctrl or event.x < _GUTTER):
@@ -160,15 +155,6 @@ class RowTable(ScrollView, can_focus=True):
         sharing = sum(column.width is None for column in self.columns)
         share = max(1, (self._line_width - _GUTTER - fixed) // max(1, sharing))
         return [share if column.width is None else column.width for column in self.columns]
-
-    def _click_title(self, x: int) -> None:
-        end = _GUTTER
-        for number, width in enumerate(self._widths()):
-            end += width + 1
-            if x < end:
-                if self._on_title is not None:
-                    self._on_title(number)
-                return
 
     def _update_key(self) -> None:
         self.key = self.rows[self.cursor][0] if self.cursor < len(self.rows) else None

@@ -8,7 +8,7 @@ import pytest
 
 from mbc_cli.tui.app import VIEWS, Dashboard
 from mbc_cli.tui.state import Places
-from mbc_cli.tui.views.ingest import IngestView
+from mbc_cli.tui.views.ingest import IngestTab
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_engine.bank import MemoryBank
 
@@ -27,7 +27,7 @@ async def test_digits_and_page_keys_lead_to_the_views(places: Places) -> None:
 
 
 async def test_the_panel_of_keys_tells_what_a_view_shows(places: Places, until: Any, screen: Any) -> None:
-    app = Dashboard(places, IngestView.NAME)
+    app = Dashboard(places, IngestTab.NAME)
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.press("question_mark")
         await until(lambda: "forgets what is no longer" in " ".join(screen(app).split()))

@@ -22,7 +22,7 @@ from mbc_cli.tui.state import Places
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.views.ingest import IngestView
+from mbc_cli.tui.views.ingest import IngestTab
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.events import (
     DocumentsIngested,
@@ -188,7 +188,7 @@ async def test_a_view_looks_as_it_should(
             await until(lambda: "story-" in screen(app))
         if view == DocumentsView.NAME:
             await until(lambda: "story-11" in screen(app) and "read from" in screen(app))
-        if view == IngestView.NAME:
+        if view == IngestTab.NAME:
             await until(lambda: "news" in screen(app))
         for _ in range(3):  # what is otherwise drawn twice a second
             app.view.draw()

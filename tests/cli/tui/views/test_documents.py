@@ -135,7 +135,7 @@ async def test_a_removal_is_undone_and_a_second_one_too(
         await pilot.press("space", "space", "delete")
         await until(lambda: found(app) == ["/a"])
         assert held(path) == {"/a"}
-        await until(lambda: said(app)[-1] == "Removed 2 documents. Press u to put them back.")
+        await until(lambda: said(app)[-1] == "Removed 2 documents. Press u to undo.")
         await pilot.press("u")
         await until(lambda: held(path) == {"/a", "/c", "/d"})
         await pilot.press("ctrl+z")

@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from mbc_cli.config import activity_log
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import Places
-from mbc_cli.tui.views.ingest import IngestView
+from mbc_cli.tui.views.ingest import IngestTab
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PlainCheckbox
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank, verify
@@ -49,7 +49,7 @@ END = IngestFinished(
 
 
 def opened(places: Places) -> Dashboard:
-    return Dashboard(places, IngestView.NAME)
+    return Dashboard(places, IngestTab.NAME)
 
 
 def state(app: Dashboard) -> str:
@@ -79,14 +79,14 @@ async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
     app = opened(places)
     ingest = recorded(iter([*EVENTS, END]), activity_log(places.bank))
     async with app.run_test(size=size) as pilot:
-        await until(lambda: "Nothing was memorised yet" in state(app))
+        await until(lambda: "Nothing ingested yet" in state(app))
         for _ in EVENTS:
             next(ingest)
         await until(lambda: "another process" in state(app))
         await until(lambda: " 50 %" in screen(app))
         for words in (
             "2 kB of 4 kB in 4 files",
-            "20 memorised, 3 unchanged",
+            "20 ingested, 3 unchanged",
             "200, 100 a second",
             "2.00 s",
             "/one.txt",
@@ -100,7 +100,7 @@ async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
         assert "Another process" in next(iter(app._notifications)).message
         assert list(ingest) == [END]
         await until(lambda: "Finished" in state(app))
-        await until(lambda: "30 memorised, 3 unchanged" in screen(app))
+        await until(lambda: "30 ingested, 3 unchanged" in screen(app))
         await until(lambda: "30 documents, 300 chunks" in screen(app))
 
 
@@ -109,7 +109,7 @@ async def test_an_ingest_that_was_killed_is_told_from_one_at_work(places: Places
     list(ingest)
     app = opened(places)
     async with app.run_test(size=SMALL):
-        await until(lambda: "Ended amid its work" in state(app))
+        await until(lambda: "Interrupted" in state(app))
 
 
 async def test_the_tree_shows_names_as_they_are_and_no_hidden_ones(
@@ -213,12 +213,12 @@ async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: "Finished" in state(app))
         await pilot.press("i")
-        assert "Starting" in state(app)
+        assert "Loading" in state(app)
         with monkeypatch.context() as earlier:
             earlier.setattr("time.time", lambda: 1e9)
             ingest = recorded(iter([*EVENTS, END]), activity_log(places.bank))
             next(ingest)
-        await until(lambda: "Memorising" in state(app))
+        await until(lambda: "Ingesting" in state(app))
         list(ingest)
 
 
@@ -233,7 +233,7 @@ async def test_of_a_large_folder_a_thousand_names_are_shown(places: Places, home
         await until(lambda: len(names(app)) == 1001)
         assert names(app)[-1] == "… and 3 more"
         await pilot.press("end", "i")
-        assert "Nothing was memorised yet" in state(app)
+        assert "Nothing ingested yet" in state(app)
 
 
 async def test_what_fails_tells_its_error_and_the_way_out(places: Places, notes: Path, until: Any) -> None:
@@ -243,8 +243,8 @@ async def test_what_fails_tells_its_error_and_the_way_out(places: Places, notes:
         await go_to(pilot, "notes")
         await until(lambda: "ada.txt" in names(app))
         await pilot.press("i")
-        await until(lambda: "Starting" in state(app))
-        await until(lambda: "It failed" in state(app))
+        await until(lambda: "Loading" in state(app))
+        await until(lambda: "Failed" in state(app))
         assert str(places.bank) in state(app)
         assert "is not a bank. Name a file" in state(app)
 
@@ -264,7 +264,7 @@ async def test_mini_memorises_a_folder_until_it_is_stopped(places: Places, home:
         await until(lambda: "0.txt" in names(app))
         await pilot.press("i")
         await until(lambda: app.state.is_ingesting and app.state.ingest.reported)
-        await until(lambda: "Memorising stories" in state(app))
+        await until(lambda: "Ingesting stories" in state(app))
         await until(lambda: len(skipped(app)) == 2)
         await pilot.press("escape")
         assert isinstance(app.screen, Confirm)

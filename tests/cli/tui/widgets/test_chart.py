@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from mbc_cli.tui.widgets.chart import Chart, PlotCanvas, PlotCurve, plot, short, ticks, trace
+from mbc_cli.tui.widgets.chart import Chart, PlotCurve, plot, short, ticks, trace
 from tests.cli.tui.widgets.conftest import Alone
 
 ANY_SIZE = st.builds(lambda digits, power: digits * 10.0**power, st.floats(-9, 9, width=16), st.integers(-190, 190))
@@ -18,7 +18,7 @@ ANY_SIZE = st.builds(lambda digits, power: digits * 10.0**power, st.floats(-9, 9
 def test_whatever_a_diverging_training_logs_fits_the_plot(values, width, height, is_from_zero):
     points = np.arange(len(values), dtype=float), np.array(values)
     curves = [PlotCurve(*points), PlotCurve(*points, marker="+")]
-    plot(PlotCanvas(width, height), curves, 0.0 if is_from_zero else None, np.array([0.0]), np.array([1.0]))
+    plot((height, width), curves, 0.0 if is_from_zero else None, np.array([0.0]), np.array([1.0]))
 
 
 NUMBERS = st.floats(-1e7, 1e7, allow_nan=False).map(lambda value: round(value, 6))

@@ -1,10 +1,11 @@
 """Which training is looked at: the one changed last, one from the list, one from anywhere."""
 
 import pytest
+from textual.command import CommandPalette
 from textual.widgets import Input, OptionList
 
 from mbc_cli.tui.widgets.figures import Facts
-from mbc_cli.tui.widgets.inputs import RunList, RunPicker
+from mbc_cli.tui.widgets.inputs import RunList
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.events import TrainStateChanged
 from tests.cli.tui.conftest import shown_keys
@@ -50,10 +51,9 @@ async def test_a_small_screen_has_the_list_behind_a_key(places, until):
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: len(app.state.runs) == 2 and "Runs" in shown_keys(app))
         await pilot.press("l")
-        await until(lambda: isinstance(app.screen, RunPicker))
-        picker = app.screen.query_one(OptionList)
-        picker.highlighted = picker.get_option_index(str(places.runs / "other"))
-        await pilot.press("enter")
+        await until(lambda: isinstance(app.screen, CommandPalette))
+        await until(lambda: app.screen.query_one(OptionList).option_count)
+        await pilot.press(*"other", "enter")
         await until(lambda: title(app, "loss") == "Loss  1")
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from textual.widgets import Input
 
-from mbc_cli.tui.widgets.inputs import Confirm, RunForm
+from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_engine.events import TrainStateChanged
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import LOCK, RunState, request_in
@@ -21,9 +21,9 @@ async def test_pausing_going_on_and_stopping_are_asked_for_in_the_folder(places,
             await until(lambda: "Pause" in shown_keys(app))
             await pilot.press("p")
             await until(lambda: request_in(run) == "pause")
-            await until(lambda: "will pause after this step" in words(app, "#brief"))
+            await until(lambda: "will pause after the current step" in words(app, "#brief"))
             write(run, [TrainStateChanged("paused", 10, 100)])
-            await until(lambda: "Go on" in shown_keys(app) and "paused" in words(app, "#brief"))
+            await until(lambda: "Continue" in shown_keys(app) and "paused" in words(app, "#brief"))
             await pilot.press("space")
             await until(lambda: request_in(run) is None)
             for key, request in (("n", None), ("y", "stop")):
@@ -32,7 +32,7 @@ async def test_pausing_going_on_and_stopping_are_asked_for_in_the_folder(places,
                 await pilot.press(key)
                 await until(lambda: not isinstance(app.screen, Confirm))
                 await until(lambda wanted=request: request_in(run) is wanted)
-            await until(lambda: "will stop after this step" in words(app, "#brief"))
+            await until(lambda: "will stop after the current step" in words(app, "#brief"))
             write(run, [TrainStateChanged("stopped", 10, 100)])
         await until(lambda: "■ one stopped" in words(app, "#brief"))
         assert "Resume" in shown_keys(app)
@@ -66,7 +66,7 @@ async def test_a_training_that_cannot_start_says_why_in_the_form(places, until):
     app = opened(places)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")
-        await until(lambda: isinstance(app.screen, RunForm))
+        await until(lambda: isinstance(app.screen, Form))
         await pilot.press("enter")
         await until(lambda: "Which data?" in words(app, "#words"))
         app.screen.query_one("#preset", Input).value = "mini"
@@ -85,12 +85,12 @@ async def test_the_form_for_another_training_stays_open_while_one_is_at_work(pla
         with work_lock(run / LOCK):
             await until(lambda: "Pause" in shown_keys(app))
             await pilot.press("n")
-            await until(lambda: isinstance(app.screen, RunForm))
+            await until(lambda: isinstance(app.screen, Form))
             write(run, steps(11, 20))
             await until(lambda: app.state.run.history.latest.step == 20)
             app.view.draw()
             await pilot.pause()
-            assert isinstance(app.screen, RunForm)
+            assert isinstance(app.screen, Form)
 
 
 async def test_enter_twice_starts_one_training(places, until, monkeypatch):
@@ -106,7 +106,7 @@ async def test_enter_twice_starts_one_training(places, until, monkeypatch):
     app = opened(places)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")
-        await until(lambda: isinstance(app.screen, RunForm))
+        await until(lambda: isinstance(app.screen, Form))
         app.screen.query_one("#preset", Input).value = "mini"
         app.screen.query_one("#data", Input).value = "a.jsonl"
         await pilot.press("enter", "enter")
@@ -128,17 +128,17 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
             return app.state.run is not None and app.state.run.state is state
 
         await pilot.press("n")
-        await until(lambda: isinstance(app.screen, RunForm))
+        await until(lambda: isinstance(app.screen, Form))
         form = {"preset": str(preset), "data": data.name, "run": "mine", "settings": "training.epochs=5000"}
         for field, value in form.items():
             app.screen.query_one(f"#{field}", Input).value = value
         await pilot.press("enter")
-        await until(lambda: not isinstance(app.screen, RunForm))
+        await until(lambda: not isinstance(app.screen, Form))
         await until(lambda: is_("training") and app.state.run.history.latest is not None)
         assert app.state.run.folder == places.runs / "mine"
         await until(lambda: "Pause" in shown_keys(app))
         await pilot.press("p")
-        await until(lambda: is_("paused") and "Go on" in shown_keys(app))
+        await until(lambda: is_("paused") and "Continue" in shown_keys(app))
         step = app.state.run.history.step
         await pilot.press("p")
         await until(lambda: is_("training") and app.state.run.history.step > step)
@@ -155,17 +155,3 @@ async def test_a_training_is_started_paused_stopped_and_resumed(places, until, p
         await pilot.press("r")
         await until(lambda: is_("training") and app.state.run.history.step > step)
         assert await stop() > step
-
-
-async def test_what_is_asked_last_is_what_stands_in_the_folder(places, until, monkeypatch):
-    run, waiting = write(places.runs / "one", [STARTED, *steps(1, 10)]), []
-    app = opened(places, run)
-    async with app.run_test(size=SMALL):
-        with work_lock(run / LOCK):
-            await until(lambda: "Pause" in shown_keys(app))
-            monkeypatch.setattr("mbc_cli.tui.views.start_thread", lambda work, call_later: waiting.append(work))
-            for action in (app.view.action_go_on, app.view.action_pause, app.view.action_go_on, app.view.action_pause):
-                action()
-            for work in reversed(waiting):  # threads come in any order
-                work()
-            assert request_in(run) == "pause"
