@@ -27,18 +27,15 @@ from mbc_cli.tui.views.train import TrainView
 from mbc_engine.runs.event_log import Followed
 from mbc_engine.runs.ingests import is_recorded
 
-# The views in the order of their tabs and of the keys 1, 2, 3, ...
+# In the order of their tabs and of the keys 1, 2, 3, ...
 VIEWS: Final[tuple[type[View], ...]] = (OverviewView, CodesView, TrainView, IngestTab, AskView, DocumentsView)
-# Seconds between two drawings of what changes by itself. Drawing is most of what the dashboard does.
-_DRAW_INTERVAL: Final = 0.5
+_DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard does
 
 
 class Dashboard(App[None]):
-    """Watch and use a memory; `error` is the unexpected error it ended with, if any.
+    """Watch and use a memory, beginning with a view; `error` is the unexpected error it ended with, if any.
 
-    Args:
-        view: the name of the view to begin with.
-        terminal: the file descriptor of a terminal, with whose end the process ends.
+    The process ends with its `terminal`, a file descriptor.
     """
 
     TITLE = "mbc"
@@ -92,7 +89,7 @@ class Dashboard(App[None]):
         return tabs.query_one(f"#{tabs.active}", View)
 
     def changed(self) -> None:
-        """Have the visible view drawn again soon, as the state has changed."""
+        """The state has changed: have the visible view drawn again soon."""
         self._is_stale = True
 
     def attach(self, run: Path | None) -> None:
@@ -100,7 +97,6 @@ class Dashboard(App[None]):
         self.changed()
 
     def compare(self, run: Path | None) -> None:
-        """Follow a second run beside the first, or none."""
         self.state.other = self._follow("other", run)
         self.changed()
 
@@ -132,7 +128,7 @@ class Dashboard(App[None]):
             self.view.take_focus()
 
     def _updating(self, update: Callable[..., object]) -> Callable[..., object]:
-        """The same for other threads: it runs in the app's own, and what is visible is drawn again."""
+        """The same for other threads: it runs in the app's own, and the visible view is drawn again."""
 
         def run(*arguments: object) -> None:
             update(*arguments)
@@ -164,7 +160,7 @@ class Dashboard(App[None]):
             self.attach(runs[0].folder)
 
     def _fatal_error(self) -> None:
-        """End; the caller reports the error. Textual would print all variables, answers among them."""
+        """The caller reports the error; Textual would print all variables, answers among them."""
         self.error = self._exception
         self._close_messages_no_wait()
 

@@ -45,21 +45,15 @@ if TYPE_CHECKING:
 
 # Looks once a step, and yields whether there is more to read at once.
 Poll = Generator[bool, None, None]
-# Calls a function with arguments in the app's thread, some time soon.
 CallLater = Callable[..., object]
 
-# Seconds between two polls: shorter than a person notices.
-_POLL_INTERVAL: Final = 0.25
-# Events that the app takes in between two keys.
-_MAX_EVENTS: Final = 2_000
+_POLL_INTERVAL: Final = 0.25  # seconds: shorter than a person notices
+_MAX_EVENTS: Final = 2_000  # that the app takes in between two keys
 # Seconds of reading in one step of a poll, and lines of other runs' logs between two looks at the clock.
 _STEP_SECONDS, _MAX_LINES = 0.1, 20_000
-# Seconds between two reports of a search.
-_REPORT_INTERVAL: Final = 0.1
-# More documents than fit on a large screen.
+_REPORT_INTERVAL: Final = 0.1  # seconds between two reports of a search
 _MAX_CODE_USERS: Final = 100
-# The end of what a process wrote on stderr.
-_MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2
+_MAX_STDERR_BYTES, _MAX_STDERR_LINES = 4096, 2  # of the end of what a process wrote
 
 
 def start_thread(work: Callable[[], object], call_later: CallLater) -> threading.Thread:
@@ -80,7 +74,7 @@ def start_thread(work: Callable[[], object], call_later: CallLater) -> threading
 
 
 class Poller:
-    """Takes steps of polls, a few times a second: they look at everything that other processes may change."""
+    """Takes steps of polls, a few times a second, which look at what other processes may change."""
 
     def __init__(self) -> None:
         self._polls: dict[str, Poll] = {}
@@ -134,7 +128,7 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
                         version, reported = now, None
                         rest.took(began, time.monotonic())
             except MBCError as error:
-                # One that was read before has perhaps been encoded anew; the next step opens what is there then.
+                # One that was read before may have been re-encoded; the next step opens what is there then.
                 if version is None and reported != error.message:
                     reported = error.message
                     update(None, error)

@@ -231,7 +231,7 @@ class DocumentsView(View):
         """Search again because the bank has changed, unless that takes too much of the time."""
         if self._is_stale and self._searching is None:
             delay = max(_RESTED, self._rest.seconds_left(time.monotonic()))
-            self.call_soon("search", delay, self._search_now)
+            self.call_soon("refresh", delay, self._search_now)  # a search typed meanwhile comes first
 
     def _search_now(self) -> None:
         self._searching, self._is_stale = self.query_one("#text", Input).value.strip(), False

@@ -32,9 +32,7 @@ _STATES: Final = {
     "stopped": ("■ Stopped. Everything counted here is saved; ingest the same folder to continue.", "bold"),
     "interrupted": ("✗ Interrupted. Everything saved is kept; ingest the same folder to continue.", "bold"),
 }
-_TITLE_WIDTH: Final = 30
-_MAX_REASONS: Final = 3
-_MAX_NAMES: Final = 60
+_TITLE_WIDTH, _MAX_REASONS, _MAX_NAMES = 30, 3, 60
 
 
 class IngestTab(View):

@@ -17,15 +17,14 @@ from mbc_cli.tui.widgets.chart import Chart, PlotCurve
 from mbc_cli.tui.widgets.figures import DrawnText, Facts, bars, box
 
 _DAY: Final = 86_400.0
-# Steps of time that a plot can show.
-_STEPS: Final = 200
+_STEPS: Final = 200  # of time that a plot can show
 
 
 class OverviewView(View):
     """What the bank holds and what is running."""
 
     NAME, TITLE, ABOUT = "overview", "Overview", "The bank at a glance: what it holds, how large it is, and how it grew"
-    HELP = """What the bank holds, how large it is, what is running, and how it grew. Follows other processes too."""
+    HELP = "What the bank holds, how large it is, what is running, and how it grew. Other processes are followed too."
 
     def compose(self) -> ComposeResult:
         with Horizontal():

@@ -34,9 +34,9 @@ _SHARE_OF_HEIGHT: Final = 0.45  # of the screen that a map may take before its c
 
 
 def steps(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Where each step of brightness begins: ascending, at most `MOST_STEPS`, none if no number is above zero.
+    """Where each logarithmic step of brightness begins: ascending, at most `MOST_STEPS`, none without positive numbers.
 
-    The scale is logarithmic, as usage differs by orders of magnitude; few small whole numbers have a step each.
+    Few small whole numbers have a step each.
     """
     positive = values[values > 0].astype(np.float64)
     if not positive.size:
@@ -245,9 +245,9 @@ class HeatMap(ScrollView, can_focus=True):
 
 
 class CodeSheet(ScrollView, can_focus=True):
-    """The codes of a document's chunks, as numbers and as dots: a line each chunk and level, a column each position.
+    """The codes of a document as numbers and dots: a line each chunk and level, a column each position.
 
-    Equal codes have equal dots, as far as eight dots can tell them apart. The cursor is (line, position).
+    Equal codes have equal dots, as far as eight dots can distinguish them. The cursor is (line, position).
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"sheet--title", "sheet--dots", "sheet--cursor"}
@@ -258,7 +258,7 @@ class CodeSheet(ScrollView, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self._codes: NDArray[np.uint16] = np.zeros((0, 1, 1), np.uint16)
-        self._num_codes, self._digits, self._label = 2, 1, len("chunk")
+        self._lines, self._num_codes, self._digits, self._label = 0, 2, 1, len("chunk")
 
     def show(self, codes: NDArray[np.uint16], num_codes: int) -> None:
         """Replace the codes: [chunks, tokens, levels], each below `num_codes`."""
@@ -266,10 +266,11 @@ class CodeSheet(ScrollView, can_focus=True):
             return
         self._codes, self._num_codes = codes, num_codes
         chunks, tokens, num_levels = codes.shape
+        self._lines = chunks * num_levels
         self._digits = len(str(max(num_codes - 1, tokens)))
         self._label = max(len("chunk"), len(f"{chunks:,}"))
         self.set_reactive(CodeSheet.cursor, (0, 0))
-        self.virtual_size = Size(self._column(tokens) + 1 + tokens, chunks * num_levels + 1)
+        self.virtual_size = Size(self._column(tokens) + 1 + tokens, self._lines + 1)
         self.scroll_to(0, 0, animate=False, force=True)
         self.refresh()
 
@@ -292,21 +293,19 @@ class CodeSheet(ScrollView, can_focus=True):
 
     def action_move(self, x: int, y: int) -> None:
         line, position = self.cursor
-        chunks, tokens, num_levels = self._codes.shape
-        line = min(max(0, line + y), max(0, chunks * num_levels - 1))
-        self.cursor = (line, min(max(0, position + x), tokens - 1))
+        line = min(max(0, line + y), max(0, self._lines - 1))
+        self.cursor = (line, min(max(0, position + x), self._codes.shape[1] - 1))
 
     def action_page(self, by: int) -> None:
         self.action_move(0, by * max(1, self.size.height - 2))
 
     def action_go(self, place: int) -> None:
-        self.cursor = (place % max(1, self._codes.shape[0] * self._codes.shape[2]), self.cursor[1])
+        self.cursor = (place % max(1, self._lines), self.cursor[1])
 
     def on_click(self, event: events.Click) -> None:
         line = event.y - 1 + self.scroll_offset.y
         position = (event.x + self.scroll_offset.x - self._column(0)) // (self._digits + 1)
-        chunks, tokens, num_levels = self._codes.shape
-        if event.y > 0 and line < chunks * num_levels and 0 <= position < tokens:
+        if event.y > 0 and line < self._lines and 0 <= position < self._codes.shape[1]:
             self.cursor = (line, position)
 
     def render_line(self, y: int) -> Strip:

@@ -20,15 +20,11 @@ from textual.widgets.tree import TreeNode
 
 from mbc_cli.text import plain
 
-# Nodes of a folder; a person finds others by typing a path.
-_MAX_NODES: Final = 1000
+_MAX_NODES: Final = 1000  # of a folder; a person finds others by typing a path
 
 
 class InlineSelect(Static, can_focus=True):
-    """Names in a row, the chosen one in brackets and reversed, or alone between arrows if `is_folded`.
-
-    Left, right and clicks choose; `at` is the index of the chosen name.
-    """
+    """Names in a row, the chosen one, `at`, in brackets and reversed, or alone between arrows if `is_folded`."""
 
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -76,10 +72,7 @@ class PlainCheckbox(Checkbox):
 
 
 class Confirm(ModalScreen[bool]):
-    """Asks before something that matters. Escape, or a click beside it, means no; so does Enter alone.
-
-    The question may hold untrusted text; `yes` and `no` are the words on the buttons.
-    """
+    """Asks before something that matters; Enter alone, Escape and a click beside it mean no. May hold untrusted text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes"),
@@ -110,25 +103,18 @@ class Confirm(ModalScreen[bool]):
 
 
 def existing_path(typed: str) -> Path:
-    """The file or folder that was typed; ~ stands for one's home.
-
-    Raises:
-        ValueError: there is none that can be looked at.
-    """
+    """The file or folder that was typed; ~ is the home folder. Raises ValueError if it cannot be opened."""
     try:
-        path = Path(typed or ".").expanduser().resolve(strict=True)
+        return Path(typed or ".").expanduser().resolve(strict=True)
     except (OSError, RuntimeError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise ValueError(f"{typed}: {reason}") from error
-    return path
 
 
 class FolderTree(DirectoryTree):
     """What can be ingested: no hidden files, and of a large folder the first thousand. Names are untrusted text."""
 
-    ICON_NODE_EXPANDED = "▾ "
-    ICON_NODE = "▸ "
-    ICON_FILE = "  "
+    ICON_NODE_EXPANDED, ICON_NODE, ICON_FILE = "▾ ", "▸ ", "  "
 
     @property
     def chosen(self) -> Path | None:

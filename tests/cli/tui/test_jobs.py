@@ -45,6 +45,7 @@ def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
     assert loads == [places.model]
 
 
+@pytest.mark.slow
 def test_a_dashboard_ends_with_its_terminal_when_no_signal_tells_of_it(home: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mbc_cli", "tui", "--bank", str(home / "none.mbc")]

@@ -285,6 +285,7 @@ async def test_escape_leads_out_of_the_line_and_back_and_says_so(shown: Dashboar
         assert shown.focused is shown.query_one("#question")
 
 
+@pytest.mark.slow
 @embedded_encoder
 async def test_the_embedded_model_answers(home: Path, notes: Path, mbc: Any, until: Any, screen: Any) -> None:
     assert mbc("ingest", notes, "--bank", "mini.mbc", "--model", "mini", "--workers", 0).exit_code == 0

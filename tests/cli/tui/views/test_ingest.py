@@ -158,6 +158,7 @@ async def test_a_path_may_lead_to_a_file_and_a_wrong_one_is_told(
         await until(lambda: "Ingest bruno.md" in screen(app))
 
 
+@pytest.mark.slow
 async def test_the_way_up_leads_past_folders_that_are_gone(places: Places, home: Path, until: Any) -> None:
     folder = home / "a" / "b" / "c"
     folder.mkdir(parents=True)
@@ -222,6 +223,7 @@ async def test_an_ingest_begun_here_is_seen_though_the_clock_went_back(
         list(ingest)
 
 
+@pytest.mark.slow
 async def test_of_a_large_folder_a_thousand_names_are_shown(places: Places, home: Path, until: Any) -> None:
     folder = home / "large"
     folder.mkdir()
@@ -236,6 +238,7 @@ async def test_of_a_large_folder_a_thousand_names_are_shown(places: Places, home
         assert "Nothing ingested yet" in state(app)
 
 
+@pytest.mark.slow
 async def test_what_fails_tells_its_error_and_the_way_out(places: Places, notes: Path, until: Any) -> None:
     places.bank.write_text("a list of things to buy, and no bank at all")
     app = opened(places)

@@ -57,6 +57,7 @@ async def test_a_small_screen_has_the_list_behind_a_key(places, until):
         await until(lambda: title(app, "loss") == "Loss  1")
 
 
+@pytest.mark.slow
 async def test_page_keys_do_no_harm_in_a_list_without_room(places, until):
     app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 3), TrainStateChanged("stopped", 3, 100)]))
     async with app.run_test(size=(200, 12)) as pilot:

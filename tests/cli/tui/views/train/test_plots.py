@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pytest
 from textual.command import CommandPalette
 from textual.widgets import OptionList
 
@@ -120,6 +121,7 @@ async def test_a_training_that_diverges_is_drawn_all_the_same(places, until):
         assert title(app, "perplexity") == "Perplexity of codes  inf"
 
 
+@pytest.mark.slow
 async def test_a_hundred_thousand_steps_are_shown_to_the_last(places, until):
     lines = [json.dumps({"time": 0.0, **STARTED.to_json(), "total_steps": 100_000})]
     step = json.dumps({"time": 1.0, **STEP.to_json()})
