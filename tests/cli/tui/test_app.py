@@ -30,7 +30,7 @@ async def test_the_panel_of_keys_tells_what_a_view_shows(places: Places, until: 
     app = Dashboard(places, IngestTab.NAME)
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.press("question_mark")
-        await until(lambda: "forgets what is no longer" in " ".join(screen(app).split()))
+        await until(lambda: "documents whose files are gone" in " ".join(screen(app).split()))
         await pilot.press("question_mark")
         await until(lambda: not app.screen.query("HelpPanel"))
 
