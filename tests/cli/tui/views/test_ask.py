@@ -64,7 +64,7 @@ async def _type(pilot: Pilot[None], text: str) -> None:
     await pilot.press("enter")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 45), marks=pytest.mark.slow)])
 async def test_an_answer_comes_with_its_sources_and_lights_up_codes(
     shown: Dashboard, bank: Path, says: Any, until: Any, size: tuple[int, int], screen: Any
 ) -> None:

@@ -65,7 +65,7 @@ async def test_what_is_added_brightens_the_map_and_the_list(
         await until(lambda: "b.txt" in _users(shown))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 45), marks=pytest.mark.slow)])
 async def test_books_are_chosen_by_keys_and_by_mouse(
     shown: Dashboard, home: Any, record: Any, until: Any, size: tuple[int, int]
 ) -> None:

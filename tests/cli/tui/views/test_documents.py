@@ -50,7 +50,7 @@ async def find(pilot: Pilot[None], text: str) -> None:
     await pilot.press("enter")
 
 
-@pytest.mark.parametrize("size", [SMALL, LARGE])
+@pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
 async def test_documents_are_listed_and_looked_at(
     places: Places, make_bank: Any, record: Any, until: Any, size: tuple[int, int], screen: Any
 ) -> None:

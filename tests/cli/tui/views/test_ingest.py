@@ -72,7 +72,7 @@ async def go_to(pilot: Pilot[None], path: str) -> None:
     await pilot.press("enter")
 
 
-@pytest.mark.parametrize("size", [SMALL, LARGE])
+@pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.slow)])
 async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
     places: Places, until: Any, size: tuple[int, int], screen: Any
 ) -> None:
