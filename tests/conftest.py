@@ -275,3 +275,14 @@ class TinyModels:
 @pytest.fixture(scope="session")
 def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> TinyModels:
     return TinyModels({"gpt2": tiny_gpt2, "llama": tiny_llama}, {"bert": tiny_bert, "t5": tiny_t5})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four stories and a picture."""
+    folder = tmp_path / "news"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.txt").write_text(f"Story number {number}. It rained in the north. Nobody won.")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    return folder

@@ -1,4 +1,4 @@
-"""Several banks as one: where chunks are, what adds up, what is refused; how they are read is in tests/model."""
+"""Several banks as one: where chunks are, what adds up, what is refused; how they are read is in tests/paper."""
 
 import math
 from collections.abc import Iterator, Sequence

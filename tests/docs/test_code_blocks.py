@@ -27,7 +27,7 @@ ONLY_PARSED = {
     r"mbc eval --data newswire": "minutes",
     r"mbc train --preset \S+ --data squad:": "SQuAD is on the hub",
     r"(accelerate launch|torchrun) ": "several processes, and SQuAD; tests/training/test_processes.py trains so",
-    r"mbc ingest .*--engine ray": "a cluster takes 20 s to start; tests/serving/test_ray_ingest.py ingests so",
+    r"mbc ingest .*--engine ray": "a cluster takes 20 s to start; tests/ingestion/test_ray_ingest.py ingests so",
     r"mbc calibrate --model runs/mine --data newswire": "minutes",
 }
 # Commands that are passed over.

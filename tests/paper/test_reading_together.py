@@ -19,7 +19,7 @@ from mbc_engine.errors import BankError
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, CodeMemory, ReadableMemory
 from mbc_engine.paper.reads import Reading, read
-from tests.model.conftest import MODES, modes_of
+from tests.paper.conftest import MODES, modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 

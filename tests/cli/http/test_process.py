@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.server.conftest import names
+from tests.cli.http.conftest import names
 
 pytestmark = pytest.mark.slow
 

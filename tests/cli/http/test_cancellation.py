@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.cli.server.conftest import Running, names
+from tests.cli.http.conftest import Running, names
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from mbc_engine.errors import BankError
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.text import reader
-from tests.cli.server.conftest import names
+from tests.cli.http.conftest import names
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from mbc_engine import ingest, open_bank
 from mbc_engine.bank import MemoryBank
 from mbc_engine.memory import Memory
 from mbc_engine.paper.mbc import MBC
-from tests.cli.server.conftest import names
+from tests.cli.http.conftest import names
 
 
 async def test_what_was_answered_is_in_the_bank_and_in_a_file(serving: Callable[..., Any], home: Path) -> None:
