@@ -295,7 +295,7 @@ class WatchProgress(IngestProgress):
             )
             self.show_skipped()
         if self._is_first:
-            self.line("Watching for changes; Ctrl-C ends it.")
+            self.line("Watching for changes; Ctrl-C stops.")
 
 
 def rate(count: int, noun: str, duration: float) -> str:

@@ -32,9 +32,9 @@ LANGUAGES = frozenset({"python", "bash", "console", "text", "tree", "toml", "yam
 # Commands that end when they are told to: a sign that they are ready, and the key that ends them.
 GOES_ON = {
     r"mbc serve\b": (r"Ctrl-C stops the server\.\n", CTRL_C),
-    r"mbc tui\b.*--web": (r"Ctrl-C ends it\.\n", CTRL_C),
+    r"mbc tui\b.*--web": (r"Ctrl-C stops the server\.\n", CTRL_C),
     r"mbc tui\b": (r"Overview", CTRL_Q),
-    r"mbc ingest\b.*--watch": (r"Watching for changes; Ctrl-C ends it\.\n", CTRL_C),
+    r"mbc ingest\b.*--watch": (r"Watching for changes; Ctrl-C stops\.\n", CTRL_C),
     r"mbc train --resume\b": (r"step|Training", CTRL_C),
     r"mbc ask\s*(#|$)": (r"\? $", CTRL_D),
 }
