@@ -260,11 +260,11 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
     if version <= 0:
         raise damaged(name)
     if version != FORMAT_VERSION:
-        is_newer = version > FORMAT_VERSION
+        formats = f"(bank format {version}; this one reads {FORMAT_VERSION})"
+        if version > FORMAT_VERSION:
+            raise BankError(f"{name} was written by a newer mbc {formats}.", hint="Update mbc.")
         raise BankError(
-            f"{name} was written by {'a newer' if is_newer else 'an older'} mbc "
-            f"(bank format {version}; this one reads {FORMAT_VERSION}).",
-            hint="Update mbc." if is_newer else "Ingest its files again, into a new bank.",
+            f"{name} was written by an older mbc {formats}.", hint="Ingest its files again, into a new bank."
         )
     with decoded(name):  # SQLite says what is malformed in the file's own bytes
         found = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
