@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from mbc_engine.bank import Banks, BankSizes, BankTotals, MemoryBank, delete
 from mbc_engine.bank.database import bytes_at, wal_of
-from mbc_engine.errors import MBCError
+from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.question import Answer, AskOptions, Passages, Source, best_sentences
 from mbc_engine.runs.ingests import recorded
 
@@ -182,7 +182,7 @@ class Memory:
     def remove(self, sources: Collection[str]) -> int:
         """Forget what was read from these files; returns how many documents were removed. Needs no model."""
         given = self._given if isinstance(self._given, MemoryBank) else None
-        with nullcontext(given) if given else MemoryBank.open(self.paths[0]) as bank, bank.changing():
+        with nullcontext(given) if given else MemoryBank.open(self._path_to_write()) as bank, bank.changing():
             return bank.remove({(source, part) for source in sources for part in bank.parts_of(source)})
 
     def info(self) -> tuple[BankTotals, BankSizes]:
@@ -216,7 +216,7 @@ class Memory:
         if isinstance(self._given, MemoryBank):
             yield self._given
             return
-        model, path = self.model, self.paths[0]
+        path, model = self._path_to_write(), self.model
         from mbc_engine.lm.coding import open_bank
 
         is_new, is_empty = not bytes_at(path), False
@@ -230,6 +230,13 @@ class Memory:
             # While another process has the bank open, which may be filling it, its log is still there.
             if is_new and is_empty and not wal_of(path).exists():
                 delete(path)
+
+    def _path_to_write(self) -> Path:
+        if not self.paths:
+            raise ConfigError(
+                "Open banks that are read as one cannot be written.", hint="Give the path of one of them."
+            )
+        return self.paths[0]
 
     def _recorded(self, events: "Iterator[Event]", bank: MemoryBank) -> "Iterator[Event]":
         """Events on their way, kept in the log; of a bank that is to know no names, nothing is kept."""

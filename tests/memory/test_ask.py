@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from mbc_engine import Memory, ingest, open_bank
-from mbc_engine.bank import MemoryBank, Selection
+from mbc_engine.bank import Banks, MemoryBank, Selection
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import BankError, ConfigError, ModelError, ModelMismatch
 from mbc_engine.ingestion.run import ingest_stream
@@ -390,3 +390,15 @@ def test_each_part_of_the_work_has_its_own_time(
         monkeypatch.setattr(Passages, "of", takes(8, Passages.of))
         (reply,) = Memory(bank, model).ask(["Who won?"])
     assert reply.seconds == {"search": 1, "answer": 6, "sources": 8}
+
+
+def test_open_banks_read_as_one_are_not_written(tiny: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny.model()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [folder]))
+    with Banks.open([tmp_path / "b.mbc"]) as banks:
+        memory = Memory(banks, model)
+        with pytest.raises(ConfigError, match="cannot be written"):
+            list(memory.add([folder]))
+        with pytest.raises(ConfigError, match="cannot be written"):
+            memory.remove([str(folder / "1.txt")])
