@@ -101,6 +101,9 @@ def evaluate(
     plan: Annotated[
         bool, typer.Option("--plan", help="Only show the resources needed and which parts can run here.")
     ] = False,
+    hours: Annotated[
+        float, typer.Option(min=0, help="Skip stages of a suite estimated to take longer than this here.")
+    ] = 100.0,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     report: ReportOption = False,
@@ -135,10 +138,10 @@ def evaluate(
     else:
         experiment = settings_in(existing_evaluation(run or "").path)
     if plan:
-        _show_plan(experiment, device, threads, as_json=json)
+        _show_plan(experiment, device, threads, hours, as_json=json)
         return
     folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else experiment.datasets[0].name)
-    _work(experiment, folder, device, threads)
+    _work(experiment, folder, device, threads, hours)
     _show_report(folder, opens=report, as_json=json)
 
 
@@ -304,7 +307,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text)[:_LONGEST_NAME].strip("-").lower() or "own"
 
 
-def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None) -> None:
+def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float) -> None:
     from mbc_cli.config import states_cache
     from mbc_cli.engine import loading, prepare_torch
     from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
@@ -321,7 +324,7 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
             torch_device = prepare_torch(device, threads)
         in_the_way: dict[tuple[str, str], str] = {}
         if is_grid:
-            machine, needed = _requirements(settings, device, threads)
+            machine, needed = _requirements(settings, device, threads, hours)
             in_the_way = obstacles(needed)
             print_plan(settings, machine, needed, notes)
         view = ExperimentView(folder, resume)
@@ -342,11 +345,13 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
         raise typer.Exit(INTERRUPTED)
 
 
-def _show_plan(settings: "ExperimentSettings", device: str | None, threads: int | None, *, as_json: bool) -> None:
+def _show_plan(
+    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float, *, as_json: bool
+) -> None:
     from mbc_cli.render.evaluation import plan_json, print_plan
     from mbc_cli.render.terminal import out, print_json
 
-    machine, needed = _requirements(settings, device, threads)
+    machine, needed = _requirements(settings, device, threads, hours)
     if as_json:
         print_json(plan_json(settings, machine, needed))
     else:
@@ -354,7 +359,7 @@ def _show_plan(settings: "ExperimentSettings", device: str | None, threads: int 
 
 
 def _requirements(
-    settings: "ExperimentSettings", device: str | None, threads: int | None
+    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float
 ) -> "tuple[Machine, Sequence[CellRequirements]]":
     from mbc_cli.engine import hub_is_reachable, loading, prepare_torch
 
@@ -363,7 +368,7 @@ def _requirements(
 
         torch_device = prepare_torch(device, threads)
         machine = this_machine(torch_device, has_hub=bool(hub_is_reachable()))
-        return machine, list(requirements(settings, machine))
+        return machine, list(requirements(settings, machine, max_hours=hours))
 
 
 def _show_report(folder: Path, *, opens: bool, as_json: bool) -> None:

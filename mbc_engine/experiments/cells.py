@@ -39,7 +39,7 @@ class Stage:
     Attributes:
         subject: what is prepared, or the method that is evaluated.
         needs: names of earlier stages without which it cannot be done.
-        memory: the least bytes that it takes; None where nobody knows. See `requirements.py`.
+        memory, hours: the least bytes and about how long it takes; None where nobody knows. See `requirements.py`.
         obstacle: why it cannot be done here, if so.
         follows: the earlier stage in whose way something stands, if that is all.
     """
@@ -48,6 +48,7 @@ class Stage:
     subject: str
     needs: tuple[str, ...] = ()
     memory: int | None = None
+    hours: float | None = None
     obstacle: str | None = None
     follows: str | None = None
 
