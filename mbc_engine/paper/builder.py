@@ -46,18 +46,11 @@ def shares_encoder(settings: ModelSettings) -> bool:
 
 def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
     """An untrained model around pretrained parts, with a fresh KV-LoRA if it is to have one."""
-    lora, base = settings.lora, pretrained[0].model
-    if lora.layers:
-        from mbc_engine.paper.kv_lora import add_kv_lora, kv_lora_config
-
-        adapter = kv_lora_config(base, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, layers=lora.layers)
-        add_kv_lora(base, adapter)
-    return assemble(settings, pretrained)
-
-
-def assemble(settings: ModelSettings, pretrained: Pretrained) -> MBC:
-    """Put loaded parts together with initialised ones, KV-LoRA left out."""
     base, document_encoder, question_encoder = pretrained
+    if settings.lora.layers:
+        from mbc_engine.paper.kv_lora import add_kv_lora
+
+        add_kv_lora(base.model, **settings.lora.model_dump())
     shape, codebook = base.shape, settings.codebook
     # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
     documents = _text_encoder(document_encoder, settings.documents, settings, shape.dim)

@@ -13,7 +13,7 @@ from torch import Tensor
 from mbc_engine.config import ADAPTER, CONFIG, WEIGHTS, Config, find_model, parse_config
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.pretrained import laid_out_like, shapes_of, unpacked_state, whole_state
-from mbc_engine.paper.builder import assemble, load_pretrained
+from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.mbc import MBC
 
 
@@ -74,12 +74,7 @@ def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
     """Open a model of the paper's method as `mbc_engine.load_model` does; ConfigError if it is of the other kind."""
     folder = find_model(str(name))
     config = parse_config((folder / CONFIG).read_text(), str(folder / CONFIG))
-    model = assemble(config.model, load_pretrained(config.model, device=device))
-    if config.model.lora.layers:
-        from mbc_engine.paper.kv_lora import add_saved_adapter
-
-        add_saved_adapter(model.base.model, folder / ADAPTER)
-    model.to(device)
+    model = build(config.model, load_pretrained(config.model, device=device)).to(device)
     load_into(model, folder)
     model.name = name if isinstance(name, str) else folder.name
     model.folder = folder

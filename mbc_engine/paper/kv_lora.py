@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from mbc_engine.errors import ModelError, ModelMismatch
+from mbc_engine.errors import ModelMismatch
 from mbc_engine.lm.pretrained import key_value_modules, shapes_of
 
 WEIGHTS = "adapter_model.safetensors"
@@ -43,28 +43,23 @@ class FusedKeyValueLora(nn.Module, LoraLayer):
         return projected
 
 
-def kv_lora_config(base: PreTrainedModel, *, rank: int, alpha: int, dropout: float, layers: int) -> LoraConfig:
-    """The adapter of the last `layers` layers. Raises ModelError if the base LM's family is not known."""
+def add_kv_lora(base: PreTrainedModel, *, rank: int, alpha: int, dropout: float, layers: int) -> None:
+    """Adapt the last `layers` layers of the base LM, in place; only the adapter requires gradients afterwards.
+
+    It is float32 in any case: steps of training would be lost in less. Raises ModelError for an unknown family.
+    """
     depth = base.config.num_hidden_layers
-    return LoraConfig(
+    modules = key_value_modules(base.config)
+    config = LoraConfig(
         r=rank,
         lora_alpha=alpha,
         lora_dropout=dropout,
-        bias="none",
-        target_modules=list(key_value_modules(base.config)),
+        target_modules=list(modules),
         layers_to_transform=list(range(max(0, depth - layers), depth)),
     )
-
-
-def add_kv_lora(base: PreTrainedModel, config: LoraConfig) -> None:
-    """Put the adapter's layers into the base LM, in place; only they require gradients afterwards.
-
-    They are float32 in any case: steps of training would be lost in less.
-    """
-    modules = key_value_modules(base.config)
     if len(modules) == 1:
-        layers = (layer for name, layer in base.named_modules() if name.endswith(modules))
-        own: dict[type[nn.Module], type[nn.Module]] = {type(layer): FusedKeyValueLora for layer in layers}
+        fused = (module for name, module in base.named_modules() if name.endswith(modules))
+        own: dict[type[nn.Module], type[nn.Module]] = {type(module): FusedKeyValueLora for module in fused}
         config._register_custom_module(own)  # noqa: SLF001 - peft has no other way
     base.requires_grad_(False)
     inject_adapter_in_model(config, base)
@@ -78,24 +73,6 @@ def set_dropout(base: PreTrainedModel, is_training: bool) -> None:
     for layer in base.modules():
         if isinstance(layer, LoraLayer):
             layer.lora_dropout.train(is_training)
-
-
-def add_saved_adapter(base: PreTrainedModel, folder: Path) -> None:
-    """Put untrained layers of the adapter in `folder` into a base LM, for `load_adapter`."""
-    if not (folder / "adapter_config.json").is_file():
-        raise ModelError(f"{folder} holds no adapter.", hint="Get the model again.")
-    config = LoraConfig.from_pretrained(str(folder))
-    try:
-        add_kv_lora(base, config)
-    except ValueError as error:
-        raise _mismatch(base, folder) from error
-
-
-def _mismatch(base: PreTrainedModel, folder: Path) -> ModelMismatch:
-    return ModelMismatch(
-        f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
-        hint="It belongs to another architecture; train again or get the base LM it was trained with.",
-    )
 
 
 def adapter_state(base: PreTrainedModel) -> dict[str, Tensor]:
@@ -115,5 +92,8 @@ def load_adapter(base: PreTrainedModel, folder: Path) -> None:
     """Give the base LM's adapter the weights in `folder`. Raises ModelMismatch unless they fit it one to one."""
     state = load_file(folder / WEIGHTS)
     if shapes_of(state) != shapes_of(adapter_state(base)):
-        raise _mismatch(base, folder)
+        raise ModelMismatch(
+            f"The adapter in {folder} does not fit the base LM {base.name_or_path}.",
+            hint="It belongs to another architecture; train again or get the base LM it was trained with.",
+        )
     set_peft_model_state_dict(base, state, adapter_name="default")

@@ -1,10 +1,8 @@
 """Models shared on the hub: which files travel, and how they are checked before anything is built from them. No torch."""
 
-import json
 import re
-from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from safetensors import SafetensorError, safe_open
 
@@ -30,16 +28,9 @@ MODEL_FILES: Final = (CONFIG, WEIGHTS, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
 
 _PART: Final = r"(?!.*(?:--|\.\.))[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?"
 _HUB_ID: Final = re.compile(f"{_PART}(?:/{_PART})?")
-_LONGEST_TEXT: Final = 1 << 20
+_LONGEST_CONFIG: Final = 1 << 20
 _FLOATS: Final = frozenset(("F16", "BF16", "F32"))
 _PARTS: Final = frozenset(("documents", "questions", "codebook", "aggregator", "prefix", "router"))
-_LORA_WEIGHT: Final = re.compile(r"[A-Za-z0-9_.]+\.lora_([AB])\.weight")
-_WORD: Final = re.compile(r"[A-Za-z0-9_]+")
-# What the adapter of a model of mbc sets, beside its size; all else must be unset or have peft's defaults.
-_LORA_SETTINGS: Final = {"target_modules", "layers_to_transform", "layers_pattern", "inference_mode", "peft_version"}
-_PEFT_DEFAULTS: Final = {
-    *(("bias", "none"), ("init_lora_weights", True), ("megatron_core", "megatron.core"), ("qalora_group_size", 16))
-}
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -63,16 +54,17 @@ def check(folder: Path, what: str, hint: str) -> Config:
     Raises ModelError if something is missing, damaged, inconsistent or unsafe, or it is a retriever-reader.
     """
     try:
-        config = _parsed(folder, CONFIG, lambda text: parse_model_config(text, CONFIG))
+        config = _parsed(folder / CONFIG)
         if isinstance(config, RetrieverReaderConfig):
             raise ModelError(
                 "Retriever-readers such as mini cannot be shared yet.",
                 hint="mini comes with mbc; models trained with `mbc train` can be shared.",
             )
-        assert isinstance(config, Config)
         _check_settings(config.model)
+        if missing := [name for name in MODEL_FILES if not (folder / name).is_file()]:
+            raise ValueError(f"it has no {missing[0]}")
         _check_weights(config.model, _tensors(folder / WEIGHTS))
-        _check_adapter(config.model, _parsed(folder, ADAPTER_CONFIG, json.loads), _tensors(folder / ADAPTER_WEIGHTS))
+        _check_adapter(config.model, _tensors(folder / ADAPTER_WEIGHTS))
     except ValueError as error:
         raise ModelError(f"{what} cannot be used: {error}.", hint=hint) from error
     except OSError as error:
@@ -83,17 +75,17 @@ def check(folder: Path, what: str, hint: str) -> Config:
 # The checks below raise ValueError with what is wrong, worded to follow a colon.
 
 
-def _parsed(folder: Path, name: str, parse: Callable[[str], Any]) -> Any:
-    if (folder / name).stat().st_size > _LONGEST_TEXT:
-        raise ValueError(f"{name} is too long to be settings")
+def _parsed(path: Path) -> Config | RetrieverReaderConfig:
+    if path.stat().st_size > _LONGEST_CONFIG:
+        raise ValueError(f"{path.name} is too long")
     try:
-        return parse((folder / name).read_text(encoding="utf-8"))
+        return parse_model_config(path.read_text(encoding="utf-8"), path.name)
     except (ValueError, RecursionError, ConfigError) as error:
-        raise ValueError(f"{name} cannot be parsed: {str(error).rstrip('.')}") from error
+        raise ValueError(f"{path.name} cannot be parsed: {str(error).rstrip('.')}") from error
 
 
 def _check_settings(settings: ModelSettings) -> None:
-    """Banks can be made with it, and nothing else on this machine is opened: its parts are on the hub or in mbc."""
+    """Banks can be made with it, and its pretrained parts are on the hub or in mbc."""
     if not settings.quantised:
         raise ValueError("it makes no codes (model.quantised = false), so no bank can be made with it")
     if not settings.lora.layers:
@@ -103,7 +95,7 @@ def _check_settings(settings: ModelSettings) -> None:
         raise ValueError(f"this version of mbc has no {settings.base}")
     for name in (inside, settings.documents.name, settings.questions.name):
         if not is_hub_id(name):
-            raise ValueError(f"it names {name!r}, which is a path on one machine and not a hub id")
+            raise ValueError(f"{name!r} is a path on one machine, not a hub id")
     try:
         code_shape(settings)
     except ConfigError as error:
@@ -134,35 +126,14 @@ def _check_weights(settings: ModelSettings, weights: Shapes) -> None:
     }
     for setting, does_fit in fits.items():
         if not does_fit:
-            raise ValueError(f"the weights are not those that {CONFIG} describes ({setting})")
+            raise ValueError(f"the weights do not match {CONFIG} ({setting})")
 
 
-def _check_adapter(settings: ModelSettings, adapter: Any, weights: Shapes) -> None:
-    """A plain LoRA of the config's size on named projections, and nothing else that peft could be made to do."""
-    if not isinstance(adapter, dict):
-        raise ValueError(f"{ADAPTER_CONFIG} holds no settings")  # noqa: TRY004 - a finding, as all the others
-    lora = settings.lora
-    size = {"peft_type": "LORA", "r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
-    targets, layers, pattern = (adapter.get(key) for key in ("target_modules", "layers_to_transform", "layers_pattern"))
-    is_plain = (
-        all(adapter.get(key) == value for key, value in size.items())
-        and all(
-            not value or (isinstance(value, Hashable) and (key, value) in _PEFT_DEFAULTS)
-            for key, value in adapter.items()
-            if key not in _LORA_SETTINGS | size.keys()
-        )
-        and isinstance(targets, list)
-        and all(isinstance(word, str) and _WORD.fullmatch(word) for word in (*targets, *([pattern] if pattern else ())))
-        and isinstance(layers, list)
-        and all(type(layer) is int for layer in layers)
-        and len(weights) == 2 * len(targets) * len(layers)
-    )
-    if not is_plain:
-        raise ValueError(f"{ADAPTER_CONFIG} is not that of the LoRA in {CONFIG} and {ADAPTER_WEIGHTS}")
-    for name, shape in weights.items():
-        found = _LORA_WEIGHT.fullmatch(name)
-        if found is None or len(shape) != 2 or shape[0 if found[1] == "A" else 1] != lora.rank:
-            raise ValueError(f"{ADAPTER_WEIGHTS} does not hold a LoRA of rank {lora.rank}")
+def _check_adapter(settings: ModelSettings, weights: Shapes) -> None:
+    """The rank in the config is that of the weights. peft's own settings are written, never read."""
+    rank = settings.lora.rank
+    if not weights or not all(len(shape) == 2 and rank in shape for shape in weights.values()):
+        raise ValueError(f"{ADAPTER_WEIGHTS} does not hold a LoRA of rank {rank}")
 
 
 def _tensors(path: Path) -> Shapes:

@@ -1,28 +1,67 @@
-"""Pulling a model from the hub and pushing one to it, by the hub's own client and checked on either way."""
+"""Pulling a model from the hub and pushing one to it with a model card; models are checked either way."""
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from socket import gaierror
 from typing import Final, Literal
 
-from huggingface_hub import CommitOperationAdd, HfApi, ModelCard, errors, get_token, snapshot_download
+from huggingface_hub import CommitOperationAdd, HfApi, ModelCard, ModelCardData, errors, get_token, snapshot_download
 
-from mbc_engine.config import Config, is_model, packaged_model
+from mbc_engine.config import EMBEDDED, Config, is_model, packaged_model
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.runs.training_runs import RunHistory
-from mbc_engine.sharing import CARD, MODEL_FILES, check, is_hub_id
-from mbc_engine.sharing.card import MARK, model_card
+from mbc_engine.sharing import CARD, MODEL_FILES, check, code_shape, is_hub_id
 
 _LOG_IN: Final = "Log in with `hf auth login`, or set HF_TOKEN."
 _NAMES: Final = "Names consist of letters, digits, dots, dashes and underscores, for example ada/notes-gpt2."
 # What the client raises when no answer comes; which HTTP library it uses differs between versions.
 _HTTP_ERROR: Final[type[Exception]] = errors.HfHubHTTPError.__bases__[0]
 _NO_ANSWER: Final = (_HTTP_ERROR, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError, gaierror)
+
+# A card without this line was written by hand, and is left alone.
+MARK: Final = "<!-- Written by mbc models push. Without this line, the card is yours and stays as it is. -->"
+
+_CARD: Final = """\
+---
+{front_matter}
+---
+{mark}
+
+# {repository}
+
+A compressed long-term memory for `{base}`. Each chunk of text becomes {tokens} tokens x {levels} levels of {codes} codes, \
+{size:g} bytes, without a gradient step. Questions are answered from the codes of all documents, with sources. The base LM \
+and frozen encoders are not included; they are loaded by name, each under its own licence.
+
+## Use
+
+```sh
+mbc models pull {repository}
+mbc ingest FOLDER --model {repository} --bank my.mbc
+mbc ask "..." --model {repository} --bank my.mbc
+```
+
+## Training
+
+{training}
+
+## Limits
+
+- {size:g} bytes do not hold a text word for word: names, numbers and dates can come out wrong. Check the sources.
+- A bank can only be read by the model that wrote it.
+- Validation questions resemble the training questions; expect lower scores on other texts.
+
+## Settings
+
+```toml
+{settings}
+```
+"""
 
 
 @dataclass(frozen=True)
@@ -40,8 +79,7 @@ def pull(
 ) -> Transfer:
     """Download a model into a folder of models, check it, then move it into place.
 
-    Only a model's files are downloaded; an interrupted download is continued by the next pull. It is saved under `name`,
-    by default `repository`.
+    Only a model's files are downloaded; the next pull continues an interrupted one.
 
     Raises:
         ConfigError: a name is not valid or taken.
@@ -59,17 +97,15 @@ def pull(
                 hint="Check the name with its owner; retriever-readers such as mini cannot be shared yet.",
             )
         files = [*MODEL_FILES, *({CARD} & there)]
-        snapshot_download(repository, revision=info.sha, local_dir=incoming, allow_patterns=files, library_name="mbc")
-        whole = Path(tempfile.mkdtemp(dir=incoming)) / "whole"
-        for file in files:
-            (whole / file).parent.mkdir(parents=True, exist_ok=True)
-            (incoming / file).rename(whole / file)
+        download = incoming / "model"
+        snapshot_download(repository, revision=info.sha, local_dir=download, allow_patterns=files, library_name="mbc")
         try:
-            config = check(whole, repository, "Report it to its owner. Nothing was saved.")
+            config = check(download, repository, "Report it to its owner. Nothing was saved.")
+            shutil.rmtree(download / ".cache", ignore_errors=True)
             place.parent.mkdir(parents=True, exist_ok=True)
             if os.path.lexists(place):
-                place.rename(whole.with_name("replaced"))
-            whole.rename(place)
+                place.rename(incoming / "replaced")
+            download.rename(place)
         finally:
             shutil.rmtree(incoming, ignore_errors=True)
         return Transfer(config, info.sha, sum((place / file).stat().st_size for file in files), "kept")
@@ -168,3 +204,48 @@ def _in_words(error: Exception, repository: str, revision: str | None) -> tuple[
         case OSError() if error.errno is not None and not isinstance(error, _NO_ANSWER):
             return f"{error.filename or repository}: {error.strerror}.", "Check permissions and free disk space."
     return "The hub cannot be reached.", "Check the network, or copy the model's folder."
+
+
+def model_card(
+    config: Config, repository: str, *, licence: str | None, history: RunHistory | None, command: str | None
+) -> str:
+    """The card as Markdown, with its front matter; `command` trains the same model with its config."""
+    shape, base = code_shape(config.model), config.model.base
+    front_matter = ModelCardData(
+        library_name="mbc",
+        pipeline_tag="question-answering",
+        base_model=None if base.startswith(EMBEDDED) else base,
+        license=licence,
+        tags=["mbc", "memory", "retrieval"],
+    )
+    return _CARD.format(
+        front_matter=front_matter.to_yaml(),
+        mark=MARK,
+        repository=repository,
+        base=base,
+        tokens=shape.tokens,
+        levels=shape.levels,
+        codes=shape.num_codes,
+        size=shape.bits_per_chunk / 8,
+        training=_training(history, command),
+        settings=config.to_toml().strip(),
+    )
+
+
+def _training(history: RunHistory | None, command: str | None) -> str:
+    if history is None or history.started is None:
+        return "The model was shared without its training run and is **not evaluated**."
+    started, best = history.started, history.best
+    measured = f"strict EM {best.exact_match:.1f} %, F1 {best.f1:.1f} %" if best else "**not evaluated**"
+    if best and best.first_source is not None:
+        measured += f", correct source ranked first {best.first_source:.1f} %"
+    if best:
+        measured += f", on {best.questions:,} held-out questions, {best.documents:,} documents in the bank"
+    again = f"\n\n```sh\n{command}\n```" if command else ""
+    return (
+        f"- Data: {started.examples:,} questions about {started.documents:,} documents.\n"
+        f"- State: {history.state}, {history.step:,} of {history.total_steps:,} steps, "
+        f"{datetime.fromtimestamp(history.last_time or 0, UTC):%Y-%m-%d}.\n"
+        f"- Trainable parameters: {started.trainable_parameters:,}.\n"
+        f"- Best validation: {measured}.{again}"
+    )

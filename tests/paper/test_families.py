@@ -20,7 +20,7 @@ from transformers import (
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
 from mbc_engine.lm.pretrained import FAMILIES, key_value_modules
-from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, kv_lora_config, load_adapter, save_adapter
+from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter, save_adapter
 
 SIZES = {
     "hidden_size": 64,  # a CPU computes with 4 bits where layers have a multiple of 64 inputs
@@ -67,7 +67,7 @@ class Held:
     def adapted(self, *, layers: int = 2) -> BaseLM:
         base = self.again()
         torch.manual_seed(0)
-        add_kv_lora(base.model, kv_lora_config(base.model, rank=2, alpha=4, dropout=0.0, layers=layers))
+        add_kv_lora(base.model, rank=2, alpha=4, dropout=0.0, layers=layers)
         return base
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mbc_engine.errors import ModelMismatch
 from mbc_engine.lm.base import BaseLM, load_base
-from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, kv_lora_config, load_adapter, save_adapter
+from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter, save_adapter
 
 RANK, ALPHA = 2, 6
 
@@ -20,8 +20,7 @@ def adapted(
 ) -> BaseLM:
     base = load_base(str(folder), weights=weights)
     torch.manual_seed(0)
-    config = kv_lora_config(base.model, rank=rank, alpha=ALPHA, dropout=dropout, layers=layers)
-    add_kv_lora(base.model, config)
+    add_kv_lora(base.model, rank=rank, alpha=ALPHA, dropout=dropout, layers=layers)
     return base
 
 

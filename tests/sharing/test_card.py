@@ -7,7 +7,7 @@ from mbc_engine.config import parse_config
 from mbc_engine.events import TrainFinished, TrainStarted, TrainStep, Validated
 from mbc_engine.runs.training_runs import RunHistory
 from mbc_engine.sharing import check
-from mbc_engine.sharing.card import MARK, model_card
+from mbc_engine.sharing.hub import MARK, model_card
 
 STARTED = TrainStarted(step=0, total_steps=20, examples=40, documents=38, trainable_parameters=44_505)
 STEP = TrainStep(
@@ -66,7 +66,7 @@ def test_a_model_without_its_run_is_not_evaluated(config):
 
 def test_a_card_tells_what_the_model_is_made_of(config):
     text = card(config)
-    assert "for `tiny/gpt2`. It turns a piece of text into 4 tokens x 1 levels of 8 codes, 1.5 bytes," in text
+    assert "Each chunk of text becomes 4 tokens x 1 levels of 8 codes, 1.5 bytes," in text
     assert parse_config(text.split("```toml\n")[1].split("```")[0], "card") == config
     assert "mbc models pull ada/tiny" in text
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from mbc_engine.config import packaged_model
 from mbc_engine.errors import ModelError
-from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.paper.checkpoint import load_model, save_model
 from mbc_engine.sharing import MODEL_FILES, check, is_hub_id
 
 WAY_OUT = "Ask."
@@ -139,7 +139,6 @@ def test_an_encoder_is_never_embedded(saved):
         ("hidden = 16", "hidden = 15"),
         ("columns = 2", "columns = 30000"),
         ("rank = 2", "rank = 4096"),
-        ("alpha = 4", "alpha = 8"),
         ("routing = true", "routing = false"),
     ],
 )
@@ -165,53 +164,18 @@ def test_weights_of_other_parts_or_numbers_are_refused(saved):
     assert "codebook" in refused(saved)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("peft_type", "PREFIX_TUNING"),
-        ("megatron_config", {"a": 1}),
-        ("megatron_core", "antigravity"),
-        ("init_lora_weights", "pissa"),
-        ("loftq_config", {"loftq_bits": 4}),
-        ("auto_mapping", {"parent_library": "os"}),
-        ("modules_to_save", ["wte"]),
-        ("layer_replication", [[0, 9999]]),
-        ("use_dora", True),
-        ("target_modules", "(a+)+$"),
-        ("target_modules", [".*"]),
-        ("target_modules", []),
-        ("layers_to_transform", [0] * 1000),
-        ("layers_to_transform", 1),
-        ("layers_to_transform", [True]),
-        ("layers_pattern", "(a+)+"),
-        ("r", 1 << 20),
-        ("r", True),
-        ("lora_dropout", 5.0),
-        ("base_model_name_or_path", "/home/ada/gpt2"),
-        ("task_type", "CAUSAL_LM"),
-        ("revision", "v2"),
-        ("a_setting_to_come", 1),
-    ],
-)
-def test_an_adapter_is_a_plain_lora(saved, key, value):
+def test_the_settings_of_peft_are_never_read(saved):
     path = saved / "adapter" / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
-    assert "adapter_config.json" in refused(saved)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100_000])
-def test_an_adapter_config_is_an_object(saved, text):
-    (saved / "adapter" / "adapter_config.json").write_text(text)
-    assert "adapter_config.json" in refused(saved)
+    path.write_text(json.dumps({"peft_type": "PREFIX_TUNING", "megatron_core": "antigravity", "r": 1 << 20}))
+    check(saved, "It", WAY_OUT)
+    assert load_model(saved).base.model.peft_config["default"].r == 2
 
 
 def test_an_adapter_holds_what_its_config_says(saved):
     state = load_file(saved / ADAPTER)
     save_file({name: torch.zeros(3, 3) for name in state}, saved / ADAPTER)
     assert "LoRA of rank 2" in refused(saved)
-    save_file({**state, "transformer.h.0.attn.c_attn.lora_A.weight": torch.zeros(2, 32)}, saved / ADAPTER)
-    assert "is not that of the LoRA" in refused(saved)
-    save_file({f"{name}.evil": value for name, value in state.items()}, saved / ADAPTER)
+    save_file({}, saved / ADAPTER)
     assert "LoRA of rank 2" in refused(saved)
 
 

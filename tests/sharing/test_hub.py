@@ -14,8 +14,7 @@ from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.paper.memories import CodeMemory
 from mbc_engine.sharing import hub as sharing
-from mbc_engine.sharing.card import MARK
-from mbc_engine.sharing.hub import pull, push
+from mbc_engine.sharing.hub import MARK, pull, push
 from tests.sharing.fake_hub import SHA, http_error, http_library
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose."]
@@ -121,7 +120,7 @@ def test_an_interrupted_pull_leaves_no_model_and_goes_on(shared, models, files, 
         patch.setattr(sharing, "snapshot_download", interrupted)
         with pytest.raises(KeyboardInterrupt):
             pull("ada/tiny", models)
-    assert list(files(models)) == [".ada--tiny/config.toml"]
+    assert list(files(models)) == [".ada--tiny/model/config.toml"]
     pull("ada/tiny", models)
     assert files(models / "ada" / "tiny") == files(shared.folder / "ada" / "tiny")
     assert [entry.name for entry in models.iterdir()] == ["ada"]
