@@ -75,8 +75,12 @@ def rank(memory: BankMemory, router: Router, vectors: torch.Tensor) -> Ranking:
 def merged(rankings: Sequence[Ranking]) -> Ranking:
     """The ranking of all shards."""
     whole = Ranking(TOP)
-    for ranking in rankings:
-        whole.extend(ranking)
+    for shard in rankings:
+        # ruff: noqa: SLF001 - a bank needs no such thing
+        whole._total = float(np.logaddexp(whole._total, shard._total))
+        first, whole._seen = whole._seen, whole._seen + shard._seen
+        if len(shard._scores):
+            whole._merge(shard._scores, first + shard._chunks, shard._left_out)
     return whole
 
 

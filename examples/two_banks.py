@@ -13,7 +13,7 @@ for name in ("city", "sport"):
             pass
 
 with Memory([Path("city.mbc"), Path("sport.mbc")], model, weights=[1, 0.5]) as both:
-    totals, _sizes = both.info()
+    _header, totals, _sizes = both.info()
     print(f"{totals.documents} documents in two banks")
     for answer in both.ask(["Who said what the repair will cost?", "Who scored the late goal?"]):
         print(f"{answer.text!r} from {answer.sources[0].bank}")

@@ -1,6 +1,5 @@
 """Memory: a model and the bank, or banks, it remembers in. The one session of every front end."""
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -8,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from mbc_engine.bank import Banks, BankSizes, BankTotals, MemoryBank, delete
+from mbc_engine.bank import BankHeader, Banks, BankSizes, BankTotals, MemoryBank, delete
 from mbc_engine.bank.database import bytes_at, wal_of
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.question import Answer, AskOptions, Passages, Source, best_sentences
@@ -140,10 +139,17 @@ class Memory:
         return [tuple(passages[own.chunk].ranked(own.share, own.ties) for own in hits) for hits in found]
 
     def add(
-        self, paths: Sequence[Path], *, keeps_origins: bool = True, keeps_text: bool | None = None, **options: Any
+        self,
+        documents: Sequence[Path] | BinaryIO,
+        *,
+        watch: bool = False,
+        keeps_origins: bool = True,
+        keeps_text: bool | None = None,
+        **options: Any,
     ) -> "Iterator[Event]":
-        """Memorise files and folders; yields the events of `mbc_engine.ingest`, and takes its options.
+        """Memorise files and folders, or a text from a stream; yields events of `mbc_engine.ingest`, takes its options.
 
+        With `watch`, changes of the files are memorised too, until `stop` is set, as by `mbc_engine.watch`.
         `keeps_origins` and `keeps_text` are for a new bank; None keeps text if the model reads it.
 
         Raises:
@@ -151,33 +157,15 @@ class Memory:
             BankError: the bank cannot be written.
             ModelMismatch: another model wrote it.
         """
-        with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
-            from mbc_engine.ingestion.run import ingest
+        with self._writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
+            from mbc_engine.ingestion import run
 
-            yield from self._recorded(ingest(self.model, bank, paths, **options), bank)
-
-    def add_stream(
-        self,
-        stream: BinaryIO,
-        *,
-        keeps_origins: bool = True,
-        keeps_text: bool | None = None,
-        stop: threading.Event | None = None,
-    ) -> "Iterator[Event]":
-        """Memorise a text from a stream, such as standard input; as `mbc_engine.ingest_stream`."""
-        with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
-            from mbc_engine.ingestion.run import ingest_stream
-
-            yield from self._recorded(ingest_stream(self.model, bank, stream, stop=stop), bank)
-
-    def watch(
-        self, paths: Sequence[Path], *, keeps_origins: bool = True, keeps_text: bool | None = None, **options: Any
-    ) -> "Iterator[Event]":
-        """Memorise files and folders, and their changes until `stop` is set; as `mbc_engine.watch`."""
-        with self.writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
-            from mbc_engine.ingestion.run import watch
-
-            yield from self._recorded(watch(self.model, bank, paths, **options), bank)
+            if isinstance(documents, Sequence):
+                events = (run.watch if watch else run.ingest)(self.model, bank, documents, **options)
+            else:
+                events = run.ingest_stream(self.model, bank, documents, **options)
+            # Of a bank that is to know no names, nothing is kept.
+            yield from recorded(events, self._log) if self._log and bank.header.keeps_origins else events
 
     def remove(self, sources: Collection[str]) -> int:
         """Forget what was read from these files; returns how many documents were removed. Needs no model."""
@@ -185,12 +173,11 @@ class Memory:
         with nullcontext(given) if given else MemoryBank.open(self._path_to_write()) as bank, bank.changing():
             return bank.remove({(source, part) for source in sources for part in bank.parts_of(source)})
 
-    def info(self) -> tuple[BankTotals, BankSizes]:
-        """Totals and sizes in bytes, summed over the banks. Needs no model."""
-        if self._given is not None:
-            return self._given.totals(), self._given.sizes()
-        with Banks.open(self.paths, self._weights) as banks, banks.snapshot():
-            return banks.totals(), banks.sizes()
+    def info(self) -> tuple[BankHeader, BankTotals, BankSizes]:
+        """The first bank's header; totals and sizes in bytes, summed over the banks. Needs no model."""
+        given = self._given
+        with nullcontext(given) if given else Banks.open(self.paths, self._weights) as banks, banks.snapshot():
+            return banks.header, banks.totals(), banks.sizes()
 
     def can_stream(self, options: AskOptions) -> bool:
         """Whether an answer can be streamed: it is generated greedily and cannot be withheld."""
@@ -211,7 +198,7 @@ class Memory:
         self.close()
 
     @contextmanager
-    def writing(self, *, keeps_origins: bool = True, keeps_text: bool | None = None) -> Iterator[MemoryBank]:
+    def _writing(self, *, keeps_origins: bool, keeps_text: bool | None) -> Iterator[MemoryBank]:
         """The bank that documents go into, created if needed; a new one left empty is deleted."""
         if isinstance(self._given, MemoryBank):
             yield self._given
@@ -237,10 +224,6 @@ class Memory:
                 "Open banks that are read as one cannot be written.", hint="Give the path of one of them."
             )
         return self.paths[0]
-
-    def _recorded(self, events: "Iterator[Event]", bank: MemoryBank) -> "Iterator[Event]":
-        """Events on their way, kept in the log; of a bank that is to know no names, nothing is kept."""
-        return recorded(events, self._log) if self._log and bank.header.keeps_origins else events
 
     @contextmanager
     def _reading(self) -> "Iterator[Answerer]":

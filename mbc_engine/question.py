@@ -193,8 +193,8 @@ class Passages:
         """The passages of chunks, by their indices in stored order."""
         wanted = sorted(set(chunks))
         missing = [chunk for chunk in wanted if chunk not in self._found]
-        kept = list(self._bank.texts_at(missing)) if self._bank.keeps_text else [None] * len(missing)
-        for chunk, stored, text in zip(missing, self._bank.chunks_at(missing), kept, strict=True):
+        texts = self._bank.texts_at(missing)
+        for chunk, stored, text in zip(missing, self._bank.chunks_at(missing), texts, strict=True):
             self._found[chunk] = self._passage(stored, text)
         return {chunk: self._found[chunk] for chunk in wanted}
 

@@ -63,14 +63,6 @@ class Ranking:
         chunks = [first + start + int(log_scores[start:end].argmax()) for start, end in spans]
         self._merge(scores[rows], np.array(chunks), left_out)
 
-    def extend(self, other: "Ranking") -> None:
-        """Append the ranking of the chunks that come next, made elsewhere with the same `top`, as of another shard."""
-        # ruff: noqa: SLF001 - one of its own kind
-        self._total = float(np.logaddexp(self._total, other._total))
-        first, self._seen = self._seen, self._seen + other._seen
-        if len(other._scores):
-            self._merge(other._scores, first + other._chunks, other._left_out)
-
     def _merge(self, scores: NDArray[np.floating], chunks: NDArray[np.int64], left_out: int) -> None:
         every = np.concatenate([self._scores, scores])
         kept, ties = _first(every, self._top)

@@ -87,38 +87,6 @@ def test_any_scores_rank_in_order_with_shares_of_the_whole(values: list[float], 
     assert sum(own.share for own in found) == pytest.approx(1, abs=1e-5)
 
 
-@given(
-    documents=st.lists(st.sampled_from([*KINDS, *GREAT]), min_size=1, max_size=30),
-    cuts=st.lists(st.integers(0, 30), max_size=6),
-    top=st.integers(1, 8),
-)
-@settings(max_examples=300)
-def test_rankings_of_shards_together_are_the_ranking_of_all(documents: Any, cuts: list[int], top: int) -> None:
-    together = Ranking(top)
-    ends = [*sorted(min(cut, len(documents)) for cut in cuts), len(documents)]
-    for start, end in zip([0, *ends], ends, strict=False):
-        own = documents[start:end]
-        shard = Ranking(top)
-        scores = np.array([score for document in own for score in document], np.float32)
-        shard.add(scores, np.array(list(map(len, own)), np.int64))
-        together.extend(shard)
-    assert is_like(together.result(), slow_ranking(documents, top))
-
-
-def test_ties_left_out_of_shards_are_ties_of_the_whole() -> None:
-    # Each shard keeps one of three, and leaves two out that weigh as much; the third shard's one is better.
-    together = Ranking(1)
-    for scores in ([0.0] * 3, [0.0] * 3):
-        shard = Ranking(1)
-        shard.add(np.array(scores, np.float32))
-        together.extend(shard)
-    assert [(own.chunk, own.ties) for own in together.result()] == [(0, 5)]
-    better = Ranking(1)
-    better.add(np.array([1.0], np.float32))
-    together.extend(better)
-    assert [(own.chunk, own.ties) for own in together.result()] == [(6, 0)]
-
-
 def test_ties_at_the_border_count_those_left_out() -> None:
     # One at 2, then four at 1 of which two blocks bring two each, and one at 0.
     found = in_blocks([[1.0], [0.0], [1.0], [2.0], [1.0], [1.0]], [3], 2)

@@ -41,7 +41,7 @@ _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 
 
 def chat(memory: Memory, options: AskOptions) -> None:
-    totals, _ = memory.info()
+    _, totals, _ = memory.info()
     notes.print(f"{' + '.join(map(near, memory.paths))}: {holdings(totals)}.")
     notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
     converse(memory, options, LineEditor(QuestionHistory(question_history()), tuple(_COMMANDS)))

@@ -165,13 +165,10 @@ def _memorise(memory: "Memory", paths: Sequence[Path], how: dict[str, Any], *, w
         (WatchProgress if watch else IngestProgress)(str(memory.paths[0]), as_json=as_json) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
-        if _STDIN in paths:
-            if sys.stdin.isatty():
-                view.line("Type the text; Ctrl-D ends it.")
-            events = memory.add_stream(sys.stdin.buffer, stop=stop, **how)
-        else:
-            events = (memory.watch if watch else memory.add)(paths, stop=stop, **how)
-        for event in events:
+        if _STDIN in paths and sys.stdin.isatty():
+            view.line("Type the text; Ctrl-D ends it.")
+        documents = sys.stdin.buffer if _STDIN in paths else paths
+        for event in memory.add(documents, watch=watch, stop=stop, **how):
             view.show(event)
     if not watch:
         view.show_result()

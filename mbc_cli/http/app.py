@@ -25,7 +25,6 @@ from mbc_cli.http.documents import (
 from mbc_cli.http.queue import BATCH_CHARACTERS, MemoryService, until_disconnected
 from mbc_cli.http.server import EXCEPTION_HANDLERS, ApiError, ErrorReply
 from mbc_engine import __version__
-from mbc_engine.bank import Banks
 from mbc_engine.errors import MBCError
 
 # What the model's thread may still be at when the server waits no longer for requests.
@@ -100,10 +99,10 @@ async def show_model(id: str, service: Service) -> dict[str, str | int]:
 @router.get("/v1/bank", tags=["Look"])
 def show_bank(service: Service) -> dict[str, Any]:
     """What the banks hold, and their sizes in bytes."""
-    with Banks.open(service.memory.paths) as banks, banks.snapshot():
-        signature, totals, sizes = banks.headers[0].signature, asdict(banks.totals()), asdict(banks.sizes())
-    model = {"model": signature.name, "fingerprint": signature.fingerprint}
-    return {"object": "bank", "paths": list(map(str, service.memory.paths)), **model, **totals, "sizes": sizes}
+    header, totals, sizes = service.memory.info()
+    model = {"model": header.signature.name, "fingerprint": header.signature.fingerprint}
+    paths = list(map(str, service.memory.paths))
+    return {"object": "bank", "paths": paths, **model, **asdict(totals), "sizes": asdict(sizes)}
 
 
 @router.post(

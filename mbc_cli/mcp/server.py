@@ -24,7 +24,7 @@ from mbc_cli.render.answer import FILE_STATES, NOT_IN_MEMORY, percent
 from mbc_cli.render.terminal import verbosity
 from mbc_cli.text import counted, plain, size
 from mbc_engine import __version__
-from mbc_engine.bank import Banks, origin_name
+from mbc_engine.bank import origin_name
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.question import AskOptions, State
@@ -350,13 +350,12 @@ class MemoryServer:
     def describe(self) -> str:
         try:
             self._require_banks()
-            with Banks.open(self._memory.paths) as banks, banks.snapshot():
-                model, totals, sizes = banks.headers[0].signature.name, banks.totals(), banks.sizes()
+            header, totals, sizes = self._memory.info()
         except MBCError as error:
             raise ResourceError(_message(error)) from error
         held: dict[str, object] = {"documents": totals.documents, "chunks": totals.chunks}
         held |= {"code_bytes": sizes.codes, "text_bytes": sizes.texts, "file_bytes": sizes.file}
-        held |= {"model": plain(model), "files": [plain(path) for path in self._memory.paths]}
+        held |= {"model": plain(header.signature.name), "files": [plain(path) for path in self._memory.paths]}
         return json.dumps(held, indent=2, ensure_ascii=False)
 
     async def run(self) -> None:

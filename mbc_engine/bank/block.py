@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.records import BankHeader, Codes, CodeShape, Counts, Origin, StoredDocument
+from mbc_engine.bank.records import BankHeader, Codes, CodeShape, Counts, Indices, Origin, StoredDocument
 from mbc_engine.errors import BankError
 
 _T = TypeVar("_T")
@@ -176,6 +176,13 @@ def read_lengths(data: bytes, documents: int, chunks: int) -> Lengths:
     return lengths
 
 
+def rows_of(lengths: Lengths, chunks: Indices) -> tuple[Indices, Indices]:
+    """Which documents of these lengths some chunks belong to, and which chunk of its document each is."""
+    ends = np.cumsum(lengths)
+    rows = np.searchsorted(ends, chunks, side="right")
+    return rows, chunks - (ends - lengths)[rows]
+
+
 def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origins]:
     """Size and origins of each document."""
     if not header.keeps_origins:
@@ -200,7 +207,7 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
     return sizes, [tuple(islice(every, number)) for number in numbers]
 
 
-def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int]) -> list[int]:
+def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int] | Lengths) -> list[int]:
     """The number of each document's first text, 0 in a bank without texts."""
     if not header.keeps_text:
         if row.texts:

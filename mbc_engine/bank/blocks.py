@@ -27,6 +27,7 @@ from mbc_engine.bank.block import (
     read_keys,
     read_lengths,
     read_origins,
+    rows_of,
 )
 from mbc_engine.bank.database import damaged, decoded, read_state
 from mbc_engine.bank.records import (
@@ -35,19 +36,18 @@ from mbc_engine.bank.records import (
     Counts,
     Indices,
     Origin,
+    StoredChunk,
     StoredDocument,
     check,
     count,
     pack,
     unpack,
-    unpack_some,
 )
-from mbc_engine.bank.text_codec import decode_row, row_checksum
+from mbc_engine.bank.text_codec import decode_chunk, decode_row, row_checksum
+from mbc_engine.text import Chunk
 
 # Blocks held decoded. Files come in the order of their folder, so that one block answers for thousands of them.
 _HELD: Final = 4
-# One chunk in so many is few: from there on, unpacking the whole block is as quick.
-_FEW_CHUNKS: Final = 16
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts"
 
 Name = tuple[str, str]  # a source, and a part of it
@@ -164,31 +164,34 @@ class BlockTable:
         return content
 
     def codes_at(self, block: int, within: Indices) -> Codes:
-        """The codes of some chunks of a block by their indices in it, [n, tokens, levels]; few are unpacked alone."""
+        """The codes of some chunks of a block by their indices in it, [n, tokens, levels]."""
         held = self._held.get(block)
         if held is not None and held.codes is not None:
             return held.codes[within]
         sizes = self.sizes()
-        chunks = int(sizes[sizes[:, 0] == block, 3][0])
-        if len(within) * _FEW_CHUNKS > chunks:
-            return self.get(block, with_codes=True).known_codes[within]
         with decoded(self._name):
-            return unpack_some(self.packed(block), self._header.shape, chunks, within)
+            codes = unpack(self.packed(block), self._header.shape, int(sizes[sizes[:, 0] == block, 3][0]))
+        return codes[within]
 
-    def text_numbers_at(self, block: int, within: Indices) -> list[int]:
-        """The numbers in the table `texts` of some chunks of a block."""
+    def texts_at(self, block: int, within: Indices) -> Iterator[Chunk]:
+        """The texts of some chunks of a block; its origins are not read."""
         held = self._held.get(block)
         if held is not None:
-            lengths, firsts = held.lengths, held.first_texts
+            lengths, firsts = np.array(held.lengths), held.first_texts
         else:
             row = self._known_row(block)
             with decoded(self._name):
-                lengths = read_lengths(row.lengths, row.documents, row.chunks).tolist()
+                lengths = read_lengths(row.lengths, row.documents, row.chunks)
                 firsts = read_first_texts(row, self._header, lengths)
-        ends = np.cumsum(lengths)
-        rows = np.searchsorted(ends, within, side="right")
-        numbers: list[int] = (np.array(firsts)[rows] + within - (ends - np.array(lengths))[rows]).tolist()
-        return numbers
+        rows, ordinals = rows_of(lengths, within)
+        for number in (np.array(firsts)[rows] + ordinals).tolist():
+            yield decode_chunk(self.texts(number, 1)[0])
+
+    def chunks_at(self, block: int, within: Indices) -> Iterator[StoredChunk]:
+        """Where some chunks of a block came from."""
+        content = self.get(block)
+        for row, ordinal in zip(*rows_of(np.array(content.lengths), within), strict=True):
+            yield StoredChunk(content.document(row), int(ordinal), self._name)
 
     def texts(self, first: int, count: int) -> list[bytes]:
         """Texts as they are stored, from number `first` on; BankError if one is not there, or is damaged."""

@@ -1,11 +1,11 @@
 """Several banks of one model read as one: nothing is copied, counts add, and each bank may count more or less."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,22 @@ from numpy.typing import NDArray
 from mbc_engine.bank.block import Lengths
 from mbc_engine.bank.database import identity
 from mbc_engine.bank.records import (
-    BankHeader,
     BankSizes,
     BankTotals,
     Codes,
     Indices,
     ModelSignature,
+    Numbers,
     Scores,
     StoredChunk,
-    located,
+    gathered,
 )
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.store import MemoryBank, Numbers
+from mbc_engine.bank.store import MemoryBank
 from mbc_engine.errors import ConfigError, ModelMismatch
 from mbc_engine.text import Chunk
+
+_T = TypeVar("_T")
 
 
 class Banks:
@@ -48,7 +50,7 @@ class Banks:
         for number, bank in enumerate(banks):
             _require_others(banks[:number], bank)
             _require_one_model(banks[0], bank)
-        self.banks = tuple(banks)
+        self.banks, self.header = tuple(banks), banks[0].header
         self._weights = (1.0,) * len(banks) if weights is None else tuple(weights)
 
     @classmethod
@@ -65,19 +67,9 @@ class Banks:
         return " + ".join(bank.name for bank in self.banks)
 
     @property
-    def headers(self) -> tuple[BankHeader, ...]:
-        """What each bank says about itself."""
-        return tuple(bank.header for bank in self.banks)
-
-    @property
     def is_weighted(self) -> bool:
         """Whether the documents of one bank count more than those of another."""
         return len(set(self._weights)) > 1
-
-    @property
-    def keeps_text(self) -> bool:
-        """Whether any of the banks keeps the exact text of its chunks."""
-        return any(bank.keeps_text for bank in self.banks)
 
     def require(self, signature: ModelSignature) -> None:
         """Raises ModelMismatch if another model than this wrote the banks."""
@@ -93,7 +85,7 @@ class Banks:
         """What the banks weigh, in bytes; the codebook is that of the model, once."""
         each = [astuple(bank.sizes()) for bank in self.banks]
         total = BankSizes(*map(sum, zip(*each, strict=True)))
-        return replace(total, codebook=self.headers[0].codebook_bytes)
+        return replace(total, codebook=self.header.codebook_bytes)
 
     def counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         """How often each code counts, [levels, positions, num_codes]."""
@@ -128,29 +120,16 @@ class Banks:
 
     def codes_at(self, chunks: Numbers) -> Codes:
         """As `MemoryBank.codes_at`."""
-        shape = self.banks[0].header.shape
-        result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
-        with self.snapshot():
-            for bank, places, within in self._located(chunks):
-                result[places] = bank.codes_at(within)
-        return result
+        shape = self.header.shape
+        return np.array(self._gathered(chunks, MemoryBank.codes_at), np.uint16).reshape(-1, shape.tokens, shape.levels)
 
-    def texts_at(self, chunks: Numbers) -> list[Chunk | None]:
+    def texts_at(self, chunks: Numbers) -> Sequence[Chunk | None]:
         """As `MemoryBank.texts_at`; None for the chunks of a bank that keeps no text."""
-        result: dict[int, Chunk | None] = {}
-        with self.snapshot():
-            for bank, places, within in self._located(chunks):
-                texts = bank.texts_at(within) if bank.keeps_text else [None] * len(within)
-                result |= zip(places.tolist(), texts, strict=True)
-        return [result[place] for place in range(len(result))]
+        return self._gathered(chunks, MemoryBank.texts_at)
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
         """As `MemoryBank.chunks_at`; each chunk says which bank it is in."""
-        result: dict[int, StoredChunk] = {}
-        with self.snapshot():
-            for bank, places, within in self._located(chunks):
-                result |= zip(places.tolist(), bank.chunks_at(within), strict=True)
-        return [result[place] for place in range(len(result))]
+        return self._gathered(chunks, MemoryBank.chunks_at)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -185,10 +164,10 @@ class Banks:
         logs = np.where(holds_some, np.log(self._weights), -np.inf)
         return logs - logs.max() if holds_some.any() else logs
 
-    def _located(self, chunks: Numbers) -> Iterator[tuple[MemoryBank, Indices, Indices]]:
-        sizes = np.array([bank.totals().chunks for bank in self.banks], np.int64)
-        for bank, places, within in located(chunks, sizes):
-            yield self.banks[bank], places, within
+    def _gathered(self, chunks: Numbers, read: Callable[[MemoryBank, Indices], Iterable[_T]]) -> list[_T]:
+        with self.snapshot():
+            sizes = np.array([bank.totals().chunks for bank in self.banks], np.int64)
+            return gathered(chunks, sizes, lambda bank, within: read(self.banks[bank], within))
 
 
 # What a question is asked of.

@@ -8,16 +8,19 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.text import Chunk, Document
 
+_T = TypeVar("_T")
+
 Codes = NDArray[np.uint16]
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
+Numbers = Sequence[int] | NDArray[np.integer[Any]]
 # A number for each code, or sums of such: [questions, tokens, levels, num_codes] or [questions, chunks].
 Scores = NDArray[np.float32]
 
@@ -239,21 +242,6 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
     return check(codes.reshape(chunks, shape.tokens, shape.levels), shape)
 
 
-def unpack_some(data: bytes, shape: CodeShape, chunks: int, wanted: Indices) -> Codes:
-    """What `unpack` gives at some indices, [len(wanted), tokens, levels], in time for these alone."""
-    _require_size(data, shape, chunks)
-    if wanted.size and (wanted.min() < 0 or wanted.max() >= chunks):
-        raise IndexError(f"there are {chunks} chunks")
-    starts = wanted * shape.bits_per_chunk
-    # A chunk may begin with any bit of its first byte.
-    places = starts[:, None] // 8 + np.arange(-(-(shape.bits_per_chunk + 7) // 8))
-    bits = np.unpackbits(np.frombuffer(data, np.uint8).take(places, mode="clip"), axis=1)
-    own = np.take_along_axis(bits, starts[:, None] % 8 + np.arange(shape.bits_per_chunk), axis=1)
-    powers = 1 << np.arange(shape.bits_per_code)[::-1]
-    codes = own.reshape(len(wanted), shape.tokens, shape.levels, shape.bits_per_code) @ powers
-    return check(codes, shape)
-
-
 def columns(
     data: bytes, shape: CodeShape, chunks: int, places: Sequence[int] | None = None
 ) -> Iterator[tuple[slice, int, NDArray[np.uint32]]]:
@@ -329,21 +317,21 @@ def unused(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDAr
     return each
 
 
-def located(chunks: Sequence[int] | NDArray[np.integer[Any]], sizes: Indices) -> Iterator[tuple[int, Indices, Indices]]:
-    """Find chunks that are numbered through several holders of these sizes, such as blocks or banks.
+def gathered(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:
+    """What `read` gives for chunks that are numbered through several holders of these sizes, such as blocks or banks.
 
-    Yields each holder that has some of them, the places of these in `chunks`, and their indices in the holder. Raises
-    IndexError if there is no such chunk.
+    It gets a holder and the indices of chunks in it. Raises IndexError if there is no such chunk.
     """
     wanted = np.asarray(chunks, np.int64)
-    ends = np.cumsum(sizes)
-    total = int(sizes.sum())
+    ends, total = np.cumsum(sizes), int(sizes.sum())
     if wanted.size and (wanted.min() < 0 or wanted.max() >= total):
         raise IndexError(f"chunk indices must be in [0, {total}), not in [{wanted.min()}, {wanted.max()}]")
     holders = np.searchsorted(ends, wanted, side="right")
+    found: dict[int, _T] = {}
     for holder in np.unique(holders).tolist():
         places = np.flatnonzero(holders == holder)
-        yield holder, places, wanted[places] - (ends[holder] - sizes[holder])
+        found |= zip(places.tolist(), read(holder, wanted[places] - (ends[holder] - sizes[holder])), strict=True)
+    return [found[place] for place in range(len(found))]
 
 
 def _require_size(data: bytes, shape: CodeShape, chunks: int) -> None:

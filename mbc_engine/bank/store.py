@@ -7,13 +7,13 @@ other processes go on beside one writer.
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,20 +46,21 @@ from mbc_engine.bank.records import (
     Counts,
     Indices,
     ModelSignature,
+    Numbers,
     Origin,
     Scores,
     StoredChunk,
     StoredDocument,
-    located,
+    gathered,
     table_sums,
     unpack,
 )
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
+from mbc_engine.bank.text_codec import encode_chunk
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.text import Chunk, Document
 
-Numbers = Sequence[int] | NDArray[np.integer[Any]]
+_T = TypeVar("_T")
 
 
 class MemoryBank:
@@ -147,11 +148,6 @@ class MemoryBank:
     def name(self) -> str:
         """The path, or what stands for it in messages."""
         return str(self.path) if self.path else "The bank in memory"
-
-    @property
-    def keeps_text(self) -> bool:
-        """Whether the exact text of every chunk is there."""
-        return self.header.keeps_text
 
     def is_file(self, path: Path) -> bool:
         """Whether this is the bank's file, or one that SQLite keeps beside it."""
@@ -377,39 +373,17 @@ class MemoryBank:
         Indices hold for the bank as it is: use one `snapshot` for all that belongs together.
         """
         shape = self.header.shape
-        result = np.empty((len(chunks), shape.tokens, shape.levels), np.uint16)
-        with self.snapshot():
-            for block, places, within in self._located(chunks):
-                result[places] = self._blocks.codes_at(block, within)
-        return result
+        return np.array(self._gathered(chunks, self._blocks.codes_at), np.uint16).reshape(
+            -1, shape.tokens, shape.levels
+        )
 
-    def texts_at(self, chunks: Numbers) -> list[Chunk]:
-        """The exact texts of some chunks, likewise; BankError if the bank keeps none."""
-        if not self.header.keeps_text:
-            raise BankError(
-                f"{self.name} does not keep the text of its documents.",
-                hint="Ingest them into a new bank, with a model that keeps text.",
-            )
-        result: dict[int, Chunk] = {}
-        with self.snapshot():
-            for block, places, within in self._located(chunks):
-                numbers = self._blocks.text_numbers_at(block, within)
-                texts = (decode_chunk(self._blocks.texts(number, 1)[0]) for number in numbers)
-                result |= zip(places.tolist(), texts, strict=True)
-        return [result[place] for place in range(len(result))]
+    def texts_at(self, chunks: Numbers) -> Sequence[Chunk | None]:
+        """The exact texts of some chunks, likewise; None if the bank keeps none."""
+        return self._gathered(chunks, self._blocks.texts_at) if self.header.keeps_text else [None] * len(chunks)
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
         """Where some chunks came from, likewise."""
-        result: dict[int, StoredChunk] = {}
-        with self.snapshot():
-            for block, places, within in self._located(chunks):
-                content = self._blocks.get(block)
-                ends = np.cumsum(content.lengths)
-                rows = np.searchsorted(ends, within, side="right")
-                ordinals = within - (ends[rows] - np.array(content.lengths)[rows])
-                for place, row, ordinal in zip(places.tolist(), rows.tolist(), ordinals.tolist(), strict=True):
-                    result[place] = StoredChunk(content.document(row), ordinal, self.name)
-        return [result[place] for place in range(len(result))]
+        return self._gathered(chunks, self._blocks.chunks_at)
 
     def close(self) -> None:
         """Close the file. The last to close it merges the log of changes into it."""
@@ -445,7 +419,7 @@ class MemoryBank:
             raise damaged(self.name)
         return row
 
-    def _located(self, chunks: Numbers) -> Iterator[tuple[int, Indices, Indices]]:
-        extents = self._blocks.extents()
-        for row, places, within in located(chunks, extents[:, 1]):
-            yield int(extents[row, 0]), places, within
+    def _gathered(self, chunks: Numbers, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:
+        with self.snapshot():
+            extents = self._blocks.extents()
+            return gathered(chunks, extents[:, 1], lambda row, within: read(int(extents[row, 0]), within))

@@ -87,7 +87,7 @@ def _contents(path: Path) -> tuple[dict[str, dict[str, str]], bool]:
         for document in bank.documents():
             for origin in document.origins:
                 digests[origin.source][origin.part] = document.digest
-        return digests, bank.keeps_text
+        return digests, bank.header.keeps_text
 
 
 def _names(bank: MemoryBank) -> set[Name]:

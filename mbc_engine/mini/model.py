@@ -97,8 +97,8 @@ class RetrieverReader(CodingModel):
         vectors = self._text_encoder.pooled(questions, self.settings.question_window)
         found = scope.best(scope.tables(vectors), max(top, self.settings.candidates))
         chunks = sorted({hit.chunk for hits in found for hit in hits})
-        kept = scope.bank.texts_at(chunks) if scope.bank.keeps_text else [None] * len(chunks)
-        texts = {chunk: own.text if own else "" for chunk, own in zip(chunks, kept, strict=True)}
+        kept = zip(chunks, scope.bank.texts_at(chunks), strict=True)
+        texts = {chunk: own.text if own else "" for chunk, own in kept}
         return [
             rerank(hits, self.word_bonus(question, [texts[hit.chunk] for hit in hits]))[:top]
             for question, hits in zip(questions, found, strict=True)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, CodeShape, pack, unpack
-from mbc_engine.bank.records import columns, table_sums, unpack_some
+from mbc_engine.bank.records import columns, table_sums
 
 SHAPES = st.builds(
     CodeShape,
@@ -48,26 +48,6 @@ def test_columns_hold_each_code_once(shape: CodeShape, chunks: int, seed: int) -
         assert (seen[rows, place] == -1).all()
         seen[rows, place] = values
     assert np.array_equal(seen.reshape(codes.shape), codes)
-
-
-@given(shape=SHAPES, chunks=st.integers(1, 20), wanted=st.lists(st.integers(0, 19), max_size=6), seed=st.integers(0, 9))
-@settings(max_examples=100)
-def test_some_chunks_unpack_as_all_do(shape: CodeShape, chunks: int, wanted: list[int], seed: int) -> None:
-    codes = np.random.default_rng(seed).integers(0, shape.num_codes, (chunks, shape.tokens, shape.levels))
-    chosen = np.array([index % chunks for index in wanted], np.int64)
-    assert np.array_equal(unpack_some(pack(codes, shape), shape, chunks, chosen), codes[chosen])
-
-
-@pytest.mark.parametrize("index", [-1, 3])
-def test_a_chunk_that_is_not_there_is_not_unpacked(index: int) -> None:
-    shape = CodeShape(2, 1, 3, per_position=True)
-    data = pack(np.zeros((3, 2, 1), np.uint16), shape)
-    with pytest.raises(IndexError):
-        unpack_some(data, shape, 3, np.array([index]))
-    with pytest.raises(ValueError, match="do not hold"):
-        unpack_some(data, shape, 5, np.array([0]))
-    with pytest.raises(ValueError, match="codes must be in"):
-        unpack_some(b"\xff\xf0", shape, 3, np.array([0]))
 
 
 def test_a_sum_by_hand() -> None:

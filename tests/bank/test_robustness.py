@@ -39,7 +39,7 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
         total = min(bank.totals().chunks, 10_000)
         bank.codes_at(range(0, total, 7))
         bank.chunks_at(range(0, total, 7))
-        if bank.keeps_text:
+        if bank.header.keeps_text:
             bank.texts_at(range(0, total, 7))
 
     def weights(bank: MemoryBank) -> None:
@@ -48,7 +48,7 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
             assert chunks == bank.totals().chunks
 
     def merged(bank: MemoryBank) -> None:
-        with made.bank(keeps_origins=bank.header.keeps_origins, keeps_text=bank.keeps_text) as good:
+        with made.bank(keeps_origins=bank.header.keeps_origins, keeps_text=bank.header.keeps_text) as good:
             good.put([made.item("/good", 1)])
             list(merge(good, bank))
             lines = made.lines(good)

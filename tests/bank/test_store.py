@@ -245,20 +245,18 @@ def test_a_bank_that_keeps_text_needs_the_text_of_every_chunk(made: Any, path: P
 
 def test_a_bank_without_text_takes_no_notice_of_it(made: Any, bank: MemoryBank) -> None:
     bank.put([made.item("/a", 1), made.item("/b", 2, codes=made.codes(2))])
-    assert (bank.keeps_text, bank.sizes().texts) == (False, 0)
+    assert (bank.header.keeps_text, bank.sizes().texts) == (False, 0)
     assert [own.texts for own in bank.documents(whole=True)] == [None, None]
-    with pytest.raises(BankError, match="does not keep the text") as caught:
-        bank.texts_at([0])
-    assert caught.value.hint
+    assert bank.texts_at([0, 1]) == [None, None]
 
 
 def test_an_existing_bank_keeps_what_it_keeps(made: Any, path: Path) -> None:
     made.bank(path, keeps_text=True).close()
     with MemoryBank.open_or_create(path, made.signature, made.shape, made.dim) as bank:
-        assert bank.keeps_text
+        assert bank.header.keeps_text
     path.unlink()
     with MemoryBank.open_or_create(path, made.signature, made.shape, made.dim, keeps_text=True) as bank:
-        assert bank.keeps_text
+        assert bank.header.keeps_text
 
 
 def numbers_of(path: Path) -> set[tuple[int, bytes]]:

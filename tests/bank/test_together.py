@@ -48,7 +48,6 @@ def test_chunks_are_numbered_through_all_banks(made: Any, contents: Sequence[set
         assert np.array_equal(together.codes_at(wanted), codes[wanted])
         assert together.chunks_at(np.array(wanted, np.int64)) == [chunks[number] for number in wanted]
         texts = [chunk for own in contents for content in sorted(own) for chunk in made.chunks(content)]
-        assert together.keeps_text
         assert together.texts_at(np.array(wanted, np.int64)) == [texts[number] for number in wanted]
         every = [part for part, _ in together.blocks()]
         assert np.array_equal(np.concatenate([codes[:0], *every]), codes)
@@ -68,11 +67,10 @@ def test_a_bank_without_text_leaves_the_others_theirs(made: Any) -> None:
             ([full, bare], [4, 1, 2, 0], [None, two, None, one]),
             ([bare, full], [0, 3, 2, 4], [None, one, None, two]),
         ):
-            assert Banks(order).keeps_text
             assert Banks(order).texts_at(wanted) == expected
         with pytest.raises(IndexError, match="chunk indices must be in"):
             Banks([full, bare]).texts_at([5])
-        assert not Banks([bare]).keeps_text
+        assert Banks([bare]).texts_at([0]) == [None]
         assert Banks([bare]).texts_at([0, 1]) == [None, None]
 
 
