@@ -51,8 +51,12 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
 
 
 class _Common:
+    help: str | None
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        paragraphs = (self.help or "").split("\n\n")  # which may be of any width here, and examples keep their lines
+        self.help = "\n\n".join(own if own.startswith("Examples:") else " ".join(own.split()) for own in paragraphs)
         for param in self.params:  # type: ignore[attr-defined]
             # Typer would call a file that cannot be read a wrong option; whoever opens it knows the right exit code.
             param.type_descriptor.parameter_info.readable = False

@@ -1,15 +1,27 @@
-"""The options of a question that another program may send, to the server or to an assistant's tool, and their limits."""
+"""The options of a question: those that other programs may send, with their limits, and what the selecting ones mean."""
 
+import os
 import re
-from typing import Annotated, Final
+from calendar import monthrange
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import date
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from mbc_cli.options import selection
+from mbc_engine.bank import Selection
+from mbc_engine.errors import ConfigError
 from mbc_engine.question import AskOptions
 
 LONGEST_QUESTION: Final = 8_000
 MOST_SOURCES: Final = 20
+_DATE: Final = re.compile(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?", re.ASCII)
+_TIME: Final = re.compile(r"(\d+(?:\.\d+)?) *([dwmy]?)", re.ASCII)
+_DAYS: Final = {"": 1, "d": 1, "w": 7, "m": 30, "y": 365}
+_PATH: Final = re.compile(r"~|\.{0,2}(/|$)")
+_WILD: Final = re.compile(r"[*?\[\\]")
+_SPECIAL: Final = re.compile(r"[*?\[\]\\!# ]")
 # A star matches any length of a path, in every combination with the others: three take milliseconds for a name of 200
 # characters, four a tenth of a second, six for ever.
 _MOST_STARS: Final = 3
@@ -48,13 +60,63 @@ Exclude = Annotated[_Patterns, Field(description="No documents whose path matche
 
 def ask_options(
     *,
-    sources: int,
-    min_confidence: float | None,
     since: str | None,
     as_of: str | None,
     half_life: str | None,
-    only: list[str],
-    exclude: list[str],
+    only: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+    **others: Any,
 ) -> AskOptions:
-    chosen = selection(since, as_of, half_life, only, exclude)
-    return AskOptions(selection=chosen, sources=sources, min_confidence=min_confidence)
+    """Options as typed or sent; `others` are those of AskOptions itself. Raises ConfigError if one makes no sense."""
+    selection = Selection(
+        since=None if since is None else _day("--since", since, is_last=False),
+        as_of=None if as_of is None else _day("--as-of", as_of, is_last=True),
+        half_life=None if half_life is None else _days(half_life),
+        only=tuple(map(_placed, only or ())),
+        exclude=tuple(map(_placed, exclude or ())),
+    )
+    return AskOptions(selection=selection, **others)
+
+
+def _day(option: str, typed: str, *, is_last: bool) -> date:
+    found = _DATE.fullmatch(typed.strip())
+    with suppress(ValueError):
+        if found:
+            year, month = int(found[1]), int(found[2] or (12 if is_last else 1))
+            return date(year, month, int(found[3] or (monthrange(year, month)[1] if is_last else 1)))
+    raise ConfigError(
+        f"{option} {typed!r} is not a date.", hint="Write dates as 2024-05-31; 2024-05 is a month, 2024 a year."
+    )
+
+
+def _days(typed: str) -> float:
+    found = _TIME.fullmatch(typed.strip())
+    if found is None:
+        raise ConfigError(
+            f"--half-life {typed!r} is not a period.",
+            hint="Write periods as 30d, 4w, 6m or 1y; a number alone means days.",
+        )
+    return float(found[1]) * _DAYS[found[2]]
+
+
+def _placed(pattern: str) -> str:
+    """A pattern that begins with a path as one from the root: a bank knows files by their real paths.
+
+    An existing path, or else the folders before the first wildcard, is taken literally: characters that are special in
+    patterns, as in a file called "[old].txt", are escaped.
+    """
+    is_path = _PATH.match(pattern) is not None
+    literal = _literal(pattern, is_path)
+    place = os.path.realpath(os.path.expanduser(literal or "/")).rstrip("/") if is_path else literal  # noqa: PTH111
+    return _SPECIAL.sub(r"\\\g<0>", place) + pattern[len(literal) :]
+
+
+def _literal(pattern: str, is_path: bool) -> str:
+    """The beginning of a pattern that is no pattern, without the slash after it."""
+    for name in (pattern, pattern.rpartition("#")[0]):
+        if name and os.path.lexists(os.path.expanduser(name)):  # noqa: PTH111
+            return name.rstrip("/")
+    wild = _WILD.search(pattern)
+    if not is_path:
+        return ""
+    return pattern[: wild.start()].rpartition("/")[0] if wild else pattern.rstrip("/")

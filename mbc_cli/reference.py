@@ -57,7 +57,7 @@ def _section(command: _Command, shared: list[TyperOption]) -> Iterator[str]:
     own = [option for option in _options(itself) if (option.name, option.help) not in known]
     others = [f"`--{long_name(option)}`" for option in _options(itself) if option not in own]
     arguments = [param for param in itself.params if isinstance(param, TyperArgument)]
-    yield from ("", f"## `{' '.join((*words, *map(_name, arguments)))}`", "", " ".join(text.replace("\b", "").split()))
+    yield from ("", f"## `{' '.join((*words, *map(_name, arguments)))}`", "", " ".join(text.split()))
     if own or arguments:
         yield from ("", *_table([*arguments, *own]))
     if others:

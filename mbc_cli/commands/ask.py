@@ -7,26 +7,48 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
 from mbc_cli.engine import open_memory
-from mbc_cli.options import BanksOption, DeviceOption, JsonOption, ModelOption, ReadOption, WeightsOption, selection
+from mbc_cli.options import BanksOption, DeviceOption, JsonOption, ModelOption, ReadOption, WeightsOption, option
 from mbc_cli.render.answer import answer_json, show_answer, show_times
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out, print_json, print_json_lines
 from mbc_cli.text import counted, plain, seconds
 from mbc_engine.datasets.questions import Question, arriving_questions, load_questions, no_questions
 from mbc_engine.errors import ConfigError
-from mbc_engine.memory import Memory
 from mbc_engine.question import AskOptions
 
-_documents = partial(typer.Option, rich_help_panel="Which documents count")
-_paper = partial(typer.Option, rich_help_panel="Models of the paper's method")
+if TYPE_CHECKING:
+    from mbc_engine.memory import Memory
+
+_DOCUMENTS, _PAPER = "Which documents count", "Models of the paper's method"
 _STDIN: Final = Path("-")
 _BATCH: Final = 16
+
+_QUESTIONS = (
+    'Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; - is stdin.'
+)
+_SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."
+_AS_OF = "Only documents up to this date; ages are counted back from it."
+_HALF_LIFE = (
+    "Halve a document's weight for each such period of age: a number of days, or 30d, 4w, 6m, 1y (a month is 30 days, a "
+    "year 365)."
+)
+_ONLY = (
+    "Only documents whose path matches, as in .gitignore: at any depth, unless it begins with / (from the root), ./ or "
+    "~; can be repeated."
+)
+_EXCLUDE = "No documents whose path matches; can be repeated."
+_CONFIDENCE = (
+    "Give no answer below this confidence, from 0 to 1; 0 always answers. For mini, confidence is the probability that "
+    "the answer is right; for a calibrated model of the paper's method, that the bank holds it."
+)
+_BEAMS = "Beam search width; 1 takes the likeliest word. No effect with mini."
+_MAX_TOKENS = "Longest answer, in tokens. No effect with mini."
 
 
 def ask(
@@ -35,68 +57,26 @@ def ask(
     bank: BanksOption,
     weight: WeightsOption = None,
     model: ModelOption,
-    questions: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help='Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; - is '
-            "stdin.",
-        ),
-    ] = None,
-    since: Annotated[
-        str | None, _documents(metavar="DATE", help="Only documents from this date on: 2024-05-31, 2024-05 or 2024.")
-    ] = None,
-    as_of: Annotated[
-        str | None, _documents(metavar="DATE", help="Only documents up to this date; ages are counted back from it.")
-    ] = None,
-    half_life: Annotated[
-        str | None,
-        _documents(
-            metavar="TIME",
-            help="Halve a document's weight for every such period of age: days, or 30d, 4w, 6m, 1y "
-            "(a month is 30 days, a year 365).",
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        _documents(
-            metavar="PATTERN",
-            help="Only documents whose path matches, as in .gitignore: at any depth, unless it begins with / (from the "
-            "root), ./ or ~; can be repeated.",
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, _documents(metavar="PATTERN", help="No documents whose path matches; can be repeated.")
-    ] = None,
+    questions: Annotated[Path | None, option(_QUESTIONS, metavar="FILE")] = None,
+    since: Annotated[str | None, option(_SINCE, panel=_DOCUMENTS, metavar="DATE")] = None,
+    as_of: Annotated[str | None, option(_AS_OF, panel=_DOCUMENTS, metavar="DATE")] = None,
+    half_life: Annotated[str | None, option(_HALF_LIFE, panel=_DOCUMENTS, metavar="TIME")] = None,
+    only: Annotated[list[str] | None, option(_ONLY, panel=_DOCUMENTS, metavar="PATTERN")] = None,
+    exclude: Annotated[list[str] | None, option(_EXCLUDE, panel=_DOCUMENTS, metavar="PATTERN")] = None,
     read: ReadOption = None,
-    sources: Annotated[int, typer.Option(min=0, help="How many source documents to list.")] = AskOptions.sources,
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P",
-            show_default="the model's own",
-            help="Give no answer below this confidence, from 0 to 1; 0 always answers. For mini, confidence is the "
-            "probability that the answer is right; for a calibrated model of the paper's method, that the bank "
-            "holds it.",
-        ),
-    ] = None,
-    beams: Annotated[
-        int, _paper(min=1, help="Beam search width; 1 takes the likeliest word. No effect with mini.")
-    ] = AskOptions.beams,
-    max_tokens: Annotated[
-        int, _paper(min=1, help="Longest answer, in tokens. No effect with mini.")
-    ] = AskOptions.max_new_tokens,
+    sources: Annotated[int, option("How many source documents to list.", min=0)] = AskOptions.sources,
+    min_confidence: Annotated[float | None, option(_CONFIDENCE, metavar="P", show_default="the model's own")] = None,
+    beams: Annotated[int, option(_BEAMS, panel=_PAPER, min=1)] = AskOptions.beams,
+    max_tokens: Annotated[int, option(_MAX_TOKENS, panel=_PAPER, min=1)] = AskOptions.max_new_tokens,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
     """Answer questions from banks, and name the document each answer was read in and other sources.
 
-    The first line of stdout is the answer, or "Not in this memory."; with --json,
-    "answer" is then null. Without a question this starts a conversation; questions can
-    also be piped in, one per line. With --json, several questions give one line of
-    JSON each, in order.
+    The first line of stdout is the answer, or "Not in this memory."; with --json, "answer" is then null. Without a
+    question this starts a conversation; questions can also be piped in, one per line. With --json, several questions
+    give one line of JSON each, in order.
 
-    \b
     Examples:
       mbc ask "Who repaired the bridge?"
       mbc ask "When was it built?" --bank work.mbc --sources 5 --json
@@ -106,20 +86,17 @@ def ask(
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
-    options = AskOptions(
-        read_mode=read,
-        selection=selection(since, as_of, half_life, only or [], exclude or []),
-        sources=sources,
-        min_confidence=min_confidence,
-        max_new_tokens=max_tokens,
-        beams=beams,
-    )
+    from mbc_cli.question_options import ask_options
+
+    chosen: dict[str, Any] = {"read_mode": read, "max_new_tokens": max_tokens, "beams": beams, "sources": sources}
+    chosen |= {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
+    options = ask_options(**chosen, min_confidence=min_confidence)
     work = _work(question, questions, as_json=json)
     with open_memory(bank, model, device, weights=weight).open(options) as memory:
         work(memory, options)
 
 
-def _work(question: str | None, file: Path | None, *, as_json: bool) -> Callable[[Memory, AskOptions], object]:
+def _work(question: str | None, file: Path | None, *, as_json: bool) -> "Callable[[Memory, AskOptions], object]":
     """What to do; problems with the questions are found before a model is loaded."""
     if question is not None:
         if file is not None:
@@ -144,7 +121,7 @@ def _work(question: str | None, file: Path | None, *, as_json: bool) -> Callable
     return partial(_ask_all, groups=chain([first], groups), as_json=as_json, shows_progress=not is_typed)
 
 
-def _ask_one(memory: Memory, options: AskOptions, *, question: str, as_json: bool) -> None:
+def _ask_one(memory: "Memory", options: AskOptions, *, question: str, as_json: bool) -> None:
     if as_json:
         (answer,) = memory.ask([question], options)
         print_json(answer_json(answer, memory.paths, memory.loading))
@@ -155,7 +132,7 @@ def _ask_one(memory: Memory, options: AskOptions, *, question: str, as_json: boo
 
 
 def _ask_all(
-    memory: Memory,
+    memory: "Memory",
     options: AskOptions,
     *,
     groups: Iterable[Sequence[Question]],

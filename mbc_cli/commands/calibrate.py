@@ -33,12 +33,10 @@ def calibrate(
 ) -> None:
     """Learn from held-out questions when an answer comes from the memory, and store that in the model's config.
 
-    For models of the paper's method; mini is already calibrated. Each question is asked of
-    a bank with its document and of one without; what the bank adds to the answer's
-    likelihood is used to tell the two apart. The model's banks and codes stay valid.
-    Ctrl-C changes nothing.
+    For models of the paper's method; mini is already calibrated. Each question is asked of a bank with its document and
+    of one without; what the bank adds to the answer's likelihood is used to tell the two apart. The model's banks and
+    codes stay valid. Ctrl-C changes nothing.
 
-    \b
     Examples:
       mbc calibrate --model runs/mine --data questions.jsonl
       mbc calibrate --model runs/mine --data newswire:test:200 --bank-size 16 --dry-run

@@ -25,7 +25,6 @@ ValueArgument = Annotated[list[str], typer.Argument(metavar="VALUE", help=_VALUE
 def list_settings(*, json: JsonOption = False) -> None:
     """List the settings in the config file: key and value, tab-separated in a pipe.
 
-    \b
     Examples:
       mbc config list
       mbc config list --json
@@ -44,7 +43,6 @@ def list_settings(*, json: JsonOption = False) -> None:
 def get(key: KeyArgument, *, json: JsonOption = False) -> None:
     """Print a setting. The exit code is 2 if it is not set.
 
-    \b
     Examples:
       mbc config get model
       mbc config get ask.sources --json
@@ -63,10 +61,9 @@ def get(key: KeyArgument, *, json: JsonOption = False) -> None:
 def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: JsonOption = False) -> None:
     """Set an option's default; the command line and environment variables override it.
 
-    KEY is an option's name, for every command that has it, or COMMAND.OPTION for one
-    command, its words joined by dashes.
+    KEY is an option's name, for every command that has it, or COMMAND.OPTION for one command, its words joined by
+    dashes.
 
-    \b
     Examples:
       mbc config set bank ~/work.mbc
       mbc config set ask.sources 5
@@ -81,7 +78,6 @@ def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: J
 def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
     """Remove a setting. The exit code is 2 if it is not set.
 
-    \b
     Examples:
       mbc config unset ask.sources
     """
@@ -92,7 +88,6 @@ def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
 def edit(ctx: typer.Context, *, json: JsonOption = False) -> None:
     """Edit the config file in $VISUAL or $EDITOR, then check it.
 
-    \b
     Examples:
       mbc config edit
     """
@@ -110,7 +105,6 @@ def edit(ctx: typer.Context, *, json: JsonOption = False) -> None:
 def show_path(*, json: JsonOption = False) -> None:
     """Print the path of the config file, whether it exists or not.
 
-    \b
     Examples:
       mbc config path
     """

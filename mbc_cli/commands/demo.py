@@ -56,7 +56,6 @@ def demo(
 
     Works offline and leaves nothing behind.
 
-    \b
     Examples:
       mbc demo
       mbc demo --keep stories

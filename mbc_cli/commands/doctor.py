@@ -43,7 +43,6 @@ def doctor(
 
     The exit code is 4 if --model cannot be used here.
 
-    \b
     Examples:
       mbc doctor
       mbc doctor --offline --json

@@ -18,23 +18,27 @@ import typer
 
 from mbc_cli.completion import evaluations, methods, presets, protocols, suites
 from mbc_cli.completion import golds as gold_answers
-from mbc_cli.config import evaluation_names, evaluations_folder, name_in, placed
-from mbc_cli.engine import require_device
-from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, ThreadsOption
-from mbc_cli.program import is_typed
+from mbc_cli.config import evaluation_names, evaluations_folder, name_in, placed, states_cache
+from mbc_cli.engine import hub_is_reachable, loading, prepare_torch, read_data, require_device
+from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, ThreadsOption, option
+from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
+from mbc_cli.render.evaluation import ExperimentView, plan_json, print_comparison, print_plan, print_report
+from mbc_cli.render.terminal import notes, out, print_json
+from mbc_cli.text import plain
+from mbc_engine.config import find_model
+from mbc_engine.datasets.by_name import is_of_hub
 from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.experiments.registry import METHODS, Protocol, controls_of
 from mbc_engine.metrics import Golds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from mbc_cli.completion import Found
     from mbc_engine.evaluation.results import ExperimentFolder
     from mbc_engine.experiments.requirements import CellRequirements, Machine
     from mbc_engine.experiments.settings import BaseSettings, ExperimentSettings
 
-_WHAT, _HOW, _TRAINED, _WHERE = "What", "How", "What is trained for it", "Where"
+_WHAT, _HOW, _TRAINED, _WHERE = "What to evaluate", "How to evaluate", "Training", "Files"
 _LONGEST_NAME: Final = 40
 _OPTIONS: Final = {"golds": "--golds", "protocols": "--protocol"}
 # Options that say what is evaluated, and how: a suite says all of it itself.
@@ -46,32 +50,25 @@ _OF_DATA: Final = (
 EvaluationArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=evaluations)
 ]
-ReportOption = Annotated[bool, typer.Option("--report", help="Open the report in the browser.")]
-
-
-def _option(panel: str, text: str, *names: str, **how: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, **how)
-
-
-def _named(panel: str, text: str, metavar: str, completion: "Callable[[str], Found]", **how: Any) -> Any:
-    return _option(panel, text, metavar=metavar, autocompletion=completion, **how)
+ReportOption = Annotated[bool, option("Open the report in the browser.", "--report")]
 
 
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if kind.control_of is None)
 _METHOD: Final = f"{_METHODS}, or a control; can be repeated."
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
-_QUESTIONS: Final = "Questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64."
-_GRID: Final = "A whole grid instead: paper, small, or a TOML file."
-_BANK_SIZE: Final = "Documents in each memory; the rest go into further memories."
+_QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64."
+_GRID: Final = "Run a whole grid of evaluations instead: paper, small, or a TOML file."
+_BANK_SIZE: Final = "Split the documents into several memories of this size, each asked about its own documents."
 _GOLDS: Final = "Score answers against the shortest gold answer, as the paper does, or the best match of any."
-_TRAIN: Final = "Questions that methods may learn from, as squad:[b]train[/b]; can be repeated."
+_TRAIN: Final = "Questions to learn from, such as squad:[b]train[/b]; can be repeated."
 _VALIDATION: Final = "Questions used to choose learning rates."
 _HELD_OUT: Final = "squad:validation for squad:train, else a tenth of the documents"
 _PRESET: Final = "Train MBC with this preset instead of using --model."
 _CHANGES: Final = "Change a setting of the preset: training.epochs=3; can be repeated."
-_FOLDER: Final = "The folder that keeps everything; given alone, it continues where it stopped."
-_FILES: Final = "The folder of the files that a suite names."
-_MOST: Final = "Most questions to ask, evenly spaced."
+_FOLDER: Final = "The folder for the results; given alone, it continues a stopped evaluation."
+_FILES: Final = "The folder that contains the files named in a suite."
+_MOST: Final = "Maximum number of questions to ask, evenly spaced."
+_DOCUMENTS: Final = "Maximum number of documents to memorise."
 _OWN: Final = "the model's own, with its controls"
 _DATED: Final = "the date and the data's name"
 
@@ -79,31 +76,37 @@ _DATED: Final = "the date and the data's name"
 def evaluate(
     ctx: typer.Context,
     *,
-    data: Annotated[str | None, _option(_WHAT, _QUESTIONS, metavar="SPEC")] = None,
-    suite: Annotated[str | None, _named(_WHAT, _GRID, "NAME|FILE", suites)] = None,
+    data: Annotated[str | None, option(_QUESTIONS, panel=_WHAT, metavar="SPEC")] = None,
+    suite: Annotated[str | None, option(_GRID, panel=_WHAT, metavar="NAME|FILE", completion=suites)] = None,
     model: ModelOption,
-    method: Annotated[list[str] | None, _named(_WHAT, _METHOD, "NAME", methods, show_default=_OWN)] = None,
-    protocol: Annotated[list[str] | None, _named(_WHAT, _PROTOCOL, "NAME", protocols, show_default="online")] = None,
-    documents: Annotated[int, _option(_HOW, "Most documents to memorise.", min=1)] = 1665,
-    bank_size: Annotated[int | None, _option(_HOW, _BANK_SIZE, min=1, show_default="all")] = None,
-    limit: Annotated[int | None, _option(_HOW, _MOST, min=1, show_default="all")] = None,
-    golds: Annotated[str, _named(_HOW, _GOLDS, "|".join(get_args(Golds)), gold_answers)] = "shortest",
+    method: Annotated[
+        list[str] | None, option(_METHOD, panel=_WHAT, metavar="NAME", show_default=_OWN, completion=methods)
+    ] = None,
+    protocol: Annotated[
+        list[str] | None, option(_PROTOCOL, panel=_WHAT, metavar="NAME", show_default="online", completion=protocols)
+    ] = None,
+    documents: Annotated[int, option(_DOCUMENTS, panel=_HOW, min=1)] = 1665,
+    bank_size: Annotated[int | None, option(_BANK_SIZE, panel=_HOW, min=1, show_default="all")] = None,
+    limit: Annotated[int | None, option(_MOST, panel=_HOW, min=1, show_default="all")] = None,
+    golds: Annotated[
+        str, option(_GOLDS, panel=_HOW, metavar="|".join(get_args(Golds)), completion=gold_answers)
+    ] = "shortest",
     read: ReadOption = None,
-    train: Annotated[list[str] | None, _option(_TRAINED, _TRAIN, metavar="SPEC")] = None,
-    validation: Annotated[str | None, _option(_TRAINED, _VALIDATION, metavar="SPEC", show_default=_HELD_OUT)] = None,
-    preset: Annotated[str | None, _named(_TRAINED, _PRESET, "NAME|FILE", presets)] = None,
-    settings: Annotated[list[str] | None, _option(_TRAINED, _CHANGES, "--set", metavar="KEY=VALUE")] = None,
-    run: Annotated[str | None, _named(_WHERE, _FOLDER, "NAME|PATH", evaluations, show_default=_DATED)] = None,
+    train: Annotated[list[str] | None, option(_TRAIN, panel=_TRAINED, metavar="SPEC")] = None,
+    validation: Annotated[
+        str | None, option(_VALIDATION, panel=_TRAINED, metavar="SPEC", show_default=_HELD_OUT)
+    ] = None,
+    preset: Annotated[str | None, option(_PRESET, panel=_TRAINED, metavar="NAME|FILE", completion=presets)] = None,
+    settings: Annotated[list[str] | None, option(_CHANGES, "--set", panel=_TRAINED, metavar="KEY=VALUE")] = None,
+    run: Annotated[
+        str | None, option(_FOLDER, panel=_WHERE, metavar="NAME|PATH", show_default=_DATED, completion=evaluations)
+    ] = None,
     data_folder: Annotated[
         Path | None,
-        _option(_WHERE, _FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder"),
+        option(_FILES, panel=_WHERE, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder"),
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Only show the resources needed and which parts can run here.")
-    ] = False,
-    hours: Annotated[
-        float, typer.Option(min=0, help="Skip stages of a suite estimated to take longer than this here.")
-    ] = 100.0,
+    plan: Annotated[bool, option("Only show the resources needed and which parts can run here.", "--plan")] = False,
+    hours: Annotated[float, option("Skip stages of a suite estimated to take longer than this here.", min=0)] = 100.0,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     report: ReportOption = False,
@@ -112,11 +115,10 @@ def evaluate(
     """Evaluate how well methods answer: exact match, F1, sources, seconds, bytes.
 
     Each method memorises documents and is then asked about them. Without --[b]train[/b], an already trained model is
-    evaluated. A model of the paper's method is also asked with an empty bank, a shuffled one and one of other documents:
-    if it answers as well with those, it makes no use of its memory. All results are kept in one folder, with an HTML
-    report, report.html. Ctrl-C stops the evaluation; --run continues it.
+    evaluated. A model of the paper's method is also asked with an empty bank, a shuffled one and one of other
+    documents: if it answers as well with those, it makes no use of its memory. All results are kept in one folder, with
+    an HTML report, report.html. Ctrl-C stops the evaluation; --run continues it.
 
-    \b
     Examples:
       mbc eval --data newswire:test:64
       mbc eval --model runs/mine --data questions.jsonl --bank-size 16 --json
@@ -148,7 +150,6 @@ def evaluate(
 def show(run: EvaluationArgument, *, report: ReportOption = False, json: JsonOption = False) -> None:
     """Show the report of an evaluation, finished or not.
 
-    \b
     Examples:
       mbc eval show small
       mbc eval show small --json | jq .verdicts
@@ -166,12 +167,9 @@ def compare(
 
     Differences are B minus A, with a paired test over the questions.
 
-    \b
     Examples:
       mbc eval compare small ./elsewhere/small
     """
-    from mbc_cli.render.evaluation import print_comparison
-    from mbc_cli.render.terminal import print_json
     from mbc_engine.experiments.report.tables import compare_experiments
 
     comparison = compare_experiments(existing_evaluation(a), existing_evaluation(b))
@@ -236,9 +234,6 @@ def _settings_of(
 ) -> "ExperimentSettings":
     from pydantic import ValidationError
 
-    from mbc_cli.engine import read_data
-    from mbc_engine.config import find_model
-    from mbc_engine.datasets.by_name import is_of_hub
     from mbc_engine.experiments.settings import DatasetSettings, ExperimentSettings, require_usable
 
     if model is not None and preset is not None:
@@ -308,12 +303,6 @@ def _slug(text: str) -> str:
 
 
 def _work(settings: "ExperimentSettings", folder: Path, device: str | None, threads: int | None, hours: float) -> None:
-    from mbc_cli.config import states_cache
-    from mbc_cli.engine import loading, prepare_torch
-    from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
-    from mbc_cli.render.evaluation import ExperimentView, print_plan
-    from mbc_cli.render.terminal import notes
-
     is_grid = len(settings.bases) * len(settings.datasets) > 1
     resume = f"Continue with: mbc eval --run {shlex.quote(name_in(folder, evaluations_folder()))}"
     with ending_with(resume):
@@ -348,9 +337,6 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
 def _show_plan(
     settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float, *, as_json: bool
 ) -> None:
-    from mbc_cli.render.evaluation import plan_json, print_plan
-    from mbc_cli.render.terminal import out, print_json
-
     machine, needed = _requirements(settings, device, threads, hours)
     if as_json:
         print_json(plan_json(settings, machine, needed))
@@ -361,8 +347,6 @@ def _show_plan(
 def _requirements(
     settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float
 ) -> "tuple[Machine, Sequence[CellRequirements]]":
-    from mbc_cli.engine import hub_is_reachable, loading, prepare_torch
-
     with loading("sizes of models"):
         from mbc_engine.experiments.requirements import requirements, this_machine
 
@@ -372,9 +356,6 @@ def _requirements(
 
 
 def _show_report(folder: Path, *, opens: bool, as_json: bool) -> None:
-    from mbc_cli.render.evaluation import print_report
-    from mbc_cli.render.terminal import notes, print_json
-    from mbc_cli.text import plain
     from mbc_engine.evaluation.results import ExperimentFolder
     from mbc_engine.experiments.report.page import write_report
     from mbc_engine.experiments.report.report import read_report

@@ -118,13 +118,10 @@ def ingest(
 ) -> None:
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
 
-    Hidden files and those listed in a folder's .mbcignore are left out. The first
-    Ctrl-C saves what is encoded and stops; run the same command again to continue.
-    Each row of a CSV or JSON Lines file becomes a document; with a different
-    --text-column than last time, they are replaced. With --watch and --json each
-    change is one line of JSON.
+    Hidden files and those listed in a folder's .mbcignore are left out. The first Ctrl-C saves what is encoded and
+    stops; run the same command again to continue. Each row of a CSV or JSON Lines file becomes a document; with a
+    different --text-column than last time, they are replaced. With --watch and --json each change is one line of JSON.
 
-    \b
     Examples:
       mbc ingest ~/notes
       mbc ingest report.pdf minutes/ --bank work.mbc --ignore 'drafts/'

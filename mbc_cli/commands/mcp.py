@@ -27,10 +27,8 @@ def mcp(
 ) -> None:
     """Let an assistant ask, search and add to a memory: a Model Context Protocol (MCP) server on stdin and stdout.
 
-    You don't run this yourself: add it to the assistant's settings, and the assistant
-    starts and stops it.
+    You don't run this yourself: add it to the assistant's settings, and the assistant starts and stops it.
 
-    \b
     Examples:
       mbc mcp
       mbc mcp --bank ~/work.mbc --allow ~/notes

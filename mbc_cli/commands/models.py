@@ -35,12 +35,10 @@ _RIGHT = ("per chunk", "on disk", "EM %", "F1 %")
 def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
     """List the models you can use: this package's, those in your data folder, and those of training runs.
 
-    Each line shows the base LM that answers, or "reads text" for a model such as
-    mini; the codes as tokens x levels x codes, and their bytes per chunk; the size on
-    disk and the best validation. In a pipe it is tab-separated, with the folder in
-    the last column. With --json, each model is one line of JSON.
+    Each line shows the base LM that answers, or "reads text" for a model such as mini; the codes as tokens x levels x
+    codes, and their bytes per chunk; the size on disk and the best validation. In a pipe it is tab-separated, with the
+    folder in the last column. With --json, each model is one line of JSON.
 
-    \b
     Examples:
       mbc models list
       mbc models list --json | jq -r .path
@@ -67,10 +65,8 @@ def show(
 ) -> None:
     """Show the parts of a model or preset; of the paper's method, with trainable and frozen parameters.
 
-    Nothing is downloaded for a preset. If a model and a preset share a name, the model
-    is shown.
+    Nothing is downloaded for a preset. If a model and a preset share a name, the model is shown.
 
-    \b
     Examples:
       mbc models show mini
       mbc models show llama2-7b

@@ -24,10 +24,8 @@ _REQUESTED = {"pause": "to be paused", "stop": "to be stopped"}
 def pause(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
     """Pause a training run after the current step and save a snapshot.
 
-    The process keeps its memory. Resuming with `mbc runs resume` gives bit-identical
-    results.
+    The process keeps its memory. Resuming with `mbc runs resume` gives bit-identical results.
 
-    \b
     Examples:
       mbc runs pause first
     """
@@ -39,7 +37,6 @@ def stop(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
 
     To continue it, use `mbc train --resume`.
 
-    \b
     Examples:
       mbc runs stop first
     """
@@ -51,7 +48,6 @@ def resume(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> 
 
     To continue one that was stopped or killed, use `mbc train --resume`.
 
-    \b
     Examples:
       mbc runs resume first
     """
@@ -77,10 +73,9 @@ def _request(name: str, runs: Path, wanted: "Request | None", *, as_json: bool) 
 def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
     """List training runs, latest first; tab-separated in a pipe.
 
-    Shows each run's state, steps, best F1 in percent and when it last changed. With
-    --json each run is one line of JSON.
+    Shows each run's state, steps, best F1 in percent and when it last changed. With --json each run is one line of
+    JSON.
 
-    \b
     Examples:
       mbc runs list
       mbc runs list --json | jq -r 'select(.state == "training").run'
@@ -112,7 +107,6 @@ def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
 
     With --json also the last step and every validation.
 
-    \b
     Examples:
       mbc runs show first
       mbc runs show first --json | jq .latest.loss

@@ -69,11 +69,9 @@ def serve(
 ) -> None:
     """Serve a memory over HTTP: other programs ask questions and add documents.
 
-    Any client of OpenAI's chat completions API works: use the printed address as its
-    base URL. With several banks, documents go into the first. Ctrl-C finishes the
-    requests already accepted; a second Ctrl-C stops at once.
+    Any client of OpenAI's chat completions API works: use the printed address as its base URL. With several banks,
+    documents go into the first. Ctrl-C finishes the requests already accepted; a second Ctrl-C stops at once.
 
-    \b
     Examples:
       mbc serve
       mbc serve --bank team.mbc --bank mine.mbc --port 9000

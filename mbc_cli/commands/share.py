@@ -46,11 +46,9 @@ def pull(
 ) -> None:
     """Download a shared model; every command then takes it as --model OWNER/NAME.
 
-    Only weights and settings are downloaded, never code, and they are checked before
-    they are saved to your data folder. Its base LM and encoders are downloaded when it
-    is first used. Ctrl-C leaves all models unchanged.
+    Only weights and settings are downloaded, never code, and they are checked before they are saved to your data
+    folder. Its base LM and encoders are downloaded when it is first used. Ctrl-C leaves all models unchanged.
 
-    \b
     Examples:
       mbc models pull ada/notes-gpt2
       mbc models pull ada/notes-gpt2 --revision v2 --name notes-v2
@@ -95,11 +93,10 @@ def push(
 ) -> None:
     """Share a model on the hub: its settings, trained weights and a model card, in one commit.
 
-    The card describes the model and, if it comes from a training run, its training
-    and results; a README.md in the model's folder replaces it. Neither the base LM nor
-    any document is shared. To share a model without the hub, copy its folder.
+    The card describes the model and, if it comes from a training run, its training and results; a README.md in the
+    model's folder replaces it. Neither the base LM nor any document is shared. To share a model without the hub, copy
+    its folder.
 
-    \b
     Examples:
       mbc models push first ada/notes-gpt2 --license apache-2.0
     """

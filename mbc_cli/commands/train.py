@@ -110,7 +110,6 @@ def train(
 
     With --json each event is one line of JSON on stdout.
 
-    \b
     Examples:
       mbc train --list-presets
       mbc train --preset mini --data newswire:[b]train[/b]:5000 --run first

@@ -44,7 +44,6 @@ def tui(
 
     It updates as other processes change the bank and the training runs.
 
-    \b
     Examples:
       mbc tui
       mbc tui --bank work.mbc --view ask

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from mbc_cli.render.terminal import notes, out, print_indented
 from mbc_cli.text import counted, near, plain, seconds
-from mbc_engine.bank import origin_name
 
 if TYPE_CHECKING:
     from mbc_engine.question import Answer, Confidence, Source
@@ -85,6 +84,8 @@ def state_of(source: "Source") -> str | None:
 
 def named(source: "Source") -> str:
     """A source as `mbc bank` takes it."""
+    from mbc_engine.bank import origin_name
+
     return near(origin_name(source.path, source.part))
 
 

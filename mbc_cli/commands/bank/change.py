@@ -24,7 +24,6 @@ def merge(
     All must belong to one model, and keep text if --bank does. Duplicate documents are stored once; where two banks
     have read the same source, the later one wins. The other banks do not change.
 
-    \b
     Examples:
       mbc bank merge shard-1.mbc shard-2.mbc --bank all.mbc
     """
@@ -81,7 +80,6 @@ def _target(path: Path, banks: list[Path]) -> Iterator["MemoryBank"]:
 def compact(*, bank: BankOption, json: JsonOption = False) -> None:
     """Free the disk space that removed documents left behind. What the bank holds does not change.
 
-    \b
     Examples:
       mbc bank compact
       mbc bank compact --bank work.mbc
@@ -117,11 +115,9 @@ def reencode(
 ) -> None:
     """Switch a bank to another model: its documents are read again and encoded with that model.
 
-    They are read from their files or, where these are gone, from the text the bank
-    keeps. The old bank stays in use until everything is done. After Ctrl-C, run the
-    same command again to continue.
+    They are read from their files or, where these are gone, from the text the bank keeps. The old bank stays in use
+    until everything is done. After Ctrl-C, run the same command again to continue.
 
-    \b
     Examples:
       mbc bank reencode --model runs/mine
       mbc bank reencode --model runs/mine --bank work.mbc --drop-missing

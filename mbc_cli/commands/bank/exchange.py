@@ -37,10 +37,9 @@ def export(
 ) -> None:
     """Export a bank as JSON Lines, from which `mbc bank import` rebuilds it.
 
-    Two banks with the same content export the same lines, whatever their history. On
-    stdout there is nothing but the export, with or without --json.
+    Two banks with the same content export the same lines, whatever their history. On stdout there is nothing but the
+    export, with or without --json.
 
-    \b
     Examples:
       mbc bank export | sha256sum
       mbc bank export memory.jsonl.xz --bank work.mbc
@@ -94,7 +93,6 @@ def import_(
 
     The export may be compressed (gzip, xz).
 
-    \b
     Examples:
       mbc bank import memory.jsonl.xz --bank work.mbc
       ssh elsewhere mbc bank export | mbc bank import -

@@ -16,11 +16,9 @@ from mbc_engine.errors import BankError
 def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
     """List a bank's documents: chunks, bytes, date and source; tab-separated in a pipe.
 
-    A document found in several files has a line for each. A bank without sources
-    lists digests instead. With --json each document is
-    one line of JSON, with its digest and all its origins.
+    A document found in several files has a line for each. A bank without sources lists digests instead. With --json
+    each document is one line of JSON, with its digest and all its origins.
 
-    \b
     Examples:
       mbc bank list
       mbc bank list | cut -f4
@@ -42,11 +40,9 @@ def show(
 ) -> None:
     """Show everything a bank stores about a document, and whether its file has changed.
 
-    A path selects all documents of its file, path#part one of them; six or more
-    digits select all documents whose digest starts with them. With --json each
-    document is one line of JSON, codes included.
+    A path selects all documents of its file, path#part one of them; six or more digits select all documents whose
+    digest starts with them. With --json each document is one line of JSON, codes included.
 
-    \b
     Examples:
       mbc bank show notes/ada.txt
       mbc bank show articles.jsonl#17 --codes
@@ -161,7 +157,6 @@ def _unknown(bank: MemoryBank, typed: str) -> BankError:
 def info(*, bank: BankOption, json: JsonOption = False) -> None:
     """Show what a bank holds, its size and the model that wrote it.
 
-    \b
     Examples:
       mbc bank info
       mbc bank info --bank work.mbc --json
@@ -178,7 +173,6 @@ def info(*, bank: BankOption, json: JsonOption = False) -> None:
 def verify(*, bank: BankOption, json: JsonOption = False) -> None:
     """Check a bank for corruption. The exit code is 5 if there is any.
 
-    \b
     Examples:
       mbc bank verify
       mbc bank verify --bank work.mbc --json

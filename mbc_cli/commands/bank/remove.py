@@ -33,13 +33,11 @@ def remove(
 ) -> None:
     """Remove documents from a bank: all of them or, if one is not found, none. The files themselves stay.
 
-    A path selects all documents of its file; a document that is also in other files
-    is kept for those. A digest, or at least its first six digits, removes a document
-    from all its files. The next ingest of a folder brings its files back, unless
-    --ignore keeps them out. --prove compares the bank with one built from everything
-    else, and searches the file for traces of what was removed.
+    A path selects all documents of its file; a document that is also in other files is kept for those. A digest, or at
+    least its first six digits, removes a document from all its files. The next ingest of a folder brings its files
+    back, unless --ignore keeps them out. --prove compares the bank with one built from everything else, and searches
+    the file for traces of what was removed.
 
-    \b
     Examples:
       mbc bank remove notes/old.txt
       mbc bank remove notes/draft.md --ignore
