@@ -112,7 +112,7 @@ _ROOM_OF_DIFFERENCES: Final = {"questions": 110, "F1 difference": 84}
 
 def print_report(report: "Report") -> None:
     """The report on stdout: verdicts and cautions first, then tables of every cell, and what is missing."""
-    from mbc_engine.experiments.report.tables import LENIENT, NOTHING_TO_BEAT, OUTCOMES, costs_table, scores_table
+    from mbc_engine.experiments.report.tables import LENIENT, NOTHING_TO_BEAT, OUTCOMES, tables_of
 
     for verdict in report.verdicts:
         style = _STYLES[verdict.outcome]
@@ -124,8 +124,8 @@ def print_report(report: "Report") -> None:
         _print(("Note. ", "bold yellow"), plain(caution))
     for cell in report.cells:
         _head(cell.title, f"{len(cell.rows)} methods")
-        for table in (scores_table(cell), costs_table(cell)):
-            if table is not None:
+        for table in tables_of(cell):
+            if not table.is_detail:
                 _print_table(table, _ROOM)
                 print()
         _print_protocols(cell)

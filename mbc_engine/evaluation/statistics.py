@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 
 # Numbers drawn at a time; more would take memory and no less time.
 _DRAWN: Final = 1 << 20
+SIGNIFICANT: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,11 @@ class Difference:
     @property
     def is_gain(self) -> bool:
         """Whether the first is better beyond chance: p < 0.05, and the whole interval above 0."""
-        return self.p < 0.05 and self.difference.low > 0
+        return self.p < SIGNIFICANT and self.difference.low > 0
 
     @property
     def is_loss(self) -> bool:
-        return self.p < 0.05 and self.difference.high < 0
+        return self.p < SIGNIFICANT and self.difference.high < 0
 
 
 def interval(values: ArrayLike, documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0) -> Interval:

@@ -18,8 +18,8 @@ _IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026
 
 
 def percent(value: float | None) -> str:
-    """`12.3`, or a dash where there is no figure; never `-0.0`."""
-    return NOTHING if value is None else _signless_zero(f"{value:.1f}")
+    """`12.3`, or a dash where there is no figure."""
+    return NOTHING if value is None else f"{value:z.1f}"
 
 
 def interval(found: Interval) -> str:
@@ -29,8 +29,8 @@ def interval(found: Interval) -> str:
 
 def difference(value: float) -> str:
     """`+1.2`, `−0.4`, `0.0`."""
-    text = _signless_zero(f"{value:+.1f}")
-    return "0.0" if text in ("0.0", "+0.0") else text.replace("-", "\N{MINUS SIGN}")
+    text = f"{value:+z.1f}"
+    return "0.0" if text == "+0.0" else text.replace("-", "\N{MINUS SIGN}")
 
 
 def p_value(value: float) -> str:
@@ -40,38 +40,27 @@ def p_value(value: float) -> str:
 
 def seconds(value: float | None) -> str:
     """Three digits: `1.23 ms`, `1.23 s`, `1,234 s`."""
-    if value is None:
-        return NOTHING
-    if value == 0 or value >= 0.9995:
-        return f"{value:.3g} s" if value < 999.5 else f"{value:,.0f} s"
-    for unit in ("ms", "µs", "ns"):  # noqa: B007 - the last one stays
-        value *= 1000
-        if value >= 0.9995:
-            break
-    return f"{value:.3g} {unit}"
+    if not value:
+        return NOTHING if value is None else "0 s"
+    if value >= 999.5:
+        return f"{value:,.0f} s"
+    units = {"s": 1, "ms": 1e3, "µs": 1e6}
+    unit = next((unit for unit, times in units.items() if value * times >= 0.9995), "ns")
+    return f"{value * units.get(unit, 1e9):.3g} {unit}"
 
 
 def size(count: int | None) -> str:
     """Bytes in powers of 1,000: `999 B`, `1.23 MB`."""
-    if count is None:
-        return NOTHING
-    if count < 1000:
-        return f"{count} B"
-    value = float(count)
-    for unit in ("kB", "MB", "GB", "TB"):  # noqa: B007
-        value /= 1000
-        if value < 999.5:
-            break
-    return f"{value:.3g} {unit}"
+    if count is None or count < 1000:
+        return NOTHING if count is None else f"{count} B"
+    units = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
+    unit = next((unit for unit, bytes_ in units.items() if count < 999.5 * bytes_), "TB")
+    return f"{count / units.get(unit, 1e12):.3g} {unit}"
 
 
 def moment(date: str) -> str:
     """An ISO 8601 date for people: `2026-02-03 14:05:06 UTC`."""
     return date.replace("T", " ").replace("+00:00", " UTC")
-
-
-def _signless_zero(text: str) -> str:
-    return "0.0" if text == "-0.0" else text
 
 
 def visible(text: str) -> str:

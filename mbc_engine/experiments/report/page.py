@@ -1,6 +1,6 @@
 """A report as files: one self-contained HTML page, Markdown and JSON.
 
-The page's template is page.html; figures are drawn by matplotlib where it is installed.
+Their templates are page.html and page.md; figures are drawn by matplotlib where it is installed.
 """
 
 import hashlib
@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.evaluation.results import ExperimentFolder, Measurement, Prediction, by_question
-from mbc_engine.experiments.report.formatting import in_script, moment, seconds, size, visible
-from mbc_engine.experiments.report.report import CellReport, MethodReport, Report, read_report
-from mbc_engine.experiments.report.tables import NOTHING_TO_BEAT, OUTCOMES, Table, backgrounds, markdown, tables_of
+from mbc_engine.experiments.report.formatting import in_markdown, in_script, moment, seconds, size, visible
+from mbc_engine.experiments.report.report import CellReport, Report, read_report
+from mbc_engine.experiments.report.tables import NOTHING_TO_BEAT, OUTCOMES, backgrounds, tables_of
 from mbc_engine.machine import installing
 
 _COLOURS: Final = ("#1f5fb4", "#c2571a", "#1f8a5b", "#a83279", "#7a6a00", "#6a4fc3", "#0b8793", "#a8433d", "#4d6b2f")
@@ -60,68 +60,69 @@ def write_report(folder: ExperimentFolder) -> Path:
 
 def page(report: Report, predictions: Mapping[str, Mapping[str, Sequence[Prediction]]]) -> str:
     """The page, with the predictions of each cell's methods to look through."""
-    from jinja2 import Environment
-
-    def displayed(value: Any) -> Any:
-        return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
-
-    environment = Environment(autoescape=True, finalize=displayed)
-    environment.filters["moment"] = moment
-    template = files(__package__).joinpath("page.html").read_text("utf-8")
     has_figures = importlib.util.find_spec("matplotlib") is not None
-    return environment.from_string(template).render(
-        report=report,
-        cells=[(cell, tables_of(cell), [*_figures(cell)] if has_figures else []) for cell in report.cells],
+    return _rendered(
+        "page.html",
+        report,
+        [(cell, tables_of(cell), [*_figures(cell)] if has_figures else []) for cell in report.cells],
         questions=[
             (cell.title, in_script(_questions(cell, own)))
             for cell in report.cells
             if (own := predictions.get(cell.name))
         ],
-        backgrounds=list(backgrounds(report.origin)),
-        style_hash=_hash(template, "style"),
-        script_hash=_hash(template, "script"),
-        is_figure=_is_figure,
-        outcomes=OUTCOMES,
-        nothing_to_beat=NOTHING_TO_BEAT,
         has_figures=has_figures,
         no_figures=f"Figures need matplotlib: {installing('report')}",
     )
 
 
-def _hash(template: str, element: str) -> str:
+def markdown(report: Report) -> str:
+    """The whole report, without figures and questions."""
+    return _rendered("page.md", report, [(cell, tables_of(cell)) for cell in report.cells]).rstrip() + "\n"
+
+
+def _rendered(name: str, report: Report, cells: Sequence[tuple[Any, ...]], **values: Any) -> str:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+    def displayed(value: Any) -> Any:
+        return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+    environment = Environment(autoescape=True, finalize=displayed)
+    environment.filters |= {"moment": moment, "text": lambda value: Markup(in_markdown(value))}  # noqa: S704
+    source = files(__package__).joinpath(name).read_text("utf-8")
+    values |= {"report": report, "cells": cells, "backgrounds": list(backgrounds(report.origin)), "outcomes": OUTCOMES}
+    values |= {f"{own}_hash": _hash(source, own) for own in ("style", "script")}
+    return environment.from_string(source).render(nothing_to_beat=NOTHING_TO_BEAT, **values)
+
+
+def _hash(template: str, element: str) -> str | None:
     found = re.search(f"<{element}>(.*?)</{element}>", template, re.DOTALL)
-    assert found
-    return f"sha256-{b64encode(hashlib.sha256(found[1].encode()).digest()).decode()}"
-
-
-def _is_figure(table: Table, column: int) -> bool:
-    return any(line[column].order is not None for line in table.lines)
+    return found and f"sha256-{b64encode(hashlib.sha256(found[1].encode()).digest()).decode()}"
 
 
 def _questions(cell: CellReport, predictions: Mapping[str, Sequence[Prediction]]) -> dict[str, Any]:
     asked = {method: by_question(answered) for method, answered in predictions.items()}
     questions = {key: one for answered in asked.values() for key, one in answered.items()}
+    methods = []
+    for row in cell.rows:
+        if answered := asked.get(row.method):
+            answers = [answered.get(key) for key in questions]
+            methods.append(
+                {
+                    "title": visible(row.title),
+                    "namesSources": row.online is not None and row.online.scores.first_source is not None,
+                    "answers": [one and visible(one.answer) for one in answers],
+                    "right": [one and int(one.exact_match) for one in answers],
+                    "f1": [one and round(one.f1, 3) for one in answers],
+                    "rank": [one and one.rank for one in answers],
+                }
+            )
     return {
         "questions": [
             [visible(one.id), one.document, visible(one.question), [visible(answer) for answer in one.answers]]
             for one in questions.values()
         ],
-        "methods": [
-            _answers(row, [asked[row.method].get(key) for key in questions])
-            for row in cell.rows
-            if asked.get(row.method)
-        ],
-    }
-
-
-def _answers(row: MethodReport, asked: Sequence[Prediction | None]) -> dict[str, Any]:
-    return {
-        "title": visible(row.title),
-        "namesSources": row.online is not None and row.online.scores.first_source is not None,
-        "answers": [one and visible(one.answer) for one in asked],
-        "right": [one and int(one.exact_match) for one in asked],
-        "f1": [one and round(one.f1, 3) for one in asked],
-        "rank": [one and one.rank for one in asked],
+        "methods": methods,
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
-from mbc_engine.evaluation.statistics import Difference
+from mbc_engine.evaluation.statistics import SIGNIFICANT, Difference
 from mbc_engine.events import StageFinished, StageSkipped
 from mbc_engine.experiments.cells import Cell, cells
 from mbc_engine.experiments.registry import (
@@ -31,7 +31,7 @@ _MOST_NAMED: Final = 4  # of a grid that has just begun there are hundreds of st
 
 @dataclass(frozen=True)
 class MethodReport:
-    """A method's line of a cell; see `MethodKind` and `published_scores`."""
+    """A method's row in a cell; see `MethodKind` and `published_scores`."""
 
     method: str
     title: str
@@ -112,12 +112,13 @@ Results = Mapping[str, MethodResults]
 
 def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
     """The report of what an experiment found out so far, and what it is made of, by cell and method."""
-    settings, built, results = settings_in(folder.path), list[CellReport](), dict[str, Results]()
-    for cell, own in read_results(folder):
-        results[cell.name] = own
-        code_usage = folder.cell(cell.name).read("", "code-usage")
-        built.append(cell_report(cell.base, cell.dataset, own, settings.methods, code_usage))
-    return build_report(origin_of(folder), built, settings.methods, missing=_missing(folder)), results
+    methods, found = settings_in(folder.path).methods, list(read_results(folder))
+    built = [
+        cell_report(cell.base, cell.dataset, own, methods, folder.cell(cell.name).read("", "code-usage"))
+        for cell, own in found
+    ]
+    report = build_report(origin_of(folder), built, methods, missing=_missing(folder))
+    return report, {cell.name: own for cell, own in found}
 
 
 def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
@@ -143,9 +144,6 @@ def read_results(folder: ExperimentFolder) -> Iterator[tuple[Cell, Results]]:
             yield cell, {method: own.results(method) for method in own.methods()}
 
 
-_FIGURES: Final = ("online", "retention", "scaling", "rate")
-
-
 def cell_report(
     base: BaseSettings,
     dataset: DatasetSettings,
@@ -159,8 +157,9 @@ def cell_report(
         published, kind, own = published_scores(base.name, dataset.name, name), METHODS.get(name), results.get(name)
         if own or published:
             is_control, is_bound = (kind.control_of is not None, kind.knows_document) if kind else (False, False)
-            figures = {field: getattr(own or MethodResults(), field) for field in _FIGURES}
-            rows.append(MethodReport(name, title_of(name), is_control, is_bound, **figures, published=published))
+            own = own or MethodResults()
+            figures = own.online, own.retention, own.scaling, own.rate
+            rows.append(MethodReport(name, title_of(name), is_control, is_bound, *figures, published=published))
     ranked = {row.method: row.online.scores for row in rows if row.online and row.is_ranked}
     leader = max(ranked, key=lambda name: (ranked[name].exact_match.value, ranked[name].f1.value), default=None)
     to_lead = [(row.method, leader) for row in rows if leader and row.method != leader and not row.is_control]
@@ -213,15 +212,15 @@ _Pair = tuple[str, str, PairedTest | None]
 _OF_BANKS: Final[Mapping[Judgement, str]] = {
     "worse": "does harm",
     "no": "does not help",
-    "partly": "helps in F1 and not in EM",
+    "partly": "helps in F1 but not in EM",
     "yes": "helps",
 }
-# Of one method, and of several.
+# Of one method, and of several, against a control.
 _OF_METHODS: Final[Mapping[Judgement, tuple[str, str]]] = {
-    "worse": ("is worse than", "are worse than"),
-    "no": ("does not beat", "do not beat"),
-    "partly": ("beats in F1, and not in EM,", "beat in F1, and not in EM,"),
-    "yes": ("beats", "beat"),
+    "worse": ("is worse than {}", "are worse than {}"),
+    "no": ("does not beat {}", "do not beat {}"),
+    "partly": ("beats {} in F1 but not in EM", "beat {} in F1 but not in EM"),
+    "yes": ("beats {}", "beat {}"),
 }
 
 
@@ -239,8 +238,8 @@ def _verdicts(cell: CellReport, asked: Sequence[str]) -> Iterator[Verdict]:
     for (_, outcome), group in groups.items():
         methods = tuple(dict.fromkeys(method for method, _, _ in group))
         controls = tuple(dict.fromkeys(control for _, control, _ in group))
-        claim, figures = _claim(group, outcome, where)
-        yield Verdict(cell.name, methods, controls, outcome, claim, figures)
+        claim = _claim(methods, controls, outcome, where)
+        yield Verdict(cell.name, methods, controls, outcome, claim, _compared(group, outcome))
 
 
 def _judgement(test: PairedTest | None) -> Judgement:
@@ -253,39 +252,39 @@ def _judgement(test: PairedTest | None) -> Judgement:
     return "partly" if test.f1.is_gain else "no"
 
 
-def _claim(group: Sequence[_Pair], outcome: Judgement, where: str) -> tuple[str, str]:
-    method, control, _ = group[0]
-    tested = [pair for pair in group if pair[2] is not None]
-    if bank := _spoilt_bank(control):
-        subject, other = f"{title_of(method)}'s bank", _listed([_spoilt_bank(control) for _, control, _ in group])
-        claim = f"{subject} {_OF_BANKS[outcome]} on {where}" if tested else ""
-    else:
-        subject, other = _listed([title_of(method) for method, _, _ in group]), title_of(control)
-        claim = f"{subject} {_OF_METHODS[outcome][len(tested) > 1]} {other} on {where}" if tested else ""
-    if not tested:
-        return f"{subject} {'was' if bank or len(group) == 1 else 'were'} not checked on {where} against {other}", ""
+def _claim(methods: Sequence[str], controls: Sequence[str], outcome: Judgement, where: str) -> str:
+    banks = [bank for control in controls if (bank := _spoilt_bank(control))]
+    subject = f"{title_of(methods[0])}'s bank" if banks else _listed([title_of(method) for method in methods])
+    if outcome == "unchecked":
+        was, against = "were" if len(methods) > 1 else "was", _listed(banks or [title_of(controls[0])])
+        return f"{subject} {was} not checked on {where} against {against}"
+    if banks:
+        return f"{subject} {_OF_BANKS[outcome]} on {where}"
+    return f"{subject} {_OF_METHODS[outcome][len(methods) > 1].format(title_of(controls[0]))} on {where}"
+
+
+def _compared(group: Sequence[_Pair], outcome: Judgement) -> str:
+    """EM, by which methods are judged, and F1 where that says something else."""
     figures = []
-    # EM, by which methods are judged, and F1 where that says something else.
-    for name, of in (("EM", "exact_match"), ("F1", "f1"))[: 2 if outcome == "partly" else 1]:
-        found: list[tuple[str, str, Difference]] = [(one, against, getattr(test, of)) for one, against, test in tested]
-        own = found[0][2]
-        if bank:
-            own_share = f"{percent(own.first)} with it"
-            parts = [
-                f"{percent(own.second)} with {_spoilt_bank(against)} ({_figures(own)})" for _, against, own in found
-            ]
-        else:
-            own_share = f"{percent(own.second)} for {other}"
-            parts = [f"{percent(own.first)} for {title_of(one)} ({_figures(own)})" for one, _, own in found]
-        figures.append(f"{name} {', '.join([own_share, *parts])}")
-    return claim, "; ".join(figures)
+    for name, measure in (("EM", "exact_match"), ("F1", "f1"))[: 2 if outcome == "partly" else 1]:
+        parts: list[str] = []
+        for method, control, test in group:
+            if test is not None:
+                found: Difference = getattr(test, measure)
+                if bank := _spoilt_bank(control):
+                    parts = parts or [f"{percent(found.first)} with it"]
+                    parts.append(f"{percent(found.second)} with {bank} ({_figures(found)})")
+                else:
+                    parts = parts or [f"{percent(found.second)} for {title_of(control)}"]
+                    parts.append(f"{percent(found.first)} for {title_of(method)} ({_figures(found)})")
+        figures += [f"{name} {', '.join(parts)}"] if parts else []
+    return "; ".join(figures)
 
 
 def _figures(found: Difference) -> str:
     """The difference and its interval; and the p-value where it alone keeps the difference from counting."""
-    text = f"difference {difference(found.difference.value)}, 95% {interval(found.difference)}"
-    is_apart = found.difference.low > 0 or found.difference.high < 0
-    return text if found.is_gain or found.is_loss or not is_apart else f"{text}, but p = {p_value(found.p)}"
+    text, gap = f"difference {difference(found.difference.value)}, 95% {interval(found.difference)}", found.difference
+    return f"{text}, but p = {p_value(found.p)}" if found.p >= SIGNIFICANT and (gap.low > 0 or gap.high < 0) else text
 
 
 def _cautions(cell: CellReport) -> Iterator[str]:
@@ -299,7 +298,7 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     held = {online.cost.documents for row, online in measured if row.published is not None} - {ADAPTED_DOCUMENTS}
     if held:
         yield (
-            f"{where}: the paper's figures are of {ADAPTED_DOCUMENTS:,} documents in a memory, these of "
+            f"{where}: the paper's figures are for {ADAPTED_DOCUMENTS:,} documents in one memory, these for "
             f"{_listed([f'{count:,}' for count in sorted(held)])}. More documents are harder to tell apart."
         )
     leader = cell.row(cell.leader)
@@ -311,7 +310,7 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     if close:
         yield (
             f"{where}: {leader.title} leads with an EM of {percent(best.value)} ({interval(best)}), "
-            f"but the intervals of {_listed(close)} overlap with it; the paired tests say whether the lead is chance."
+            f"but the intervals of {_listed(close)} overlap with it; the paired tests show whether the lead is more than chance."
         )
 
 

@@ -1,9 +1,9 @@
-"""The tables of a report as plain text, for a page, Markdown and a terminal; the whole report as Markdown; and two
-experiments side by side."""
+"""A report's figures as tables, and two experiments side by side."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import product
+from typing import Any, Final, TypeVar
 
 from mbc_engine.evaluation.results import ExperimentFolder, Measurement, PairedTest, Prediction, pair_all
 from mbc_engine.evaluation.statistics import Difference, Interval
@@ -12,21 +12,21 @@ from mbc_engine.experiments.report.formatting import (
     NOTHING,
     difference,
     flat,
-    in_markdown,
     interval,
-    moment,
     p_value,
     percent,
     seconds,
     size,
 )
-from mbc_engine.experiments.report.report import CellReport, MethodReport, Report, origin_of, read_results
+from mbc_engine.experiments.report.report import CellReport, MethodReport, origin_of, read_results
+
+T = TypeVar("T")
 
 OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "partly": "◐", "yes": "✓"}
 NOTHING_TO_BEAT: Final = "No method here has a control to beat, so nothing shows whether a memory helped."
 LENIENT: Final = (
     "* The released code's match: the answer is cut to the gold answer's length before they are compared. "
-    "It is not the paper's EM and stands here for comparison only."
+    "It is not the paper's EM and is shown for comparison only."
 )
 
 
@@ -48,166 +48,157 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    lines: tuple[tuple[Entry, ...], ...]
+    lines: Sequence[tuple[Entry, ...]]
     emphasis: tuple[int, ...] = ()
     muted: tuple[int, ...] = ()
     is_detail: bool = False
     note: str = ""
 
+    def is_figure(self, column: int) -> bool:
+        return any(line[column].order is not None for line in self.lines)
+
+
+_NONE: Final = Entry(NOTHING)
+
 
 def tables_of(cell: CellReport) -> list[Table]:
     """The tables that the cell has results for."""
-    tables = (scores_table(cell), costs_table(cell), _tests(cell), _retention(cell), _scaling(cell), _usage(cell))
-    return [table for table in tables if table is not None]
+    tables = (_scores(cell), _costs(cell), _tests(cell), _retention(cell), _scaling(cell), _usage(cell))
+    return [table for table in tables if table.lines]
 
 
-def scores_table(cell: CellReport) -> Table | None:
-    """EM, F1 and sources of each method, beside the paper's figures; None where there are none."""
+def _scores(cell: CellReport) -> Table:
     rows = [row for row in cell.rows if row.online or row.published]
     has_published = any(row.published for row in rows)
     columns = (
-        *("method", "EM", "F1"),
-        *(("paper's EM", "paper's F1") if has_published else ()),
+        *("method", "EM", "F1", *_if(has_published, "paper's EM", "paper's F1")),
         *("lenient match*", "source first", "in five", "questions"),
     )
     lines = []
     for row in rows:
-        scores = row.online.scores if row.online else None
-        ours = (_mean(scores.exact_match), _mean(scores.f1)) if scores else (Entry(NOTHING),) * 2
-        theirs = (_published(row, "exact_match"), _published(row, "f1")) if has_published else ()
-        rest: tuple[Entry, ...] = (Entry(NOTHING),) * 4
-        if scores:
-            shares = (scores.lenient_match, scores.first_source, scores.in_five)
-            rest = (*map(_percent, shares), _count(scores.questions))
+        theirs = _if(has_published, _published(row, "exact_match"), _published(row, "f1"))
+        ours: tuple[Entry, ...] = (_NONE,) * 2
+        rest: tuple[Entry, ...] = (_NONE,) * 4
+        if row.online:
+            scores = row.online.scores
+            ours = _mean(scores.exact_match), _mean(scores.f1)
+            shares = map(_percent, (scores.lenient_match, scores.first_source, scores.in_five))
+            rest = (*shares, _count(scores.questions))
         lines.append((Entry(row.title), *ours, *theirs, *rest))
-    return _table("Figures, in percent, with 95% intervals", columns, lines, rows, cell, LENIENT)
+    return _of_rows("Figures, in percent, with 95% intervals", columns, lines, rows, cell, LENIENT)
 
 
 def _published(row: MethodReport, figure: str) -> Entry:
     if row.published is None:
-        return Entry(NOTHING)
+        return _NONE
     theirs = row.published[figure]
-    gap = difference(getattr(row.online.scores, figure).value - theirs) if row.online else ""
-    return Entry(f"{theirs:.2f}", f"ours {gap}" if gap else "", theirs)
+    note = f"ours {difference(getattr(row.online.scores, figure).value - theirs)}" if row.online else ""
+    return Entry(f"{theirs:.2f}", note, theirs)
 
 
-def costs_table(cell: CellReport) -> Table | None:
-    """Seconds and bytes of each method; None where there are none."""
-    rows = [row for row in cell.rows if row.online]
-    has_rates = any(row.rate is not None for row in rows)
-    columns = ("method", "documents", "a document", "an answer", "bytes, paper's count", "bytes on disk")
+def _costs(cell: CellReport) -> Table:
+    measured = [(row, row.online) for row in cell.rows if row.online]
+    has_rates = any(row.rate is not None for row, _ in measured)
+    columns = ("method", "documents", *_COSTS, *_if(has_rates, "learning rate"))
     lines = []
-    for row in rows:
-        assert row.online is not None
-        documents = _count(row.online.cost.documents, f"{row.online.banks} memories" if row.online.banks > 1 else "")
-        rate = Entry(NOTHING) if row.rate is None else Entry(f"{row.rate:g}", order=row.rate)
-        lines.append((Entry(row.title), documents, *_costs(row.online), *((rate,) if has_rates else ())))
-    return _table("Time and memory", columns + (("learning rate",) if has_rates else ()), lines, rows, cell)
+    for row, online in measured:
+        documents = _count(online.cost.documents, f"{online.banks} memories" if online.banks > 1 else "")
+        rate = _NONE if row.rate is None else Entry(f"{row.rate:g}", order=row.rate)
+        lines.append((Entry(row.title), documents, *_cost_entries(online), *_if(has_rates, rate)))
+    return _of_rows("Time and memory", columns, lines, [row for row, _ in measured], cell)
 
 
-def _costs(found: Measurement) -> tuple[Entry, ...]:
+_COSTS: Final = ("per document", "per answer", "bytes, paper's count", "bytes on disk")
+
+
+def _cost_entries(found: Measurement) -> tuple[Entry, ...]:
     cost = found.cost
     times = (cost.seconds_per_document, cost.seconds_per_answer)
     return (*(Entry(seconds(value), order=value) for value in times), _size(cost.paper_bytes), _size(cost.on_disk))
 
 
-def _tests(cell: CellReport) -> Table | None:
+def _tests(cell: CellReport) -> Table:
     columns = ("first", "second", "questions", "EM difference", "p", "F1 difference", "p")
     titles = {row.method: Entry(row.title) for row in cell.rows}
     lines = [
-        (titles[test.first], titles[test.second], _count(test.questions), *_difference_entries(test))
+        (titles[test.first], titles[test.second], _count(test.questions), *_differences(test))
         for test in (*cell.against_leader, *cell.against_controls)
     ]
-    return _detail("Paired tests: against the leader, and against controls", columns, lines)
+    return Table("Paired tests: against the leader, and against controls", columns, lines, is_detail=True)
 
 
-def _difference_entries(test: PairedTest) -> tuple[Entry, ...]:
-    """Differences in EM and F1, each with its p-value."""
-    return (*_difference(test.exact_match), *_difference(test.f1))
-
-
-def _retention(cell: CellReport) -> Table | None:
-    has_published = any(row.published_after(step.cost.documents) for row in cell.rows for step in row.retention)
+def _retention(cell: CellReport) -> Table:
+    steps = [(row, step, row.published_after(step.cost.documents)) for row in cell.rows for step in row.retention]
+    has_published = any(theirs for _, _, theirs in steps)
     columns = (
-        *("method", "documents", "EM", "F1", "F1 kept"),
-        *(("paper's F1 kept",) if has_published else ()),
-        "bytes, paper's count",
-        *(("paper's bytes",) if has_published else ()),
-        "bytes on disk",
+        *("method", "documents", "EM", "F1", "F1 kept", *_if(has_published, "paper's F1 kept")),
+        *("bytes, paper's count", *_if(has_published, "paper's bytes"), "bytes on disk"),
     )
     lines = []
-    for row in cell.rows:
-        for step in row.retention:
-            theirs, cost = row.published_after(step.cost.documents) or {}, step.cost
-            kept, stored = [_percent(theirs.get("retention"))], [_size(theirs.get("bank_bytes"))]
-            if not has_published:
-                kept, stored = [], []
-            shares = map(_percent, (step.scores.exact_match.value, step.scores.f1.value, step.retained))
-            sizes = (_size(cost.paper_bytes), *stored, _size(cost.on_disk))
-            lines.append((Entry(row.title), _count(cost.documents), *shares, *kept, *sizes))
-    return _detail("Retention of the first documents, in percent", columns, lines)
+    for row, step, theirs in steps:
+        cost, paper = step.cost, theirs or {}
+        shares = map(_percent, (step.scores.exact_match.value, step.scores.f1.value, step.retained))
+        kept = _if(has_published, _percent(paper.get("retention")))
+        stored = _if(has_published, _size(paper.get("bank_bytes")))
+        sizes = (_size(cost.paper_bytes), *stored, _size(cost.on_disk))
+        lines.append((Entry(row.title), _count(cost.documents), *shares, *kept, *sizes))
+    return Table("Retention of the first documents, in percent", columns, lines, is_detail=True)
 
 
-def _scaling(cell: CellReport) -> Table | None:
-    columns = ("method", "documents", "EM", "F1", "a document", "an answer", "bytes, paper's count", "bytes on disk")
+def _scaling(cell: CellReport) -> Table:
     lines = [
         (
-            Entry(row.title),
-            _count(step.cost.documents),
-            *map(_mean, (step.scores.exact_match, step.scores.f1)),
-            *_costs(step),
+            *(Entry(row.title), _count(step.cost.documents)),
+            *(_mean(step.scores.exact_match), _mean(step.scores.f1)),
+            *_cost_entries(step),
         )
         for row in cell.rows
         for step in row.scaling
     ]
-    return _detail("Scaling with the number of documents", columns, lines)
+    columns = ("method", "documents", "EM", "F1", *_COSTS)
+    return Table("Scaling with the number of documents", columns, lines, is_detail=True)
 
 
-def _usage(cell: CellReport) -> Table | None:
-    usage, published = cell.code_usage, cell.published_usage
-    if usage is None:
-        return None
-    theirs: tuple[str, ...] = ("", "")
+def _usage(cell: CellReport) -> Table:
+    usage, published, lines = cell.code_usage, cell.published_usage, list[tuple[Entry, ...]]()
+    theirs = "", ""
     if published:
         low, *high = (f"{value:g}" for value in published["with_reset"])
         theirs = f"{low} to {high[0]}" if high else f"from {low}", f"falls to {published['without_reset']:g}"
-    lines = [
-        (
-            Entry(name),
-            _count(curve[-1][0]),
-            Entry(f"{curve[-1][1]:.1f}", f"of {usage.codes:,}", curve[-1][1]),
-            *((Entry(text),) if text else ()),
-        )
-        for name, curve, text in zip(
-            ("with reset", "without reset"), (usage.with_reset, usage.without_reset), theirs, strict=True
-        )
-        if curve
-    ]
-    columns = ("training", "step", "perplexity", *(("paper's",) if published else ()))
-    return _detail("Code usage at the end of training", columns, lines)
+    curves = (("with reset", usage.with_reset), ("without reset", usage.without_reset)) if usage else ()
+    for (name, curve), paper in zip(curves, theirs, strict=False):
+        if usage and curve:
+            step, perplexity = curve[-1]
+            found = Entry(f"{perplexity:.1f}", f"of {usage.codes:,}", perplexity)
+            lines.append((Entry(name), _count(step), found, *_if(paper, Entry(paper))))
+    columns = ("training", "step", "perplexity", *_if(published, "paper's"))
+    return Table("Code usage at the end of training", columns, lines, is_detail=True)
 
 
-def _table(
+def _of_rows(
     title: str,
     columns: tuple[str, ...],
     lines: Sequence[tuple[Entry, ...]],
     rows: Sequence[MethodReport],
     cell: CellReport,
     note: str = "",
-) -> Table | None:
-    if not lines:
-        return None
+) -> Table:
     emphasis = tuple(number for number, row in enumerate(rows) if row.method == cell.leader)
     muted = tuple(number for number, row in enumerate(rows) if row.is_control)
-    return Table(title, columns, tuple(lines), emphasis, muted, note=note)
+    return Table(title, columns, lines, emphasis, muted, note=note)
 
 
-def _detail(title: str, columns: tuple[str, ...], lines: Sequence[tuple[Entry, ...]]) -> Table | None:
-    return Table(title, columns, tuple(lines), is_detail=True) if lines else None
+def _if(condition: object, *items: T) -> tuple[T, ...]:
+    return items if condition else ()
 
 
 def _mean(found: Interval) -> Entry:
     return Entry(percent(found.value), interval(found), found.value)
+
+
+def _differences(test: PairedTest) -> Iterator[Entry]:
+    for found in (test.exact_match, test.f1):
+        yield from _difference(found)
 
 
 def _difference(found: Difference) -> tuple[Entry, Entry]:
@@ -225,52 +216,6 @@ def _percent(value: float | None) -> Entry:
 
 def _size(count: int | None) -> Entry:
     return Entry(size(count), order=count)
-
-
-def markdown(report: Report) -> str:
-    """The whole report, without the questions."""
-    return "\n".join(_paragraphs(report))
-
-
-def _paragraphs(report: Report) -> Iterator[str]:
-    origin = report.origin
-    yield f"# {in_markdown(origin['title'])}\n"
-    for verdict in report.verdicts:
-        figures = f": {in_markdown(verdict.figures)}." if verdict.figures else "."
-        yield f"- {OUTCOMES[verdict.outcome]} **{in_markdown(verdict.claim)}**{figures}"
-    yield "" if report.verdicts else f"{NOTHING_TO_BEAT}\n"
-    for caution in report.cautions:
-        yield f"> {in_markdown(caution)}\n"
-    facts = [("Date", moment(origin["date"])), ("Seed", str(origin["seed"])), ("Command", origin["command"])]
-    yield "".join(f"{name}: {in_markdown(value)}  \n" for name, value in facts if value)
-    for cell in report.cells:
-        yield f"## {in_markdown(cell.title)}\n"
-        for table in tables_of(cell):
-            yield f"### {table.title}\n"
-            yield _line(map(in_markdown, table.columns))
-            yield _line("---" if number == 0 else "---:" for number in range(len(table.columns)))
-            for number, entries in enumerate(table.lines):
-                yield _line(_markdown_cell(entry, number in table.emphasis) for entry in entries)
-            yield f"\n{in_markdown(table.note)}\n" if table.note else ""
-    if report.missing:
-        yield "## What is missing\n"
-        for missing in report.missing:
-            cell_name, stage, reason = (in_markdown(missing[name]) for name in ("cell", "stage", "reason"))
-            yield f"- {cell_name}, {stage}: {reason}"
-        yield ""
-    for title, background in backgrounds(origin):
-        yield f"## {title}\n"
-        yield from (f"- {in_markdown(name)}: {in_markdown(value)}" for name, value in background)
-        yield ""
-
-
-def _markdown_cell(entry: Entry, is_bold: bool) -> str:
-    text = in_markdown(entry.text)
-    return (f"**{text}**" if is_bold else text) + (f" ({in_markdown(entry.note)})" if entry.note else "")
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def backgrounds(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -302,43 +247,38 @@ class ExperimentComparison:
     def tables(self) -> list[Table]:
         columns = ("method", "questions", "EM before", "EM", "EM difference", "p", "F1 difference", "p")
         return [
-            Table(title, columns, tuple(_gain(own) for own in self.compared if own["cell"] == cell))
+            Table(title, columns, [_gain(own) for own in self.compared if own["cell"] == cell])
             for cell, title in dict.fromkeys((own["cell"], own["cell_title"]) for own in self.compared)
         ]
 
 
 def compare_experiments(first: ExperimentFolder, second: ExperimentFolder) -> ExperimentComparison:
     """Compare the second experiment with the first, cell by cell and method by method."""
-    titles, sides = dict[str, str](), list[dict[str, dict[str, Sequence[Prediction]]]]()
+    titles, sides = dict[str, str](), list[dict[tuple[str, str], Sequence[Prediction]]]()
     for folder in (first, second):
         sides.append({})
         for cell, results in read_results(folder):
-            name = cell.name
-            titles.setdefault(name, f"{cell.base.title} on {cell.dataset.title}")
-            sides[-1][name] = {method: own.predictions for method, own in results.items() if own.predictions}
+            titles.setdefault(cell.name, f"{cell.base.title} on {cell.dataset.title}")
+            sides[-1] |= {(cell.name, method): own.predictions for method, own in results.items() if own.predictions}
+    ones, others = sides
     is_one_name = first.path.name == second.path.name
     before, now = (str(folder.path) if is_one_name else folder.path.name for folder in (first, second))
-    compared, only_first, only_second = [], list[tuple[str, str]](), list[tuple[str, str]]()
-    for name in titles:
-        ones, others = (side.get(name, {}) for side in sides)
-        only_first += [(name, method) for method in ones if method not in others]
-        only_second += [(name, method) for method in others if method not in ones]
-        both = [method for method in {**dict.fromkeys(METHODS), **ones} if method in ones and method in others]
-        tests = pair_all([((now, others[method]), (before, ones[method])) for method in both])
-        compared += [
-            {"cell": name, "cell_title": titles[name], "method": method, "title": title_of(method), "test": test}
-            for method, test in zip(both, tests, strict=True)
-        ]
+    methods = dict.fromkeys([*METHODS, *(method for _, method in ones)])
+    both = [key for key in product(titles, methods) if key in ones and key in others]
+    tests = pair_all([((now, others[key]), (before, ones[key])) for key in both])
+    compared = [
+        {"cell": name, "cell_title": titles[name], "method": method, "title": title_of(method), "test": test}
+        for (name, method), test in zip(both, tests, strict=True)
+    ]
     origins = origin_of(first), origin_of(second)
-    environments = [origin["environments"][-1] if origin["environments"] else {} for origin in origins]
     return ExperimentComparison(
         before,
         now,
         tuple(compared),
-        tuple(only_first),
-        tuple(only_second),
+        tuple(key for key in ones if key not in others),
+        tuple(key for key in others if key not in ones),
         settings=_changes(*(origin["settings"] for origin in origins)),
-        environment=_changes(*environments),
+        environment=_changes(*(({}, *origin["environments"])[-1] for origin in origins)),
     )
 
 
@@ -354,6 +294,6 @@ def _changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[dict[
 def _gain(compared: Mapping[str, Any]) -> tuple[Entry, ...]:
     test, title = compared["test"], Entry(compared["title"])
     if test is None:
-        return (title, _count(0), *(Entry(NOTHING),) * 6)
+        return (title, _count(0), *(_NONE,) * 6)
     before, now = _percent(test.exact_match.second), _percent(test.exact_match.first)
-    return (title, _count(test.questions), before, now, *_difference_entries(test))
+    return (title, _count(test.questions), before, now, *_differences(test))

@@ -65,7 +65,7 @@ def test_f1_alone_does_not_count_as_helping(report_of, results_of, predict):
     report = report_of(mbc=results_of(half), mbc_empty=results_of(predict(0, 120)))
     (verdict,) = report.verdicts
     assert verdict.outcome == "partly"
-    assert verdict.claim == "MBC's bank helps in F1 and not in EM on Quiz (Tiny LM)"
+    assert verdict.claim == "MBC's bank helps in F1 but not in EM on Quiz (Tiny LM)"
     assert "; F1 50.0 with it, 0.0 with an empty bank" in verdict.figures
 
 
@@ -95,7 +95,7 @@ def test_fewer_documents_than_the_papers_are_flagged(report_of, published, resul
     published(mbc={"exact_match": 1.0, "f1": 2.0, "retention": []})
     assert report_of(mbc=results_of(predict(50, 100))).cautions == (
         (
-            "Quiz (Tiny LM): the paper's figures are of 1,665 documents in a memory, these of 100. "
+            "Quiz (Tiny LM): the paper's figures are for 1,665 documents in one memory, these for 100. "
             "More documents are harder to tell apart."
         ),
     )
