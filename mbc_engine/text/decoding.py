@@ -9,19 +9,20 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from mbc_engine.text.document import Content, EmptyFile, UnreadableFile, described, reason
 
-# What `ByteStream.peek` gives at least, if there are that many.
+# `ByteStream.peek` returns at least as many, if there are.
 PEEK_BYTES = 1 << 20
-# Small, for what a decompressor gave in the call that met the damage is lost.
+# Small: what a decompressor returns together with the damage is lost.
 _BLOCK_BYTES = 1 << 16
 
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
-
-# What decompresses an open file, by the suffix its compression adds.
+# How to decompress an open file, by the suffix of its compression.
 OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedReader | gzip.GzipFile | lzma.LZMAFile]] = {
     "": lambda file: file,
     ".gz": gzip.open,
@@ -30,18 +31,19 @@ OPENERS: Mapping[str, Callable[[io.BufferedReader], io.BufferedReader | gzip.Gzi
 
 
 def split_suffixes(name: str) -> tuple[str, str]:
-    """The suffix of a file's name that gives its format, and that of its compression, one of `OPENERS`; small."""
+    """The lower-case suffixes of a file's name for its format and for its compression, one of `OPENERS`."""
     stem, suffix = os.path.splitext(name.lower())
     return (os.path.splitext(stem)[1], suffix) if suffix and suffix in OPENERS else (suffix, "")
 
 
 class _UntilItFails(io.RawIOBase):
-    """Blocks of bytes as a stream that ends where reading them fails, keeping the reason as `failure`."""
+    """A stream that ends where reading it fails, keeping the reason as `failure`."""
 
     def __init__(self, read: Callable[[int], bytes], position: Callable[[], int]) -> None:
         self._read, self._position = read, position
         self.failure: str | None = None
-        self.last_fill = ((0, 0), (0, 0))  # bytes of the file and of the stream read before the last call, and after it
+        # Bytes of the file and of the stream that were read before the last call, and after it.
+        self.last_fill = ((0, 0), (0, 0))
 
     def readable(self) -> bool:
         return True
@@ -51,8 +53,7 @@ class _UntilItFails(io.RawIOBase):
         while filled < len(buffer) and (block := self._next(min(_BLOCK_BYTES, len(buffer) - filled))):
             buffer[filled : filled + len(block)] = block
             filled += len(block)
-        before = self.last_fill[1]
-        self.last_fill = (before, (self._position(), before[1] + filled))
+        self.last_fill = self.last_fill[1], (self._position(), self.tell() + filled)
         return filled
 
     def tell(self) -> int:
@@ -71,9 +72,9 @@ class _UntilItFails(io.RawIOBase):
 
 
 class ByteStream(io.BufferedReader):
-    """Bytes that can be looked at before they are taken: `peek()` gives the first `PEEK_BYTES`. Damage ends them.
+    """Bytes, up to the end or to damage, of which `peek()` shows the next `PEEK_BYTES`.
 
-    `read` gives the next bytes, at most as many as it is asked for; `position` is how far in the file it is.
+    `read` returns at most as many bytes as it is asked for, `position` how far into the file it has read.
     """
 
     def __init__(self, read: Callable[[int], bytes], position: Callable[[], int] = int) -> None:
@@ -81,10 +82,10 @@ class ByteStream(io.BufferedReader):
         super().__init__(self._source, PEEK_BYTES)
 
     def position(self) -> int:
-        """About how many bytes of the file, as it is on the disk, the bytes taken so far come from."""
+        """Roughly how many bytes of the file, as it is on the disk, have been used."""
         (file, given), (file_now, given_now) = self._source.last_fill
         ahead = given_now - self.tell()
-        # What was read at once is read ahead of its use: of this the share that was used counts.
+        # Of the bytes read by the last call, the share that was used counts.
         return file_now - (file_now - file) * min(ahead, given_now - given) // max(1, given_now - given)
 
     def require_whole(self) -> None:
@@ -94,51 +95,48 @@ class ByteStream(io.BufferedReader):
 
     def read_whole(self, most: int) -> bytes:
         """All bytes up to the end or the damage; UnreadableFile if there are none, or more than `most`."""
-        blocks: list[bytes] = []
-        size = 0
-        while block := self.read(PEEK_BYTES):
-            blocks.append(block)
-            size += len(block)
-            if size > most:
-                raise UnreadableFile(f"is larger than {most >> 20} MB")
-        if not blocks:
+        blocks = iter(partial(self.read, PEEK_BYTES), b"")
+        data = b"".join(islice(blocks, most // PEEK_BYTES + 1))
+        if len(data) > most:
+            raise UnreadableFile(f"is larger than {most >> 20} MB")
+        if not data:
             self.require_whole()
             raise EmptyFile
-        return b"".join(blocks)
+        return data
 
 
 @contextmanager
 def open_bytes(path: Path, compression: str) -> Iterator[ByteStream]:
-    """Open a file whose compression is named by a suffix, one of `OPENERS`; OSError if it cannot be opened."""
+    """Open a file whose compression has the suffix `compression`; OSError if it cannot be opened."""
     with path.open("rb") as file, OPENERS[compression](file) as unpacked:
         yield ByteStream(unpacked.read1, file.tell)
 
 
-# The longest line, in characters, of a file whose lines are read one by one.
+# The longest line that is read, in characters.
 LINE_CHARACTERS = 16 << 20
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, as it begins with its mark
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Those that old files are in; over Python's whole list short texts turn up in EBCDIC.
+# The encodings of old files; among all that Python has, short texts are taken for EBCDIC.
 _LEGACY = [
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "iso8859_5"),
     *("koi8_r", "cp866", "mac_roman", "cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
-# Fewer bytes outside ASCII than this say nothing about an encoding.
+# Fewer bytes outside ASCII say nothing about an encoding.
 _LEAST_EVIDENCE = 4
 
 
 def detect(data: bytes, is_whole: bool) -> str:
-    """The codec of a text that is `data`, or begins with it: "ascii" as long as nothing else shows.
+    """The codec of a text that is `data`, or begins with it, by its mark, valid UTF-8, or statistics.
 
-    A byte order mark decides, then valid UTF-8, then statistics; what these leave open is Windows-1252, which almost
-    every older Western file is. Raises UnreadableFile if the bytes are no text.
+    What these leave open is Windows-1252, as almost every older Western file is. Raises UnreadableFile if the bytes are
+    no text.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -151,22 +149,21 @@ def detect(data: bytes, is_whole: bool) -> str:
 
 
 def decode(data: bytes, encoding: str) -> str:
-    """The text with line ends as "\\n"; what is invalid becomes U+FFFD."""
+    """The text, with "\\n" for all line ends and U+FFFD for invalid bytes."""
     return data.decode(encoding, "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def storable(text: str) -> str:
-    """The text with what no UTF-8 file can hold (lone surrogates) or no database takes (NUL) as U+FFFD."""
+    """The text with U+FFFD for lone surrogates and NUL, which UTF-8 files or databases cannot hold."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "\ufffd")
 
 
 def cut(data: bytes, encoding: str) -> int:
-    """How many bytes of an encoded text to take so that they end with a line, else a space, else a character."""
+    """How many bytes of an encoded text to take, so that they end with a line, else a space, else a character."""
     for mark in ("\n".encode(encoding), " ".encode(encoding)):
         end = len(data)
-        # Not before the middle: a part of a few bytes would help nobody.
         while (start := data.rfind(mark, len(data) // 2, end)) >= 0:
             if start % len(mark) == 0:
                 return start + len(mark)
@@ -175,13 +172,13 @@ def cut(data: bytes, encoding: str) -> int:
     decoder.decode(data)
     end = len(data) - len(decoder.getstate()[0])
     carriage_return = "\r".encode(encoding)
-    if data[:end].endswith(carriage_return):  # it may be half a line end
+    if data[:end].endswith(carriage_return):  # perhaps half a line end
         end -= len(carriage_return)
     return end or len(data)
 
 
 def lines(stream: ByteStream, newline: str) -> Iterator[str | None]:
-    """The lines of a text of any length, with their ends; None for one of more than `LINE_CHARACTERS`.
+    """The lines of a text, with their ends; None for one of more than `LINE_CHARACTERS`.
 
     `newline` is "\\n" if only that ends a line, "" if "\\r" does too. Raises UnreadableFile if the bytes are no text.
     """
@@ -196,39 +193,40 @@ def lines(stream: ByteStream, newline: str) -> Iterator[str | None]:
             line = text.readline(LINE_CHARACTERS + 1)
 
 
-# Some 30 chunks of English: encoding them takes 2 to 5 s on two busy cores, and a stop loses no more than that.
+# Some 30 chunks of English, which take 2 to 5 s to encode on two busy cores: a stop loses no more than that.
 PIECE_BYTES = 1 << 15
-
 _PIECE_OF_NAMED = re.compile(r"(.*), part [1-9]\d*", re.DOTALL)
 
 
 def pieces(stream: ByteStream) -> Iterator[Content]:
-    """Cut a text into pieces of at most `PIECE_BYTES`. Their texts, one after the other, are the whole text.
+    """Cut a text into pieces of at most `PIECE_BYTES`, whose texts together are the whole text.
 
-    A piece that is not the whole text has its number from 1 as its part. Raises UnreadableFile where the bytes are no
-    text, perhaps only from some piece on.
+    The part of a piece is its number, from 1, unless it is the only one. Raises UnreadableFile at the first piece that
+    is no text.
     """
-    number = 0
-    encoding = "ascii"
-    rest = b""
+    number, encoding, rest = 0, "ascii", b""
     while data := rest + stream.read(PIECE_BYTES - len(rest)):
         is_last = not stream.peek(1)
         if encoding == "ascii":
-            encoding = _encoding_of(data, stream, is_last)
+            # A piece has few letters outside ASCII; what comes later and is no text leaves this one readable.
+            ahead = b"" if is_last or data.isascii() else stream.peek().partition(b"\0")[0]
+            encoding = detect(data + ahead, is_last)
         end = len(data) if is_last else cut(data, encoding)
         piece, rest = data[:end], data[end:]
         number += 1
         part = "" if is_last and number == 1 else str(number)
-        # A whole text's bytes identify it; those of a piece do not give away their encoding, which other pieces have.
+        text = decode(piece, encoding)
+        if "\0" in text:
+            raise UnreadableFile("looks binary")
+        # The bytes of a piece alone do not decide its text: other pieces may have shown their encoding.
         is_plain = not part or encoding in ("ascii", "utf-8")
         identity = piece if is_plain else f"{encoding}\0".encode() + piece
-        yield Content(_piece_text(piece, encoding, number), identity, part=part, size=len(piece))
+        yield Content(text.removeprefix("\ufeff") if number == 1 else text, identity, part=part, size=len(piece))
 
 
 def text_pieces(text: str) -> Iterator[str]:
-    """Cut a text that is there as a whole into pieces of at most `PIECE_BYTES` of UTF-8; put together they are it."""
-    data = text.encode()
-    start = 0
+    """Cut a text in memory into pieces of at most `PIECE_BYTES` of UTF-8, which together are the whole text."""
+    data, start = text.encode(), 0
     while len(data) - start > PIECE_BYTES:
         piece = data[start : start + PIECE_BYTES]
         end = cut(piece, "utf-8")
@@ -238,39 +236,25 @@ def text_pieces(text: str) -> Iterator[str]:
 
 
 def piece_name(name: str, number: int) -> str:
-    """What a piece of the document `name` of a source is called; "" is the name of all of the source."""
+    """The part that a piece of the part `name` of a source is."""
     return f"{name}, part {number}" if name else str(number)
 
 
 def named_whole(name: str) -> str:
-    """The document that a name of `piece_name` is a piece of, if that has a name; else the name itself."""
+    """The named part that a name of `piece_name` is a piece of; any other name as it is."""
     found = _PIECE_OF_NAMED.fullmatch(name)
     return found[1] if found else name
 
 
-def _encoding_of(data: bytes, stream: ByteStream, is_last: bool) -> str:
-    """The encoding, judged by more than the piece where that is not ASCII: a few letters tell little."""
-    if not is_last and not data.isascii():
-        data += stream.peek().partition(b"\0")[0]  # what comes later and is no text leaves this piece readable
-    return detect(data, is_last)
-
-
-def _piece_text(data: bytes, encoding: str, number: int) -> str:
-    text = decode(data, encoding)
-    if "\0" in text:
-        raise UnreadableFile("looks binary")
-    return text.removeprefix("\ufeff") if number == 1 else text
-
-
 def _is_utf8(data: bytes, is_whole: bool) -> bool:
-    """Valid, or nearly: a log of many programs has a bad byte here and there."""
+    # Or nearly: logs of many programs have a bad byte here and there.
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(data, is_whole)
     bad = text.count("\ufffd")
     return bad == 0 or 10 * bad < len(text) - len(text.encode("ascii", "ignore"))
 
 
 def _unmarked_utf16(data: bytes) -> str:
-    """UTF-16 of Western text, every second byte of which is zero."""
+    """Of Western text, every second byte is zero."""
     for encoding, low, high in (("utf-16-le", 0, 1), ("utf-16-be", 1, 0)):
         if 0 not in data[low::2] and 4 * data[high::2].count(0) > len(data):
             text = codecs.getincrementaldecoder(encoding)("replace").decode(data)
@@ -281,7 +265,7 @@ def _unmarked_utf16(data: bytes) -> str:
 
 def _legacy(data: bytes) -> str:
     first = _NOT_ASCII.search(data)
-    # Nothing before it helps, and beginning at an ASCII character's end cuts none in two.
+    # Beginning in ASCII cuts no character in two.
     start = max(0, first.start() - 1024) if first else 0
     sample = data[start : start + PEEK_BYTES]
     if len(_NOT_ASCII.findall(sample[: 1 << 16])) >= _LEAST_EVIDENCE:
@@ -289,8 +273,7 @@ def _legacy(data: bytes) -> str:
 
         matches = from_bytes(sample, cp_isolation=_LEGACY)
         best = matches.best()
-        # Central European and Baltic texts are detected by statistics of letters; where Western letters fit as well,
-        # they are far more likely.
+        # Where Western letters fit as well, they are far more likely than those of Central Europe or the Baltic.
         if best is not None and not any("cp1252" in match.could_be_from_charset for match in matches):
             return best.encoding
     try:

@@ -15,15 +15,14 @@ class Document:
 
     Attributes:
         source: the absolute path of a file, links resolved; "stdin:" and 12 hexadecimal digits for standard input.
-        part: "" when the document is all of its source; else the id or number of a row, the number (from 1) of a piece
-            of a long text, or `row 12, part 3` for a piece of a long row.
-        text: the whole text, never blank, always valid UTF-8 without NUL.
-        digest: SHA-256, hexadecimal, of the name of the format, a zero byte and the bytes it was read from, after
-            decompression; of a piece, of what decides its text. Two documents with the same digest have the same text.
+        part: "" for all of its source; else the id or number of a row, the number (from 1) of a piece of a long text,
+            or `row 12, part 3` for a piece of a long row.
+        text: never blank, valid UTF-8 without NUL.
+        digest: SHA-256, hexadecimal, of the format's name, a zero byte and the bytes it was read from, decompressed;
+            of a piece, of what decides its text. Documents with the same digest have the same text.
         size: how many bytes these were.
-        date: the day it was written, ISO 8601: as it says itself, else the day its file was last modified (UTC);
-            None when unknown.
-        position: about how many bytes of the file on the disk go up to the document's end; 0 for standard input.
+        date: the day it was written (ISO 8601) according to its text, else the day its file was last modified (UTC).
+        position: roughly where in the file on the disk it ends, in bytes; 0 for standard input.
     """
 
     source: str
@@ -37,12 +36,9 @@ class Document:
 
 @dataclass(frozen=True)
 class Skipped:
-    """What was not read, and why.
+    """A file or folder that was not read, or a row, `path#row`, and the reason, worded to follow the name.
 
-    Attributes:
-        source: a file or folder; for one row of a file, `path#row`.
-        reason: worded to follow the name.
-        is_whole: whether a file was read to its end nevertheless, and there is nothing in it.
+    `is_whole`: the file was read to its end nevertheless, and is empty.
     """
 
     source: str
@@ -55,11 +51,11 @@ class Content:
     """What a format reads of one document.
 
     Attributes:
-        text: perhaps blank.
-        data: the bytes that identify it: they, and nothing else, decide the text.
+        text: may be blank.
+        data: the bytes that identify it, and alone decide the text.
         date: the ISO day written in it.
-        part: "" if it is all of the file.
-        size: bytes it was read from, of a text that is cut into pieces where it is long; None of any other.
+        part: "" for all of the file.
+        size: bytes it was read from, if the format itself cuts long texts into pieces; else None.
     """
 
     text: str
@@ -71,18 +67,16 @@ class Content:
 
 @dataclass(frozen=True)
 class Fields:
-    """A row of named fields, any of which may hold its text.
+    """A row of a file, numbered from 1, any of whose named fields may hold its text.
 
-    Attributes:
-        number: in its file, from 1.
-        joined: all fields as one text, where none of them has a name that promises one; else "".
-        is_of_table: whether all rows of the file have these fields.
+    `joined` is the text of all fields together, for a table without a text column. All rows of a table have the same
+    fields.
     """
 
     number: int
     fields: Mapping[str, object]
     joined: str = ""
-    is_of_table: bool = False
+    is_table: bool = False
 
 
 def with_title(title: str, text: str) -> str:
@@ -91,101 +85,76 @@ def with_title(title: str, text: str) -> str:
     return text if text.startswith(title) else f"{title}\n\n{text}".strip()
 
 
-# What separates two texts, the stronger the greater.
-CELL, LINE, PARAGRAPH = 1, 2, 3
-_WRITTEN = {CELL: "\t", LINE: "\n", PARAGRAPH: "\n\n"}
+# Breaks between two texts, the weakest first, and how they are written.
+_SPACE, CELL, LINE, PARAGRAPH = 1, 2, 3, 4
+_WRITTEN = ("", " ", "\t", "\n", "\n\n")
 
 
 def lay_out(pieces: Iterable[str | int]) -> str:
-    """Write texts one after the other, with breaks between them; of several breaks the strongest counts.
-
-    White space within a text becomes a single space.
-    """
+    """Join texts by the breaks between them, of several the strongest; white space in texts becomes single spaces."""
     written: list[str] = []
     pending = 0
-    has_space = False
     for piece in pieces:
         if isinstance(piece, int):
             pending = max(piece, pending)
             continue
-        words = piece.split()
-        if not words:
-            has_space = has_space or bool(piece)
-            continue
-        if written and pending:
-            written.append(_WRITTEN[pending])
-        elif written and (has_space or piece[0].isspace()):
-            written.append(" ")
-        written.append(" ".join(words))
-        pending = 0
-        has_space = piece[-1].isspace()
+        if piece[:1].isspace():
+            pending = max(_SPACE, pending)
+        if words := piece.split():
+            written += (_WRITTEN[pending] if written else "", " ".join(words))
+            pending = _SPACE if piece[-1].isspace() else 0
     return "".join(written)
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # "Thu, 26 Feb 1987 15:01:01 +0000" as in mail, "26-FEB-1987 15:01:01.79" as in old databases, "26 February 1987".
 _IN_WORDS = re.compile(r"(?:[A-Za-z]{3,9},?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]{0,6}[\s-](\d{4})\b")
-# Longer than any date, and short enough for whatever looks at it.
+# Longer than any date, and short enough for every parser.
 _LONGEST = 100
 
 
 def day_of(written: object) -> str | None:
     """The ISO day of a date as people and programs write it: ISO 8601, or day, month in English, year.
 
-    An ISO time with an offset is taken to UTC; of others the day is certain enough. Whatever follows the day may be
-    anything. None if `written` is no such text.
+    A time with an offset is converted to UTC. Anything may follow the day. None if `written` is no such text.
     """
     if not isinstance(written, str):
         return None
     value = written.strip()[:_LONGEST]
-    for parse in (_iso_moment, _iso_day, _day_in_words):
-        with suppress(ValueError, OverflowError):
-            return parse(value).isoformat()
+    with suppress(ValueError, OverflowError):
+        return _utc_day(datetime.fromisoformat(value))
+    with suppress(ValueError):  # "2024-05-01 10:30:00 +0200", as site generators write it, and "2024/05/01"
+        return date.fromisoformat(value[:10].replace("/", "-")).isoformat()
+    if found := _IN_WORDS.match(value):
+        with suppress(ValueError):
+            return date(int(found[3]), _MONTHS.index(found[2].lower()) + 1, int(found[1])).isoformat()
     return None
 
 
 def day_of_moment(moment: datetime | None) -> str | None:
-    """The day of a moment in UTC."""
-    try:
-        return _utc_day(moment).isoformat() if moment else None
-    except OverflowError:
-        return None
+    """The day of a moment in UTC; None where there is none, or it cannot be written."""
+    with suppress(OverflowError):
+        return _utc_day(moment) if moment else None
+    return None
 
 
 def day_of_timestamp(seconds: float) -> str | None:
-    """The day of a file system's time stamp in UTC, or None if it is beyond what can be written."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
-    except (OverflowError, ValueError, OSError):
-        return None
+    """The day of a file system's time stamp in UTC; None where it cannot be written."""
+    with suppress(OverflowError, ValueError, OSError):
+        return _utc_day(datetime.fromtimestamp(seconds, UTC))
+    return None
 
 
-def _utc_day(moment: datetime) -> date:
-    return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date()
-
-
-def _iso_moment(value: str) -> date:
-    return _utc_day(datetime.fromisoformat(value))
-
-
-def _iso_day(value: str) -> date:
-    """The 2024-05-01 of "2024-05-01 10:30:00 +0200", as site generators write it, and of "2024/05/01"."""
-    return date.fromisoformat(value[:10].replace("/", "-"))
-
-
-def _day_in_words(value: str) -> date:
-    found = _IN_WORDS.match(value)
-    if found is None:
-        raise ValueError(value)
-    return date(int(found[3]), _MONTHS.index(found[2].lower()) + 1, int(found[1]))
+def _utc_day(moment: datetime) -> str:
+    return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
 
 
 class UnreadableFile(Exception):
-    """Raised while a file is read. Its message is the reason, worded to follow the file's name."""
+    """The message is the reason, worded to follow the file's name."""
 
 
 class EmptyFile(UnreadableFile):
-    """The file was read to its end, and there is no text in it."""
+    """The file was read to its end and holds no text."""
 
     def __init__(self) -> None:
         super().__init__("is empty")
@@ -205,10 +174,10 @@ def printable_path(path: Path | str) -> str:
 
 @contextmanager
 def damage_is_unreadable() -> Iterator[None]:
-    """Turns whatever a parser of others raises over a damaged file into `UnreadableFile`.
+    """Turn whatever a library's parser raises on a damaged file into `UnreadableFile`.
 
-    Such parsers raise nearly everything (KeyError, AttributeError, RecursionError...), no list of which would hold
-    for their next version, and one bad file must not end the reading of a thousand good ones.
+    Parsers raise nearly everything (KeyError, AttributeError, RecursionError...), differently in each version, and one
+    bad file must not stop the reading of a thousand good ones.
     """
     try:
         yield

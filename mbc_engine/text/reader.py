@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import tee
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -28,24 +28,23 @@ _Item = TypeVar("_Item")
 
 
 class Part:
-    """A part of a file that is read once more; a row in pieces is one part, of the name of the whole row.
+    """A part of a file that is read once more, by name; the pieces of a long row are one part.
 
-    `documents` is all that may have been read from it, what is read without a `text_column` first.
+    `candidates` are all documents that it may have been read as, after their `text_column`, the default one first.
     """
 
-    def __init__(self, name: str, documents: Iterator[Document]) -> None:
+    def __init__(self, name: str, candidates: Iterator[tuple[str | None, Document]]) -> None:
         self.name = name
-        self._read: list[Document] = []
-        self._unread = documents
+        self._candidates = candidates
 
     def may_hold(self, part: str) -> bool:
         """Whether it, or a piece of it, has this name."""
         return not self.name or self.name in (part, named_whole(part))
 
     def find(self, part: str, digest: str) -> Document | None:
-        """The document of this name whose digest begins so, or else the one read by default."""
+        """The document of this name whose digest begins with `digest`, or else the one that is read by default."""
         default = None
-        for document in self._documents():
+        for _, document in self.candidates():
             if document.part != part:
                 continue
             if document.digest.startswith(digest):
@@ -53,54 +52,46 @@ class Part:
             default = default or document
         return default
 
-    def _documents(self) -> Iterator[Document]:
-        """Documents are made as they are asked for, for most parts are passed by, and kept for the next piece."""
-        yield from self._read
-        for document in self._unread:
-            self._read.append(document)
-            yield document
+    def candidates(self) -> Iterator[tuple[str | None, Document]]:
+        """Made as they are asked for, as most parts are passed over, and kept for the next piece."""
+        self._candidates, again = tee(self._candidates)
+        return again
 
 
 def read_file(path: Path, text_column: str | None = None) -> Iterator[Document | Skipped]:
     """The documents of one file, in order, read as they are asked for.
 
-    A bad row comes as `Skipped` in its place. If the file could not be read, or not to its end, the last item is a
-    `Skipped` whose source is that of the file's documents; what came before it stays good.
+    A bad row comes as `Skipped` in its place. If the file cannot be read to its end, the last item is a `Skipped` with
+    the source of the documents before it, which stay good.
 
-    `text_column` is the column or field that holds the text of a row; None for the one named text, content or body, or
-    for all columns of a table without such a one. In a file without rows it means nothing.
+    `text_column` is the field that holds the text of a row; None for `text`, `content` or `body`, or for all columns of
+    a table that has none of them. It has no meaning in a file without rows.
     """
     return _read(path, partial(_documents, text_column=text_column))
 
 
 def reread_file(path: Path) -> Iterator[Part | Skipped]:
-    """The parts of one file, in order, for whoever knows a digest but not which `text_column` it was read with."""
+    """The parts of one file, in order, when it is not known which `text_column` it was read with."""
     return _read(path, _parts)
 
 
 def find_text_column(path: Path, digests: Mapping[str, str]) -> str | None:
-    """The `text_column` that a file was read with; None for the default, or where it is unknown.
+    """The `text_column` that a file was read with; None for the default, or if it cannot be found out.
 
-    `digests`, by their parts, are of documents read from it, or the first digits. Some rows may have changed since.
+    `digests`, which may be shortened, are of documents read from it, by their parts. Some rows may have changed since.
     """
     rows = {named_whole(part) for part in digests}
-
-    def was_read(document: Document) -> bool:
-        return document.part in digests and document.digest.startswith(digests[document.part])
-
-    def columns(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[list[str | None]]:
-        for item in read_candidates(format.read(stream)):
-            if isinstance(item, Skipped) or item[0] not in rows:
-                continue
-            documents = ((column, _pieces(content, format, source, date, (0, 0))) for column, content in item[1])
-            yield [column for column, own in documents if any(map(was_read, own))]
-
     found: list[str | None] = []
-    for item in _read(path, columns):
-        if not isinstance(item, Skipped):
-            # Two columns may say the same in one row: a later row decides which it was.
-            found = [column for column in found if column in item] or found or item
-            if len(found) == 1:
+    for item in reread_file(path):
+        if isinstance(item, Part) and item.name in rows:
+            columns = [
+                column
+                for column, document in item.candidates()
+                if document.part in digests and document.digest.startswith(digests[document.part])
+            ]
+            # Two columns may hold the same in one row: a later row decides which it was.
+            found = [column for column in found if column in columns] or found or columns
+            if len(set(found)) == 1:
                 break
     return found[0] if found else None
 
@@ -110,7 +101,7 @@ def _read(
 ) -> Iterator[_Item | Skipped]:
     source = os.path.realpath(path)
     try:
-        # The kind of file is looked at before it is opened: opening a pipe would wait for ever.
+        # Before it is opened, as opening a pipe would wait for ever.
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableFile("is not a regular file")
@@ -126,9 +117,9 @@ def _read(
 
 
 def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Skipped]:
-    """The plain text in a stream, in pieces if it is long. Its source is `name:` and how its first digest begins.
+    """The plain text in a stream, in pieces if it is long. Its source is `name:` and 12 digits of its first digest.
 
-    If the stream cannot be read, or not to its end, the last item is a `Skipped`.
+    If the stream cannot be read to its end, the last item is a `Skipped`.
     """
     source = name
     try:
@@ -143,19 +134,19 @@ def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Sk
 def read_document(source: str, part: str = "", digest: str = "") -> Document:
     """One document again, as its file has it now; its digest says whether it has changed.
 
-    Takes as long as reading the file up to the document. Of what a row can be read as, the document is taken whose
-    digest begins with `digest`. Raises DataError if it is no longer there.
+    Reads the file up to the document; of the fields of a row, takes the one that gives a digest beginning with
+    `digest`. Raises DataError if the document is no longer there.
     """
     path = Path(source)
     if not path.is_absolute():
-        raise DataError(f"{source} did not come from a file.", hint="It cannot be read a second time.")
-    why = f"has no part {part!r} any more" if part else "holds more than one document now"
+        raise DataError(f"{source} did not come from a file.", hint="It cannot be read again.")
+    why = f"no longer has the part {part!r}" if part else "now holds more than one document"
     for item in reread_file(path):
         if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part, digest)):
             return document
         if isinstance(item, Skipped) and item.source == printable_path(os.path.realpath(path)):
             why = item.reason
-    raise DataError(f"{printable_path(source)} {why}.", hint=f"Files that can be read: {', '.join(sorted(SUFFIXES))}.")
+    raise DataError(f"{printable_path(source)} {why}.", hint=f"Supported formats: {', '.join(sorted(SUFFIXES))}.")
 
 
 def _documents(
@@ -177,45 +168,37 @@ def _documents(
 
 
 def _parts(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[Part | Skipped]:
-    is_empty = True
+    is_empty, pieces = True, partial(_pieces, format=format, source=source, date=date)
     for item in read_candidates(format.read(stream)):
         is_empty = False
         if isinstance(item, Skipped):
             yield Skipped(f"{source}#{item.source}", item.reason)
         else:
-            name, candidates = item
-            pieces = partial(_pieces, format=format, source=source, date=date, span=(stream.position(),) * 2)
-            yield Part(name, chain.from_iterable(pieces(content) for _, content in candidates))
+            yield Part(item[0], ((column, own) for column, content in item[1] for own in pieces(content)))
     stream.require_whole()
     if is_empty:
         raise EmptyFile
 
 
 def _pieces(
-    content: Content, format: Format, source: str, date: str | None, span: tuple[int, int]
+    content: Content, format: Format, source: str, date: str | None, span: tuple[int, int] = (0, 0)
 ) -> Iterator[Document]:
     """A content as a document, or in pieces if it is long; `span` is where in the file it begins and ends."""
-    whole = storable(content.text)
+    whole, date = storable(content.text), content.date or date
     texts = list(text_pieces(whole))
     if len(texts) == 1 or content.size is not None:
         size = len(content.data) if content.size is None else content.size
-        digest = _digest(format.name, content.data)
-        yield Document(source, content.part, whole, digest, size, content.date or date, position=span[1])
+        yield Document(source, content.part, whole, _digest(format.name, content.data), size, date, span[1])
         return
     (start, end), done = span, 0
     for number, text in enumerate(texts, 1):
         done += len(text)
         if text.strip():
-            yield Document(
-                source=source,
-                part=piece_name(content.part, number),
-                text=text,
-                # A zero is in no text, so none can imitate the date; the format's name says that it is a piece.
-                digest=_digest(f"{format.name} piece", f"{content.date}\0{text}".encode()),
-                size=len(text.encode()),
-                date=content.date or date,
-                position=start + (end - start) * done // len(content.text),
-            )
+            # No text holds a zero, so none can imitate the date; the format's name says that it is a piece.
+            digest = _digest(f"{format.name} piece", f"{content.date}\0{text}".encode())
+            position = start + (end - start) * done // len(content.text)
+            part = piece_name(content.part, number)
+            yield Document(source, part, text, digest, len(text.encode()), date, position)
 
 
 def _digest(format: str, data: bytes) -> str:

@@ -191,9 +191,9 @@ def test_a_document_can_be_read_again_by_its_source_and_part(write: Callable[[st
     for path in (write("a.txt", "whole"), write("a.jsonl", '{"text": "a"}\n\n{"id": "x", "text": "b"}\n{bad')):
         documents = [item for item in read_file(path) if isinstance(item, Document)]
         assert [read_document(document.source, document.part) for document in documents] == documents
-    with pytest.raises(DataError, match="has no part 'y' any more"):
+    with pytest.raises(DataError, match="no longer has the part 'y'"):
         read_document(str(path), "y")
-    with pytest.raises(DataError, match="holds more than one document now"):
+    with pytest.raises(DataError, match="now holds more than one document"):
         read_document(str(path))
     with pytest.raises(DataError, match="did not come from a file"):
         read_document("stdin:0123456789ab")

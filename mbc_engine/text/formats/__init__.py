@@ -1,7 +1,7 @@
 """The formats that can be read, found by the suffix of a file's name; and rows, as JSON Lines and CSV hold them.
 
-Each row of named fields is a document of its own. Fields: `text` (or `content`, or `body`), or another one that somebody
-names; and `title`, `date` and `id`. CSV has a header and is separated by commas, semicolons or tabs.
+Each row of named fields is a document. Its text is in the field `text`, `content` or `body`, or one that is asked for;
+`title`, `date` and `id` are read, too. CSV has a header and is separated by commas, semicolons or tabs.
 """
 
 import csv
@@ -18,11 +18,11 @@ from mbc_engine.text.formats.markup import read_html, read_markdown, read_text
 from mbc_engine.text.formats.office import read_docx, read_pdf
 
 TEXT_FIELDS: Final = ("text", "content", "body")
-# What a row may have been read as, after the field taken for its text; None stands for the default.
+# What a row may have been read as, after the field that holds its text; None stands for the default.
 Candidate = tuple[str | None, Content]
 _LONGEST_ID: Final = 200
 _LONGEST_LIST: Final = 200
-# How rows without a usable id are called, and pieces of long rows.
+# The names of rows without a usable id, and of pieces of long rows.
 _TAKEN_NAME: Final = re.compile(r"row \d+|.*, part \d+", re.DOTALL)
 
 
@@ -31,30 +31,30 @@ def read_contents(
 ) -> Iterator[Content | Skipped]:
     """Turn rows into documents; everything else stays as it is.
 
-    A row is called by its id, or "row 12" if it has none, one that an earlier row has, one that reads like "row 12"
-    or like "x, part 2", or one that cannot be stored. Its number and id are no part of what identifies it (unless its
-    text holds them), so that a row added above changes no other. Raises UnreadableFile if there are rows, and none of
-    them has the field `text_column`; of a table at the first one.
+    A row is named by its id, or "row 12" if it has none, or one that an earlier row has, that looks like "row 12" or
+    "x, part 2", or that cannot be stored. Its number and id do not identify its content (unless its text holds them),
+    so that a row inserted above changes no other. Raises UnreadableFile if no row has the field `text_column`; for a
+    table at the first row.
     """
     lacking: list[int] = []
-    names = ""
+    columns = ""
     is_there = text_column is None
     for item, part in _named(items):
         if not isinstance(item, Fields):
             yield item
         elif text_column is not None and not is_there and _key(item, text_column) is None:
-            names = names or _listed(item.fields)
-            if item.is_of_table:
-                raise _no_column(text_column, names)
+            columns = columns or _listed(item.fields)
             lacking.append(item.number)
+            if item.is_table:
+                break
         else:
             is_there = True
             yield from (_skipped(number, "has no text") for number in lacking)
             lacking = []
-            text = _default_text(item) if text_column is None else _column_text(item, text_column)
+            text = _text(item, text_column)
             yield _content(item, part, text) if text else _skipped(item.number, "has no text")
-    if lacking and text_column is not None:
-        raise _no_column(text_column, names)
+    if lacking:
+        raise UnreadableFile(f"has no column named {text_column!r}; its columns are {columns}")
 
 
 def read_candidates(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[str, Iterator[Candidate]] | Skipped]:
@@ -68,22 +68,11 @@ def read_candidates(items: Iterable[Content | Fields | Skipped]) -> Iterator[tup
             yield part, iter(((None, item),))
 
 
-def _skipped(number: int, reason: str) -> Skipped:
-    return Skipped(str(number), reason)
-
-
-def is_row_name(text: str) -> bool:
-    """Whether a row of this id is called by it."""
-    return 0 < len(text) <= _LONGEST_ID and storable(text) == text and not _TAKEN_NAME.fullmatch(text)
-
-
-def _no_column(name: str, columns: str) -> UnreadableFile:
-    return UnreadableFile(f"has no column named {name!r}; its columns are {columns}")
-
-
-def _listed(fields: Iterable[str]) -> str:
-    names = "".join(letter if letter.isprintable() else "?" for letter in ", ".join(fields))
-    return names if len(names) <= _LONGEST_LIST else f"{names[:_LONGEST_LIST]}…"
+def _candidates(row: Fields, part: str) -> Iterator[Candidate]:
+    default = _default_column(row)
+    for column in (None, *(name for name in row.fields if name != default)):
+        if text := _text(row, column):
+            yield column, _content(row, part, text)
 
 
 def _named(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[Content | Fields | Skipped, str]]:
@@ -91,8 +80,9 @@ def _named(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[Conten
     taken: set[str] = set()
     for item in items:
         if isinstance(item, Fields):
-            name = _identifier(item.fields.get("id"))
-            if name is None or name in taken:
+            id = item.fields.get("id")
+            name = str(id) if isinstance(id, str | int) and not isinstance(id, bool) else ""
+            if name in taken or not is_row_name(name):
                 yield item, f"row {item.number}"
             else:
                 taken.add(name)
@@ -101,58 +91,53 @@ def _named(items: Iterable[Content | Fields | Skipped]) -> Iterator[tuple[Conten
             yield item, item.part if isinstance(item, Content) else ""
 
 
-def _candidates(row: Fields, part: str) -> Iterator[Candidate]:
-    default = _default_column(row)
-    for column in (None, *(name for name in row.fields if name != default)):
-        if text := _default_text(row) if column is None else _column_text(row, column):
-            yield column, _content(row, part, text)
+def is_row_name(id: str) -> bool:
+    """Whether a row with this id is named by it."""
+    return 0 < len(id) <= _LONGEST_ID and storable(id) == id and not _TAKEN_NAME.fullmatch(id)
+
+
+def _listed(fields: Iterable[str]) -> str:
+    names = "".join(letter if letter.isprintable() else "?" for letter in ", ".join(fields))
+    return names if len(names) <= _LONGEST_LIST else f"{names[:_LONGEST_LIST]}…"
+
+
+def _skipped(number: int, reason: str) -> Skipped:
+    return Skipped(str(number), reason)
 
 
 def _content(row: Fields, part: str, text: str) -> Content:
     date = day_of(row.fields.get("date"))
-    return Content(text, f"{date}\0{text}".encode(), date, part)  # a zero is in no text, so none can imitate this
+    return Content(text, f"{date}\0{text}".encode(), date, part)  # no text holds a zero, so none can imitate this
 
 
-def _default_text(row: Fields) -> str:
-    if row.joined:
+def _text(row: Fields, column: str | None) -> str:
+    """The text of a column, None for the default one, under the row's title; "" if there is none."""
+    if column is None and row.joined:
         return storable(row.joined)
-    column = _default_column(row)
-    return "" if column is None else _column_text(row, column)
-
-
-def _default_column(row: Fields) -> str | None:
-    return next((name for name in TEXT_FIELDS if _column_text(row, name)), None)
-
-
-def _column_text(row: Fields, name: str) -> str:
-    """What a field holds, under the row's title; "" if that is no text."""
-    key = _key(row, name)
+    key = _key(row, _default_column(row) if column is None else column)
     text = "" if key is None else _as_text(row.fields[key])
     return with_title(_as_text(row.fields.get("title")), text) if text else ""
 
 
-def _key(row: Fields, name: str) -> str | None:
-    """The field of a name, whose capitals matter only where there is one that has them."""
-    return next((key for key in (name, name.strip().lower()) if key in row.fields), None)
+def _default_column(row: Fields) -> str | None:
+    return next((name for name in TEXT_FIELDS if _as_text(row.fields.get(name))), None)
+
+
+def _key(row: Fields, name: str | None) -> str | None:
+    """The field of this name, if need be in small letters."""
+    return next((key for key in (name, name.strip().lower()) if key in row.fields), None) if name is not None else None
 
 
 def _as_text(value: object) -> str:
     return storable(value).strip() if isinstance(value, str) else ""
 
 
-def _identifier(value: object) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return None
-    name = str(value)
-    return name if is_row_name(name) else None
-
-
 def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
-    """The rows, but for blank ones, with the names of their columns in small letters.
+    """The rows that are not blank, with the names of their columns in small letters.
 
-    Where no column is named for a text, a row's text is all its cells, a line `Name: value` each.
+    In a table without a text column, a row's text is all its cells, one `Name: value` per line.
     """
-    # One limit for the whole process, and by default too small for a long text.
+    # The limit is one for the whole process, and by default too small for a long text.
     csv.field_size_limit(max(csv.field_size_limit(), LINE_CHARACTERS))
     written = _short_lines(stream)
     first = next((line for line in written if line.strip()), None)
@@ -174,18 +159,18 @@ def read_csv(stream: ByteStream) -> Iterator[Fields | Skipped]:
         elif any(cell.strip() for cell in cells):
             joined = "" if has_text else _joined(columns, cells)
             fields = dict.fromkeys(names, "") | dict(zip(names, cells, strict=False))
-            yield Fields(number, fields, joined, is_of_table=True)
+            yield Fields(number, fields, joined, is_table=True)
 
 
 def _separator(header: str) -> str:
-    """The one that yields a column named for a text, or else most columns."""
+    """The one that gives a text column, or else the most columns."""
 
     def rank(separator: str) -> tuple[bool, int]:
         cells = next(_parsed([header], separator), [])
         names = [] if isinstance(cells, csv.Error) else [name.strip().lower() for name in cells]
         return bool({*TEXT_FIELDS} & {*names}), len(names)
 
-    return max(("\t", ",", ";"), key=rank)  # a name rarely holds a tab: of as many columns it is that
+    return max(("\t", ",", ";"), key=rank)  # the first of equal ones: a name rarely holds a tab
 
 
 def _joined(columns: Iterable[str], cells: Iterable[str]) -> str:
@@ -217,15 +202,12 @@ def read_jsonl(stream: ByteStream) -> Iterator[Fields | Skipped]:
         if line is None:
             yield _skipped(number, f"is longer than {LINE_CHARACTERS >> 20} MB")
         elif line.strip():
-            yield _row(number, line)
-
-
-def _row(number: int, line: str) -> Fields | Skipped:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return _skipped(number, "is not JSON")
-    return Fields(number, value) if isinstance(value, dict) else _skipped(number, "is not a JSON object")
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                yield _skipped(number, "is not JSON")
+                continue
+            yield Fields(number, value) if isinstance(value, dict) else _skipped(number, "is not a JSON object")
 
 
 @dataclass(frozen=True)
@@ -233,10 +215,9 @@ class Format:
     """How to read a kind of file.
 
     Attributes:
-        name: enters the digests, for the same bytes are other texts in other formats.
-        read: from bytes to contents, lazily. A row that is no document is `Skipped`, its number the source. Raises
-            UnreadableFile if the file, or from some place on the rest of it, cannot be read.
-        may_be_compressed: whether a further suffix may name a compression.
+        name: part of the digests, as the same bytes are different texts in different formats.
+        read: from bytes to contents, lazily. A row that is no document is `Skipped`, with its number as the source.
+            Raises UnreadableFile where the file, or the rest of it, cannot be read.
     """
 
     name: str
@@ -260,7 +241,7 @@ SUFFIXES: Mapping[str, Format] = {suffix: format for format in FORMATS for suffi
 
 
 def format_of(name: str) -> tuple[Format, str]:
-    """The format that a file's name promises, and the suffix of its compression or ""; UnreadableFile if none."""
+    """The format of a file by its name, and the suffix of its compression or ""; UnreadableFile if not supported."""
     suffix, compression = split_suffixes(name)
     format = SUFFIXES.get(suffix)
     if format is None or (compression and not format.may_be_compressed):
