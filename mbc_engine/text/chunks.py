@@ -1,4 +1,4 @@
-"""Texts cut at the ends of English sentences, into chunks that fit an encoder's window, losing nothing; without torch."""
+"""Texts cut at the ends of English sentences into chunks that fit an encoder's window, losing nothing. No torch."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 _WORD = re.compile(r"\S+")
 _OPENERS = "\"'“‘«([{*_"  # noqa: RUF001
 _CLOSERS = "\"'”’»)]}*_"  # noqa: RUF001
-# "…in 1911.[3][4]": reference marks belong to the sentence before them.
+# Reference marks belong to the sentence before them: "…in 1911.[3][4]".
 _REFERENCES = re.compile(r"(?<=[.!?])(?:\[\w{1,4}\])+$")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}")
 
@@ -25,7 +25,7 @@ _ABBREVIATIONS = _words(
     "jan feb mar apr jun jul aug sept sep oct nov dec mon tue tues wed thu thurs fri"
 )
 _BEFORE_NUMBERS = _words("no nos fig figs vol vols pp sec ch art eq op ed nr para")
-# After an abbreviation, a word that opens sentences far more often than it follows "Mr." or "U.S.".
+# Words that open sentences far more often than they follow "Mr." or "U.S.".
 _STARTERS = _words(
     "The This That These Those There Then They He She It We You I His Her Its Their Our My In On At By For From With "
     "After Before During Since When While As If But And Or So However Although Though Because Not "
@@ -34,28 +34,26 @@ _STARTERS = _words(
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
-    """Spans (start, end) of the sentences: text[start:end] is one, without space around it.
+    """Spans (start, end) of the sentences, which hold every character that is not white space, in order.
 
-    Together the spans hold every character that is not white space, in order. A blank line always ends a sentence; a
-    single line break does unless the text plainly runs on (a lower-case word follows, or a comma stands before it).
+    A blank line always ends a sentence; a single line break does unless the text plainly runs on (a lower-case word
+    follows, or a comma precedes it).
     """
     spans: list[tuple[int, int]] = []
     start = end = 0
     previous = ""
     for match in _WORD.finditer(text):
-        if previous and _is_end(previous, text[end : match.start()], match[0], is_first=start == end - len(previous)):
-            spans.append((start, end))
-            previous = ""
         if not previous:
             start = match.start()
+        elif _is_end(previous, text[end : match.start()], match[0], is_first=start == end - len(previous)):
+            spans.append((start, end))
+            start = match.start()
         previous, end = match[0], match.end()
-    if previous:
-        spans.append((start, end))
-    return spans
+    return [*spans, (start, end)] if previous else []
 
 
 def _is_end(word: str, gap: str, following: str, *, is_first: bool) -> bool:
-    """Does a sentence end between two words? `is_first`: `word` is the first of its sentence."""
+    """Whether a sentence ends between two words, the first of which may be the first of its sentence."""
     line_breaks = gap.count("\n")
     if line_breaks > 1:
         return True
@@ -72,7 +70,7 @@ def _is_end(word: str, gap: str, following: str, *, is_first: bool) -> bool:
 
 
 def _is_abbreviation(word: str, follower: str, *, is_first: bool) -> bool:
-    """Does the full stop after `word` belong to the word (Mr., U.S., J., No. 5, the 1. of a list)?"""
+    """Whether the full stop after `word` belongs to the word (Mr., U.S., J., No. 5, the 1. of a list)."""
     if is_first and (len(word) == 1 or word.isdecimal()):
         return True
     if word.lower() in _BEFORE_NUMBERS:
@@ -83,23 +81,21 @@ def _is_abbreviation(word: str, follower: str, *, is_first: bool) -> bool:
 
 
 class Chunk(NamedTuple):
-    """A part of a document's text, and the character of the text that it starts at."""
+    """A slice of a document's text, and the character of the text that it starts at."""
 
     text: str
     start: int
 
 
-# Where a part of the text starts and ends, and how many tokens it has.
+# The start and the end of a part of a text, and its number of tokens.
 _Span = tuple[int, int, int]
 
 
 def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens: int) -> list[Chunk]:
-    """Pack whole sentences into chunks of at most `max_tokens` tokens.
+    """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 
-    A sentence longer than that is cut between words, a word longer than that between characters. The chunks are
-    slices of the text, in order, and hold every character that is not white space. Only a single character that is
-    itself more than `max_tokens` makes a longer chunk. `count_tokens` counts no special tokens; texts put together with
-    white space between them must not count more than they do apart.
+    A longer sentence is cut between words, a longer word between characters, a longer character not at all.
+    `count_tokens` counts no special tokens; texts joined by white space must not count more than they do apart.
     """
     if max_tokens < 1:
         raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
@@ -107,10 +103,10 @@ def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens:
     def measure(parts: Iterable[tuple[int, int]]) -> list[_Span]:
         kept = list(parts)
         counts = count_tokens([text[start:end] for start, end in kept]) if kept else []
-        return [(start, end, tokens) for (start, end), tokens in zip(kept, counts, strict=True)]
+        return [(*part, tokens) for part, tokens in zip(kept, counts, strict=True)]
 
     def divide(spans: list[_Span], split: Callable[[int, int], list[tuple[int, int]]]) -> list[_Span]:
-        """Replace the spans that do not fit by their parts, all counted in one call."""
+        """Split the spans that are too long, and count the tokens of all their parts in one call."""
         parts = [split(start, end) if tokens > max_tokens else [] for start, end, tokens in spans]
         measured = iter(measure(part for several in parts for part in several))
         fitting: list[_Span] = []
@@ -118,9 +114,10 @@ def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens:
             fitting += [next(measured) for _ in several] or [span]
         return fitting
 
-    spans = divide(
-        measure(split_sentences(text)), lambda start, end: [match.span() for match in _WORD.finditer(text, start, end)]
-    )
+    def words(start: int, end: int) -> list[tuple[int, int]]:
+        return [match.span() for match in _WORD.finditer(text, start, end)]
+
+    spans = divide(measure(split_sentences(text)), words)
     while any(tokens > max_tokens and end - start > 1 for start, end, tokens in spans):
         spans = divide(spans, _halves)
     return [Chunk(text[start:end], start) for start, end in _packed(spans, max_tokens)]
@@ -128,14 +125,14 @@ def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens:
 
 def _halves(start: int, end: int) -> list[tuple[int, int]]:
     middle = (start + end) // 2
-    return [half for half in ((start, middle), (middle, end)) if half[0] < half[1]]
+    return [(start, middle), (middle, end)] if start < middle else [(start, end)]
 
 
 def _packed(spans: list[_Span], max_tokens: int) -> list[tuple[int, int]]:
     packed: list[tuple[int, int]] = []
     room = 0
     for start, end, tokens in spans:
-        # Two parts of one word stay apart: without white space between them their counts need not add up.
+        # Parts of one word stay apart: without white space between them their counts need not add up.
         if packed and tokens <= room and packed[-1][1] < start:
             packed[-1] = (packed[-1][0], end)
             room -= tokens
@@ -147,7 +144,7 @@ def _packed(spans: list[_Span], max_tokens: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Chunker:
-    """Cuts texts by an encoder's own tokens; `capacity` of them fit its window beside the special tokens."""
+    """Cuts texts by an encoder's tokens, of which `capacity` fit its window beside the special ones."""
 
     tokenizer: Tokenizer
     capacity: int
@@ -161,8 +158,8 @@ class Chunker:
         return chunk(text, self.token_counts, self.capacity)
 
     def token_counts(self, texts: list[str]) -> list[int]:
-        """Tokens of each text, special tokens not counted."""
-        # Said each time: the encoder's side says what it wants before each of its own uses.
+        """Tokens of each text without special tokens."""
+        # Each time, as the encoder sets what it needs before each of its own uses.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         return [len(encoding) for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]

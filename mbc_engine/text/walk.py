@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
 IGNORE_FILE = ".mbcignore"
 _MOST_BYTES = 1 << 20
-# What a pattern cannot hold, or would mean otherwise there: line ends, and blanks at its end.
+# What a pattern cannot hold, or not with its own meaning: line ends, and blanks at its end.
 _UNWRITABLE = re.compile(r"[\n\r]|\s(?=\s*$)")
 
-
-# A folder, with its last separator, and the patterns for everything below it.
+# A folder, with a separator at the end, and the patterns for everything below it.
 Ignore = tuple[str, "GitIgnoreSpec"]
 
 
@@ -33,8 +32,8 @@ def _parse_ignore(folder: str, patterns: Iterable[str]) -> Ignore:
 
     try:
         return os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns)
-    except re.error as error:  # of a range such as [z-a]
-        raise ValueError(f"A pattern cannot be used: {error}") from error
+    except (ValueError, re.error) as error:  # of a range such as [z-a], re.error
+        raise UnreadableFile(f"cannot be used: {error}") from error
 
 
 def _read_ignore(folder: str) -> Ignore | None:
@@ -42,15 +41,12 @@ def _read_ignore(folder: str) -> Ignore | None:
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        lines = re.split("\r?\n", os.fsdecode(file.read(_MOST_BYTES).removeprefix(b"\xef\xbb\xbf")))
-    try:
-        return _parse_ignore(folder, lines)
-    except ValueError as error:
-        raise UnreadableFile(f"cannot be used: {error}") from error
+        written = os.fsdecode(file.read(_MOST_BYTES).removeprefix(b"\xef\xbb\xbf"))
+    return _parse_ignore(folder, re.split("\r?\n", written))
 
 
-def _is_ignored(path: str, is_folder: bool, ignores: Sequence[Ignore]) -> bool:
-    """Whether the first of `ignores` that says something about a path leaves it out."""
+def _is_ignored(path: str, is_folder: bool, ignores: Iterable[Ignore]) -> bool:
+    """Whether the first of `ignores` that matches a path excludes it."""
     for folder, patterns in ignores:
         verdict = patterns.check_file(path[len(folder) :] + "/" * is_folder).include
         if verdict is not None:
@@ -80,14 +76,14 @@ def ignore_path(path: Path) -> tuple[Path, str | None]:
     except (OSError, UnreadableFile) as error:
         raise DataError(
             f"{printable_path(named)} {reason(error).replace('be read', 'be changed')}.",
-            hint=f"{printable_path(path)} can be left out with `mbc ingest --ignore` instead.",
+            hint=f"Leave {printable_path(path)} out with `mbc ingest --ignore` instead.",
         ) from error
     return named, pattern
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a walk met: the files that can be read, in order and each once, and those left out."""
+    """The result of a walk: the files that can be read, in order and each once, and those left out."""
 
     files: tuple[Path, ...]
     skipped: tuple[Skipped, ...]
@@ -95,27 +91,23 @@ class Found:
 
 @dataclass(frozen=True)
 class _Unvisited:
-    """A file or folder that the walk has yet to look at."""
-
     path: str  # as it was reached
-    real: (
-        str  # with links resolved; it grows with the walk, as resolving every path from the root would cost most of it
-    )
+    real: str  # with links resolved, one by one: resolving every path from the root would take most of a walk's time
     given: tuple[Ignore, ...]  # the caller's patterns
-    written: tuple[Ignore, ...]  # those of the ignore files in the folders above, the inner ones first
+    written: tuple[Ignore, ...] = ()  # those of the ignore files in the folders above, the inner ones first
 
 
 def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threading.Event | None = None) -> Found:
     """The readable files among `paths` and, for folders, below them, in sorted order.
 
-    Hidden files and folders and what is to be ignored are left out unless named themselves. Symbolic links are
-    followed; whatever is reached twice counts once. What cannot be entered or read is skipped with a reason. Once
-    `stop` is set, the walk ends with what it has met.
+    Hidden and ignored files and folders are left out unless named themselves. Symbolic links are followed; whatever is
+    reached twice counts once. What cannot be entered or read is skipped with a reason. Setting `stop` ends the walk
+    with what has been found.
 
     Patterns are in the syntax of .gitignore, relative to each named folder. A folder may hold more in a `.mbcignore`;
-    these count where `ignore` says nothing, and those of outer folders where the inner ones say nothing.
+    these apply to what `ignore` does not match, and those of outer folders to what the inner ones do not match.
 
-    Raises DataError if one of `paths` does not exist or cannot be looked at, or one of `ignore` is no pattern.
+    Raises DataError if one of `paths` does not exist or cannot be accessed, or a pattern is invalid.
     """
     require_paths(paths)
     met = list(_walk(paths, ignore, stop))
@@ -124,9 +116,30 @@ def find_files(paths: Sequence[Path], ignore: Sequence[str] = (), *, stop: threa
 
 
 def is_empty(paths: Sequence[Path], ignore: Sequence[str] = ()) -> bool:
-    """Whether `find_files` would give nothing at all, not even a file that is left out with a reason."""
+    """Whether `find_files` would find nothing at all, not even a file that is left out with a reason."""
     require_paths(paths)
     return next(_walk(paths, ignore), None) is None
+
+
+def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
+    """Raises DataError, without a walk, if a named file or folder does not exist, or a pattern is invalid."""
+    for path in paths:
+        try:
+            path.stat()
+        except FileNotFoundError as error:
+            raise DataError(f"{printable_path(path)} does not exist.", hint="Check the path.") from error
+        except OSError as error:
+            message = f"{printable_path(path)} {reason(error)}."
+            raise DataError(message, hint="Check the path and its permissions.") from error
+        _named(path, ignore)
+
+
+def _named(path: Path, ignore: Sequence[str]) -> _Unvisited:
+    try:
+        given = (_parse_ignore(os.fspath(path), ignore),) if ignore else ()
+    except UnreadableFile as error:
+        raise DataError(f"The patterns to ignore {error}.", hint="Write patterns as in .gitignore.") from error
+    return _Unvisited(os.fspath(path), os.path.realpath(path), given)
 
 
 def _walk(
@@ -142,8 +155,12 @@ def _walk(
         try:
             mode = os.stat(place.path).st_mode
             if stat.S_ISDIR(mode):
-                written, trouble = _written(place)
-                yield from trouble
+                written = place.written
+                try:
+                    own = _read_ignore(place.path)
+                    written = (own, *written) if own else written
+                except (OSError, UnreadableFile) as error:
+                    yield Skipped(printable_path(os.path.join(place.path, IGNORE_FILE)), reason(error))
                 waiting += reversed(_children(place, written))
                 continue
             if not stat.S_ISREG(mode):
@@ -154,45 +171,15 @@ def _walk(
             yield Skipped(printable_path(place.path), reason(error))
 
 
-def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
-    """Raises DataError, without a walk, if a named file or folder does not exist, or a pattern is none."""
-    for path in paths:
-        try:
-            path.stat()
-        except FileNotFoundError as error:
-            raise DataError(f"{printable_path(path)} does not exist.", hint="Check the path.") from error
-        except OSError as error:
-            raise DataError(
-                f"{printable_path(path)} {reason(error)}.", hint="Check the path and its permissions."
-            ) from error
-        _named(path, ignore)
-
-
-def _named(path: Path, ignore: Sequence[str]) -> _Unvisited:
-    try:
-        given = (_parse_ignore(os.fspath(path), ignore),) if ignore else ()
-    except ValueError as error:
-        raise DataError(f"{error}.", hint="Write patterns as in .gitignore.") from error
-    return _Unvisited(os.fspath(path), os.path.realpath(path), given, ())
-
-
-def _written(folder: _Unvisited) -> tuple[tuple[Ignore, ...], list[Skipped]]:
-    try:
-        own = _read_ignore(folder.path)
-    except (OSError, UnreadableFile) as error:
-        return folder.written, [Skipped(printable_path(os.path.join(folder.path, IGNORE_FILE)), reason(error))]
-    return (own, *folder.written) if own else folder.written, []
-
-
 def _children(folder: _Unvisited, written: tuple[Ignore, ...]) -> list[_Unvisited]:
     ignores = (*folder.given, *written)
     children: list[_Unvisited] = []
     with os.scandir(folder.path) as entries:
         for entry in sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda it: it.name):
-            if ignores and _is_ignored(
-                entry.path, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir(), ignores
-            ):
+            is_link = entry.is_symlink()
+            is_folder = os.path.isdir(entry) if is_link else entry.is_dir()
+            if ignores and _is_ignored(entry.path, is_folder, ignores):
                 continue
-            real = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(folder.real, entry.name)
+            real = os.path.realpath(entry.path) if is_link else os.path.join(folder.real, entry.name)
             children.append(_Unvisited(entry.path, real, folder.given, written))
     return children

@@ -32,7 +32,7 @@ _BREAKS = {
 _LEFT_OUT = frozenset(
     ("button", "canvas", "iframe", "nav", "noscript", "object", "script", "select", "style", "svg", "template")
 )
-# The names, properties and item properties of the meta elements that hold a date, the most telling first.
+# The names, properties and item properties of meta elements with a date, the most specific first.
 _DATES = (
     *("article:published_time", "datepublished", "citation_publication_date", "citation_date", "dc.date.issued"),
     *("dcterms.issued", "dcterms.created", "dc.date.created", "dc.date", "dcterms.date", "pubdate", "publish-date"),
@@ -41,7 +41,7 @@ _DATES = (
 _DECLARED = re.compile(
     rb"""<(?:meta\b[^>]{0,500}?charset|\?xml\b[^>]{0,500}?encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""", re.IGNORECASE
 )
-# What pages mean by these names, as browsers read them (WHATWG Encoding); others mean themselves.
+# What browsers take these names for (WHATWG Encoding).
 _MEANT = {
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
@@ -69,7 +69,7 @@ def read_html(stream: ByteStream) -> Iterator[Content]:
 
 
 class _Page:
-    """What lxml's parser calls. Events, not a tree: one takes fifty times the memory, and ends at the first `</html>`."""
+    """Called by lxml's parser. A tree would take fifty times the memory, and end at the first `</html>`."""
 
     def __init__(self) -> None:
         self._pieces: list[str | int] = []
@@ -120,7 +120,7 @@ class _Page:
 
 def _decoded(data: bytes) -> str:
     encoding = detect(data, is_whole=True)
-    # A declaration is wrong where the bytes are UTF-8, marked or not; ASCII may be the seven-bit code of Japan.
+    # Where the bytes are UTF-8, any other declaration is wrong; ASCII may be the seven-bit code of Japan.
     if not encoding.startswith("utf"):
         encoding = _declared(data[:4096]) or encoding
     text = decode(data, encoding).removeprefix("\ufeff")
@@ -136,11 +136,11 @@ def _declared(head: bytes) -> str | None:
     except (LookupError, ValueError):
         return None
     name = _MEANT.get(name, name)
-    # Python also knows codecs that are no encoding of a page, and slow ones.
+    # Python has codecs that no page is in, and slow ones.
     return name if _TRUSTED.fullmatch(name) else None
 
 
-# A first line of dashes is front matter only if a key follows; otherwise it is a rule, and the text stays.
+# After a first line of dashes, only a key makes front matter; else it is a horizontal rule.
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w-]+[ \t]*:)(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _DATE = re.compile(r"^date[ \t]*:[ \t]*([^\n#]+)", re.MULTILINE)
 
@@ -158,9 +158,8 @@ def read_markdown(stream: ByteStream) -> Iterator[Content]:
 
 
 def _without_comments(text: str) -> str:
-    # Not a regular expression: on many unclosed comments one would take quadratic time.
-    kept: list[str] = []
-    position = 0
+    # A regular expression would take quadratic time on many unclosed comments.
+    kept, position = list[str](), 0
     while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
         kept.append(text[position:start])
         position = end + 3

@@ -4,7 +4,7 @@ import io
 import logging
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mbc_engine.text.decoding import ByteStream
@@ -29,20 +29,14 @@ MOST_BYTES = 512 << 20
 MOST_XML_BYTES = 64 << 20
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-# A text box comes twice, for new and for old programs; a moved text stands where it was moved to as well.
+# A text box is there twice, for new and old programs; moved text also where it was moved to.
 _LEFT_OUT = {"{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback", f"{_WORD}moveFrom"}
 _TEXTS = {f"{_WORD}tab": " ", f"{_WORD}noBreakHyphen": "-"}
-_BREAKS = {
-    f"{_WORD}br": LINE,
-    f"{_WORD}cr": LINE,
-    f"{_WORD}tbl": PARAGRAPH,
-    f"{_WORD}tr": LINE,
-    f"{_WORD}tc": CELL,
-}
+_BREAKS = {f"{_WORD}tbl": PARAGRAPH, f"{_WORD}tc": CELL} | {f"{_WORD}{tag}": LINE for tag in ("br", "cr", "tr")}
 
 
 def read_docx(stream: ByteStream) -> Iterator[Content]:
-    """The document, dated by its properties: the day it was last modified, else created."""
+    """The document, dated by its properties: last modified, else created."""
     data = stream.read_whole(MOST_BYTES)
     from docx import Document
 
@@ -54,10 +48,10 @@ def read_docx(stream: ByteStream) -> Iterator[Content]:
 
 
 def _require_harmless(data: bytes) -> None:
-    """Refuse an archive that declares more than it should or holds more than it declares.
+    """Refuse an archive that declares too much or holds more than it declares.
 
-    python-docx takes parts whole, as large as they turn out to be; here they are unpacked block by block, each ending
-    with an error as soon as it differs from what was declared.
+    python-docx loads parts whole, whatever their size. Here they are unpacked block by block, which ends with an error
+    as soon as one differs from what was declared.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
@@ -71,9 +65,9 @@ def _require_harmless(data: bytes) -> None:
 
 
 def _word_pieces(document: "WordDocument") -> Iterator[str | int]:
-    # Not `document.paragraphs`: these leave out what content controls, text boxes and tracked insertions hold.
     from lxml import etree
 
+    # `document.paragraphs` would leave out content controls, text boxes and tracked insertions.
     walk = etree.iterwalk(document.element.body, events=("start", "end"))
     for event, element in walk:
         tag = element.tag
@@ -100,19 +94,19 @@ def _word_date(document: "WordDocument") -> str | None:
     from docx.opc.constants import RELATIONSHIP_TYPE
 
     package = document.part.package
-    # Asked for properties it does not have, python-docx makes some, dated now.
+    # Where there are no properties, python-docx would make some, dated now.
     if not any(link.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES for link in package.rels.values()):
         return None
     properties = document.core_properties
     return day_of_moment(properties.modified or properties.created)
 
 
-# A line at least this share of the page's longest is full: its end is the margin's doing, not the writer's.
+# A line of at least this share of the page's longest is full: the margin ended it, not the writer.
 _FULL = 0.7
 
 
 def read_pdf(stream: ByteStream) -> Iterator[Content]:
-    """The document without those pages that are damaged; if there are such, ends with `UnreadableFile`."""
+    """The document without its damaged pages; if there are any, ends with `UnreadableFile`."""
     data = stream.read_whole(MOST_BYTES)
     from pypdf import PdfReader
     from pypdf.errors import DependencyError
@@ -138,24 +132,19 @@ def read_pdf(stream: ByteStream) -> Iterator[Content]:
 
 
 def _page_text(reader: "PdfReader", number: int) -> str | None:
-    try:
-        with damage_is_unreadable():
-            text = reader.pages[number].extract_text()
-    except (OSError, UnreadableFile):
-        return None
-    return _unwrapped(text)
+    with suppress(OSError, UnreadableFile), damage_is_unreadable():
+        return _unwrapped(reader.pages[number].extract_text())
+    return None
 
 
 def _pdf_date(reader: "PdfReader") -> str | None:
-    try:
-        with damage_is_unreadable():
-            return day_of_moment(reader.metadata.creation_date) if reader.metadata else None
-    except (OSError, UnreadableFile):
-        return None
+    with suppress(OSError, UnreadableFile), damage_is_unreadable():
+        return day_of_moment(reader.metadata.creation_date) if reader.metadata else None
+    return None
 
 
 def _unwrapped(page: str) -> str:
-    """Full lines run on in the next one, so that a sentence is not taken to end with its line."""
+    """A page whose full lines run on in the next one, so that they do not end a sentence."""
     lines = [line.strip() for line in page.splitlines()]
     full = _FULL * max(map(len, lines), default=0)
     written: list[str] = []
