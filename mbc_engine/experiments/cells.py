@@ -33,15 +33,11 @@ _HELD_BACK = 0.1
 
 @dataclass(frozen=True)
 class Stage:
-    """A piece of work whose result is kept as a whole: something is prepared, a learning rate chosen, or a protocol gone
-    through.
+    """Work whose result is kept as a whole: something is prepared, a learning rate chosen, or a protocol run.
 
-    Attributes:
-        subject: what is prepared, or the method that is evaluated.
-        needs: names of earlier stages without which it cannot be done.
-        memory, hours: the least bytes and about how long it takes; None where nobody knows. See `requirements.py`.
-        obstacle: why it cannot be done here, if so.
-        follows: the earlier stage in whose way something stands, if that is all.
+    `subject` is what is prepared, or the method; `needs` are earlier stages that it cannot do without. `memory` in bytes
+    and `hours` are estimates of `requirements.py`, None if unknown; `obstacle` is why it cannot be done here, and
+    `follows` the earlier stage that this comes from, if it is not its own.
     """
 
     kind: Literal["prepare", "rate"] | Protocol
@@ -64,13 +60,10 @@ class Stage:
 
 @dataclass
 class Cell:
-    """A row and a column of an experiment's table.
+    """A base LM on a dataset: the stages, the questions and the models.
 
-    Attributes:
-        prepared: where what is prepared lies, each in a folder of its name.
-        cache: where states of frozen encoders are kept.
-        device: where models run.
-        rates: the learning rates of fine-tuning methods, once they are chosen.
+    `prepared` holds what is prepared, each in a folder of its name, `cache` states of frozen encoders, `rates` the
+    learning rates of fine-tuning methods, once they are chosen.
     """
 
     base: BaseSettings
@@ -121,6 +114,11 @@ class Cell:
         path = find_model(base.model) / CONFIG
         return parse_config(path.read_text(encoding="utf-8"), str(path), list(changes))
 
+    def config_of(self, name: str) -> Config:
+        """What is prepared under a name is trained by: mbc, mac, and reset and no-reset for code usage."""
+        config = self.config(self.settings.code_usage_changes if name in ("reset", "no-reset") else ())
+        return mac_of(config) if name == "mac" else without_reset(config) if name == "no-reset" else config
+
     @cached_property
     def test(self) -> Stream:
         return stream(load_examples(self.dataset.test), self.settings.documents, self.settings.questions)
@@ -150,14 +148,9 @@ class Cell:
         return hold_out(train, _HELD_BACK)
 
     def digest(self) -> str:
-        tested = set(self.test.documents)
-        for part, use in (
-            (self._learned_from[0], "trained"),
-            (self.question_train, "trained"),
-            (self._learned_from[1], "validated"),
-        ):
-            shared = len(tested & {example.text for example in part})
-            if shared:
+        tested, (learned, validated) = set(self.test.documents), self._learned_from
+        for part, use in ((learned, "trained"), (self.question_train, "trained"), (validated, "validated")):
+            if shared := len(tested & {example.text for example in part}):
                 raise DataError(
                     f"{shared:,} of the {len(tested):,} documents of {self.dataset.test} are {use} on too.",
                     hint="Test with documents that nothing was learned from.",
@@ -174,13 +167,8 @@ class Cell:
         from mbc_engine.methods.fine_tuned import FineTuned
 
         if METHODS[name].is_fine_tuned:
-            return FineTuned(
-                self.base_lm("questions"),
-                self.token_weights(name),
-                rate=self.rates[name],
-                optimiser=self.base.optimiser,
-                window=self.settings.document_window,
-            )
+            model, weights, window = self.base_lm("questions"), self.token_weights(name), self.settings.document_window
+            return FineTuned(model, weights, rate=self.rates[name], optimiser=self.base.optimiser, window=window)
         match name:
             case "closed-book":
                 return reading.ClosedBook(self.base_lm("questions"))
@@ -255,15 +243,15 @@ class Cell:
         return model
 
     def base_lm(self, name: str = "") -> "BaseLM":
-        """A base LM trained on questions, `questions` or `reader`; the published one in full precision where no name is
-        given, or nothing to train on."""
+        """A base LM trained on questions, `questions` or `reader`; the published one where there is no name or nothing to
+        train on."""
         from mbc_engine.lm.base import load_base
 
         is_trained = name and self.train
         return load_base(str(self.prepared / name) if is_trained else self.config().model.base, device=self.device)
 
     def why_not(self, method: str) -> str | None:
-        """Why asking a method here makes no sense; None if it does, and for what is no method."""
+        """Why evaluating a method here makes no sense, if so."""
         from mbc_engine.methods.memory_methods import indistinguishable_up_to
 
         if self.is_of_retriever_reader:

@@ -1,6 +1,6 @@
-"""The methods that can be evaluated: an entry of `METHODS` each, made by `Cell.method`.
+"""The methods that can be evaluated (`methods.toml`), each made by `Cell.method`.
 
-Also what the paper reports of them, to stand beside what is measured here; the figures lie in `published.toml`.
+Also what the paper reports of them, to stand beside what is measured here (`published.toml`).
 """
 
 import tomllib
@@ -13,6 +13,7 @@ from typing import Any, Literal
 Protocol = Literal["online", "retention", "scaling", "code-usage"]
 # Section 4.2: documents that a model is adapted to before it is asked.
 ADAPTED_DOCUMENTS = 1665
+_FOLDER = files("mbc_engine.experiments")
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,13 @@ class MethodKind:
 
     Attributes:
         name, title, description: as it is asked for, as tables show it, and what it does.
-        needs: what has to be prepared; see `PREPARATIONS` in `running.py`.
+        needs: what has to be prepared; see `Cell.config_of` and `running.py`.
         control_of: the method whose bank it takes away or spoils; None for methods of their own.
         spoilt_bank: what that one is asked with, as it follows "with".
         knows_document: whether it is given the document a question is about, so that nothing competes with it.
         is_fine_tuned: whether it fine-tunes the base LM; its learning rate is then chosen on validation questions.
-        adapts: whether what it answers changes with the documents that it takes in; else the protocols that let more of
-            them come have nothing to show.
+        adapts: whether its answers change with the documents that it takes in, so that retention and scaling mean
+            something.
         needs_training_data: whether it cannot do without questions to train on, even around a trained model.
         is_retriever_reader: whether it is one, such as mini, and has no base LM; all others are built around one.
     """
@@ -36,7 +37,6 @@ class MethodKind:
     title: str
     description: str
     needs: tuple[str, ...] = ()
-    in_paper: bool = False
     control_of: str | None = None
     spoilt_bank: str = ""
     knows_document: bool = False
@@ -46,49 +46,10 @@ class MethodKind:
     is_retriever_reader: bool = False
 
 
-def _fine_tuned(name: str, title: str, description: str, *further: str, in_paper: bool = True) -> MethodKind:
-    needs = ("questions", *further)
-    return MethodKind(name, title, description, needs, in_paper, is_fine_tuned=True, needs_training_data=True)
-
-
-def _control(name: str, title: str, description: str, spoilt: str) -> MethodKind:
-    return MethodKind(f"mbc-{name}", f"MBC, {title}", description, ("mbc",), control_of="mbc", spoilt_bank=spoilt)
-
-
-_KINDS = (
-    MethodKind("mbc", "MBC", "the paper's model: documents as codes", ("mbc",), in_paper=True),
-    MethodKind(
-        *("mac", "MAC", "the same without codes and KV-LoRA: documents as vectors", ("mac",)),
-        in_paper=True,
-        needs_training_data=True,
-    ),
-    _fine_tuned("uniform", "Uniform", "fine-tuning on every document, all tokens alike"),
-    _fine_tuned("salient-spans", "Salient Spans", "fine-tuning on names and dates alone"),
-    _fine_tuned("camels", "CaMeLS", "fine-tuning with meta-learned token weights", "camels"),
-    _fine_tuned("tf-idf", "TF-IDF", "fine-tuning, rare words weigh more", in_paper=False),
-    MethodKind("closed-book", "Closed book", "the base LM without any document", ("questions",), adapts=False),
-    MethodKind("bm25", "BM25 + reading", "the base LM reads the text that BM25 finds", ("reader",)),
-    MethodKind(
-        *("oracle", "Oracle document", "the base LM reads the right document", ("reader",)),
-        knows_document=True,
-        adapts=False,
-    ),
-    MethodKind(
-        *("retriever-reader", "Retriever-reader", "a model such as mini finds passages and reads the answer in them"),
-        is_retriever_reader=True,
-    ),
-    _control("empty", "empty bank", "nothing is remembered", "an empty bank"),
-    _control(
-        *("shuffled-documents", "codes shuffled over documents", "each position's codes change documents"),
-        "codes shuffled over the documents",
-    ),
-    _control(
-        *("shuffled-codes", "codes shuffled over the codebook", "every code means another vector"),
-        "codes shuffled over the codebook",
-    ),
-    _control("wrong", "wrong bank", "as many documents, but others", "a bank of other documents"),
-)
-METHODS: Mapping[str, MethodKind] = {kind.name: kind for kind in _KINDS}
+METHODS: Mapping[str, MethodKind] = {
+    name: MethodKind(name, **{**method, "needs": tuple(method.get("needs", ()))})
+    for name, method in tomllib.loads(_FOLDER.joinpath("methods.toml").read_text("utf-8")).items()
+}
 
 
 def title_of(method: str) -> str:
@@ -108,7 +69,7 @@ def controls_of(method: str) -> tuple[str, ...]:
 @cache
 def published() -> dict[str, Any]:
     """The paper's figures, as the file has them: by kind, base, dataset and method."""
-    return tomllib.loads((files("mbc_engine.experiments") / "published.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(_FOLDER.joinpath("published.toml").read_text("utf-8"))
 
 
 def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | None:

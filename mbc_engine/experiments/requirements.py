@@ -188,9 +188,8 @@ def _operations(stage: Stage, cell: Cell, config: Config, counts: dict[str, int]
             own = settings.camels
             forward = 6 * base * _DOCUMENT * own.steps * own.inner_batches * own.inner_documents
         case "prepare", name:  # states of frozen encoders are kept
-            changes = settings.code_usage_changes if name in ("reset", "no-reset") else []
             step = 3 * (encoder.trainable * (_DOCUMENT + _QUESTION) + base * _QUESTION)
-            forward = cell.config(changes).training.epochs * counts["train"] * step
+            forward = cell.config_of(name).training.epochs * counts["train"] * step
         case _, name:
             kind, passed = METHODS[name], encoder.trainable + encoder.frozen
             forward = questions * base * _QUESTION

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import mbc_engine
-from mbc_engine.config import Config
 from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.protocols import online, retention, scaling
 from mbc_engine.evaluation.results import CellFolder, CodeUsage, ExperimentFolder
@@ -33,7 +32,7 @@ from mbc_engine.events import (
     TrainStep,
     TuningStep,
 )
-from mbc_engine.experiments.cells import Cell, Stage, cells, mac_of, without_reset
+from mbc_engine.experiments.cells import Cell, Stage, cells
 from mbc_engine.experiments.report.page import write_report
 from mbc_engine.experiments.settings import ExperimentSettings
 from mbc_engine.machine import memory, processor, usable_cores
@@ -41,11 +40,8 @@ from mbc_engine.runs.event_log import EventLog, read_events
 from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT
 from mbc_engine.text.decoding import storable
 
-# What a training run logs in its own folder is not logged a second time.
-_LOGGED: Final = (
-    *(ExperimentFinished, Progressed, RateTried),
-    *(StageFinished, StageSkipped, StageStarted, TuningStep),
-)
+# A training run keeps its own log.
+_LOGGED: Final = (ExperimentFinished, Progressed, RateTried, StageFinished, StageSkipped, StageStarted, TuningStep)
 _PACKAGES: Final = ("torch", "transformers", "peft", "tokenizers", "accelerate", "bitsandbytes", "numpy", "spacy")
 _POINTS: Final = 200  # enough for a plot
 
@@ -61,11 +57,10 @@ def run(
     obstacles: Mapping[tuple[str, str], str] | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Do what is left of an experiment and write its report.
+    """Do what is left of an experiment in `folder` (see `ExperimentFolder`), and write its report.
 
     Args:
         settings: those that the folder was begun with, if it was.
-        folder: keeps everything, see `ExperimentFolder`.
         cache: where states of frozen encoders are kept.
         command: what was typed, for the report.
         skips: whether a stage that cannot be done here is skipped; else its error is raised.
@@ -151,7 +146,7 @@ def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -
     name = stage.subject
     match stage.kind:
         case "prepare":
-            for event in PREPARATIONS[name](cell, stop):
+            for event in _preparation(name, cell, stop):
                 yield event
                 if isinstance(event, TrainStateChanged) and event.state == "stopped":  # asked for in its own folder
                     stop.set()
@@ -161,7 +156,7 @@ def _work(stage: Stage, cell: Cell, folder: CellFolder, stop: threading.Event) -
             folder.write(name, "rate", (yield from _best_rate(name, cell)))
         case "code-usage":
             curves = (_perplexities(cell.prepared / training) for training in ("reset", "no-reset"))
-            folder.write("", "code-usage", CodeUsage(_usage_config(cell).model.codebook.codes, *curves))
+            folder.write("", "code-usage", CodeUsage(cell.config_of("reset").model.codebook.codes, *curves))
         case protocol:
             yield from _asked(protocol, name, cell, folder)
 
@@ -202,78 +197,31 @@ def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
     return tuple((step.step, step.perplexity) for step in sampled)
 
 
-Preparation = Callable[[Cell, threading.Event], Iterator[Event]]
-
-
-def _memory_training(name: str, config_of: Callable[[Cell], Config]) -> Preparation:
-    def work(cell: Cell, stop: threading.Event) -> Iterator[Event]:
-        from mbc_engine.training.trainer import train
-
-        folder = cell.prepared / name
-        yield from train(
-            config_of(cell),
-            cell.train,
-            cell.validation,
-            folder,
-            cache=cell.cache,
-            resume=(folder / EVENTS).exists() or (folder / SNAPSHOT).exists(),
-            device=cell.device,
-            stop=stop,
-        )
-
-    return work
-
-
-def _base_training(name: str, *, reads: bool) -> Preparation:
-    def work(cell: Cell, stop: threading.Event) -> Iterator[Event]:
+def _preparation(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
+    """Trains in a folder of its own; continues where it was stopped."""
+    settings, folder = cell.settings, cell.prepared / name
+    if name in ("questions", "reader"):
         from mbc_engine.methods.tuning import train_on_questions
 
-        settings = cell.settings
-        own = settings.reading_training if reads else settings.question_training
-        yield from train_on_questions(
-            cell.base_lm(),
-            cell.train if reads else cell.question_train,
-            cell.validation,
-            cell.prepared / name,
-            reads=reads,
-            **own.model_dump(),
-            optimiser=cell.base.optimiser,
-            seed=settings.seed,
-            stop=stop,
-        )
+        own, examples = settings.question_training, cell.question_train
+        if name == "reader":
+            own, examples = settings.reading_training, cell.train
+        how = {**own.model_dump(), "optimiser": cell.base.optimiser, "seed": settings.seed, "reads": name == "reader"}
+        return train_on_questions(cell.base_lm(), examples, cell.validation, folder, **how, stop=stop)
+    if name == "camels":
+        from mbc_engine.methods.camels import MetaSettings, meta_train
 
-    return work
+        asked = MetaSettings(**settings.camels.model_dump(), window=settings.document_window, seed=settings.seed)
+        return meta_train(cell.base_lm("questions"), cell.train, folder, asked, stop=stop)
+    from mbc_engine.training.trainer import train
 
-
-def _camels(cell: Cell, stop: threading.Event) -> Iterator[Event]:
-    from mbc_engine.methods.camels import MetaSettings, meta_train
-
-    settings = cell.settings
-    asked = MetaSettings(**settings.camels.model_dump(), window=settings.document_window, seed=settings.seed)
-    yield from meta_train(cell.base_lm("questions"), cell.train, cell.prepared / "camels", asked, stop=stop)
-
-
-def _usage_config(cell: Cell) -> Config:
-    return cell.config(cell.settings.code_usage_changes)
-
-
-# Models trained on a cell's questions, each in a folder of its own. Every preparation continues where it was stopped.
-PREPARATIONS: Mapping[str, Preparation] = {
-    "mbc": _memory_training("mbc", Cell.config),
-    "mac": _memory_training("mac", lambda cell: mac_of(cell.config())),
-    "reset": _memory_training("reset", _usage_config),
-    "no-reset": _memory_training("no-reset", lambda cell: without_reset(_usage_config(cell))),
-    "questions": _base_training("questions", reads=False),
-    "reader": _base_training("reader", reads=True),
-    "camels": _camels,
-}
+    is_begun = (folder / EVENTS).exists() or (folder / SNAPSHOT).exists()
+    where: Any = {"cache": cell.cache, "resume": is_begun, "device": cell.device}
+    return train(cell.config_of(name), cell.train, cell.validation, folder, **where, stop=stop)
 
 
 def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, Any]:
-    """What runs an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line.
-
-    Torch is imported only to name a GPU.
-    """
+    """What runs an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line."""
     torch, gpu = sys.modules.get("torch"), None if device == "cpu" else device
     if device.startswith("cuda"):
         from torch.cuda import get_device_name
@@ -302,7 +250,6 @@ def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, 
 
 
 def _commit(folder: Path) -> str | None:
-    """The commit that is checked out in a git work tree; changes since then do not show."""
     with suppress(OSError, subprocess.CalledProcessError):
         if (folder / ".git").exists():
             git = ["git", "rev-parse", "HEAD"]

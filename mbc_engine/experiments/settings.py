@@ -50,14 +50,9 @@ class DatasetSettings(BaseModel):
 
     def placed(self, folder: Path | None) -> "DatasetSettings":
         """The same with absolute paths; relative ones begin in `folder`."""
-        return self.model_copy(
-            update={
-                "train": [absolute(source, folder) for source in self.train],
-                "questions_train": [absolute(source, folder) for source in self.questions_train],
-                "validation": self.validation and absolute(self.validation, folder),
-                "test": absolute(self.test, folder),
-            }
-        )
+        lists = {name: [absolute(own, folder) for own in getattr(self, name)] for name in ("train", "questions_train")}
+        validation = self.validation and absolute(self.validation, folder)
+        return self.model_copy(update={**lists, "validation": validation, "test": absolute(self.test, folder)})
 
 
 class QuestionSettings(BaseModel):
@@ -124,15 +119,11 @@ def suite_names() -> list[str]:
 
 def load_suite(name: str, folder: Path | None = None) -> ExperimentSettings:
     """A built-in suite or a TOML file, whose relative paths begin in `folder`, or in the working folder."""
-    if name in suite_names():
-        text = (_SUITES / f"{name}.toml").read_text(encoding="utf-8")
-    else:
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"There is no suite {name!r}.", hint=f"Suites: {', '.join(suite_names())}; or a TOML file."
-            ) from error
+    try:
+        text = (_SUITES / f"{name}.toml" if name in suite_names() else Path(name)).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        hint = f"Suites: {', '.join(suite_names())}; or a TOML file."
+        raise ConfigError(f"There is no suite {name!r}.", hint=hint) from error
     settings = parse_settings(text, name)
     settings = settings.model_copy(update={"datasets": [dataset.placed(folder) for dataset in settings.datasets]})
     require_usable(settings, name)
@@ -141,19 +132,18 @@ def load_suite(name: str, folder: Path | None = None) -> ExperimentSettings:
 
 def settings_in(folder: Path) -> ExperimentSettings:
     """The settings of the experiment that was begun in a folder."""
-    return validated(ExperimentFolder(folder).settings(), str(folder))
+    return _validated(ExperimentFolder(folder).settings(), str(folder))
 
 
 def parse_settings(text: str, origin: str) -> ExperimentSettings:
     """Parse TOML from `origin`."""
     try:
-        return validated(tomllib.loads(text), origin)
+        return _validated(tomllib.loads(text), origin)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{origin} is not TOML: {error}.", hint="Repair it.") from error
+        raise ConfigError(f"{origin} is not valid TOML: {error}.", hint="Repair it.") from error
 
 
-def validated(table: dict[str, Any], origin: str) -> ExperimentSettings:
-    """Settings from a table of `origin`."""
+def _validated(table: dict[str, Any], origin: str) -> ExperimentSettings:
     try:
         return ExperimentSettings.model_validate(table)
     except ValidationError as error:
@@ -182,10 +172,12 @@ def _faults(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
     yield from _faults_of_names(settings)
     for base in settings.bases:
         yield from _faults_of_base(base, settings)
-    if not any(METHODS[name].adapts and METHODS[name].control_of is None for name in settings.methods):
+    kinds = [METHODS[name] for name in settings.methods]
+    if not any(kind.adapts and kind.control_of is None for kind in kinds):
         for protocol in {"retention", "scaling"}.intersection(settings.protocols):
-            yield f"no method has anything to show in {protocol}", "Add one that takes in documents, such as mbc."
-    learners = [name for name in settings.methods if METHODS[name].needs_training_data]
+            wrong = f"none of the methods takes in documents, so {protocol} has nothing to measure"
+            yield wrong, "Add one that does, such as mbc."
+    learners = [kind.name for kind in kinds if kind.needs_training_data]
     learners += [f"the preset {base.preset}" for base in settings.bases if base.model is None]
     for dataset in settings.datasets:
         if learners and not dataset.train:
@@ -205,37 +197,37 @@ def _faults_of_names(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
     }
     for kind, given in names.items():
         if not given:
-            yield f"there is no {kind}", f"Name at least one {kind}."
+            yield f"no {kind} is given", f"Name at least one {kind}."
         for name, count in Counter(given).items():
             if count > 1:
-                yield f"there are {count} {kind}s {name!r}", "Their results would share a folder; name each once."
+                yield (
+                    f"the {kind} {name!r} is given {count} times",
+                    "Their results would share a folder; name each once.",
+                )
             if not name or Path(name).name != name:
-                yield f"{name!r} is no name of a {kind}", "Folders are named by it: use letters, digits and hyphens."
-    folders = Counter(f"{base.name}-{dataset.name}" for base in settings.bases for dataset in settings.datasets)
+                yield f"{name!r} cannot be the name of a {kind}", "It names a folder: use letters, digits and hyphens."
+    folders = Counter(f"{base}-{dataset}" for base in names["base"] for dataset in names["dataset"])
     for name, count in folders.items():
         if count > 1:
             yield f"{count} cells would share the folder {name}", "Give every base and dataset a name of its own."
 
 
 def _faults_of_base(base: BaseSettings, settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
+    title = base.title
     if (base.preset is None) == (base.model is None):
         yield f"the base {base.name!r} needs either a preset or a model", "Leave one of them out."
     if base.model is not None and "code-usage" in settings.protocols:
-        yield f"code-usage trains a preset, but {base.title} is a model", "Give a preset in its place."
+        yield f"code-usage trains a preset, but {title} is a model", "Give a preset in its place."
     try:
         reads = base.model is not None and is_retriever_reader(base.model)
     except ModelError:  # reported when the model is looked for
         return
     for name in settings.methods:
         if reads and not METHODS[name].is_retriever_reader:
-            yield (
-                f"the method {name} needs a model of the paper's method, and {base.title} is a retriever-reader",
-                "Use --method retriever-reader, or a model or preset of the paper's method.",
-            )
+            wrong = f"the method {name} needs a model of the paper's method, and {title} is a retriever-reader"
+            yield wrong, "Use --method retriever-reader, or a model or preset of the paper's method."
         elif METHODS[name].is_retriever_reader and not reads:
-            yield f"the method {name} needs a retriever-reader, which {base.title} is not", "Use --model mini."
+            yield f"the method {name} needs a retriever-reader, which {title} is not", "Use --model mini."
     if reads and settings.read is not None:
-        yield (
-            f"--read does not apply to {base.title}, which has only one way to search its bank",
-            "It is for models of the paper's method.",
-        )
+        wrong = f"--read does not apply to {title}, which has only one way to search its bank"
+        yield wrong, "It is for models of the paper's method."

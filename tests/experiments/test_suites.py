@@ -63,7 +63,7 @@ def test_the_paper_s_suite_is_its_table_1_with_the_paper_s_figures():
         (cell.base.name, cell.dataset.name, method)
         for cell in cells(paper)
         for method in paper.methods
-        if METHODS[method].in_paper
+        if METHODS[method].control_of is None
     }
     missing_in_the_paper = {("llama2-7b", dataset, "camels") for dataset in ("streamingqa", "squad", "archivalqa")}
     reported = {
@@ -110,19 +110,19 @@ def test_a_file_is_a_suite_too(suite):
         ('methods = ["mbc"]', 'methods = ["mbc"]\nbogus = 1', "own.toml: bogus: there is no such setting."),
         ('test = "newswire', 'kind = 1\ntest = "newswire', "own.toml: datasets.0.kind: there is no such setting."),
         ('"mbc"', '"mbcc"', "own.toml: there is no method 'mbcc'."),
-        ('"mbc"', '"mbc", "mbc"', "own.toml: there are 2 methods 'mbc'."),
-        ('["mbc"]', "[]", "own.toml: there is no method."),
+        ('"mbc"', '"mbc", "mbc"', "own.toml: the method 'mbc' is given 2 times."),
+        ('["mbc"]', "[]", "own.toml: no method is given."),
         ('"mbc"', '"mbc", "mac"', "own.toml: there is nothing to train mac on, for News."),
         ('["mbc"]', '["mbc"]\nprotocols = ["code-usage"]', "code-usage trains a preset, but mini is a model."),
         (
             '["mbc"]',
             '["oracle", "mbc-empty"]\nprotocols = ["retention"]',
-            "no method has anything to show in retention.",
+            "none of the methods takes in documents, so retention has nothing to measure.",
         ),
-        ('name = "news"', 'name = "../news"', "own.toml: '../news' is no name of a dataset."),
+        ('name = "news"', 'name = "../news"', "own.toml: '../news' cannot be the name of a dataset."),
         ('model = "trained"', "", "own.toml: the base 'mini' needs either a preset or a model."),
         ('model = "trained"', 'model = "trained"\npreset = "mini"', "needs either a preset or a model."),
-        ("[[bases]]", "[[bases]", "own.toml is not TOML"),
+        ("[[bases]]", "[[bases]", "own.toml is not valid TOML"),
         (
             'model = "trained"',
             'model = "mini"',
