@@ -11,7 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Button, Input, Static, Tree
+from textual.widgets import Button, Input, ProgressBar, Sparkline, Static, Tree
 
 from mbc_cli.render.bank import holdings
 from mbc_cli.text import counted, near, plain, seconds, size
@@ -19,7 +19,7 @@ from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardState, Places
 from mbc_cli.tui.views import View
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
-from mbc_cli.tui.widgets.figures import DrawnText, Facts, box, gauge, sparkline, tail
+from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, Form, PlainCheckbox, existing_path
 from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import BankTotals
@@ -73,13 +73,13 @@ class IngestTab(View):
             with Vertical(id="work"):
                 with box("Ingest", id="now"):
                     yield Static(id="state", markup=False)
-                    yield DrawnText(gauge, None, id="gauge", classes="-line")
+                    yield ProgressBar(show_eta=False, id="gauge")
                     yield Facts()
-                    yield DrawnText(sparkline, [], id="spark", classes="-line")
+                    yield Sparkline(id="spark")
                 yield Chart("Chunks a second", id="pace")
                 with Vertical(id="lists"):
                     with box("Recent files", id="by"):
-                        yield DrawnText(tail, [], id="names", classes="-fill")
+                        yield Static(id="names", markup=False)
                     with box("Skipped", id="skipped"):
                         yield RowTable((Column("skipped"), Column("why")))
 
@@ -99,13 +99,15 @@ class IngestTab(View):
     def draw(self) -> None:
         ingest = self.state.ingest
         self.query_one("#state", Static).update(self._state_line())
-        bar, share = self.query_one("#gauge", DrawnText), _share(self.state)
-        bar.display = share is not None
-        bar.show(share)
+        bar, started = self.query_one(ProgressBar), ingest.started
+        bar.display = started is not None and started.size > 0 and self.state.ingest_state == "running"
+        if started is not None:
+            bar.update(total=started.size, progress=ingest.size_done)
         self.query_one(Facts).show(_ingest_facts(self.state))
         self._draw_pace(ingest)
-        names = [self._shown_name(name) for name in list(ingest.sources)[-_MAX_NAMES:]]
-        self.query_one("#names", DrawnText).show(names)
+        names, width = self.query_one("#names", Static), self.query_one("#by").content_size.width
+        newest = list(ingest.sources)[: -_MAX_NAMES - 1 : -1]
+        names.update("\n".join(shorten(self._shown_name(name), width) for name in newest), layout=False)
         self._draw_skipped(ingest)
         keys = (self._can_start, self._is_running or self.state.is_ingesting)
         if keys != self._keys:
@@ -220,13 +222,13 @@ class IngestTab(View):
         return Text(*_STATES[state])
 
     def _draw_pace(self, ingest: IngestHistory) -> None:
-        chart, spark = self.query_one(Chart), self.query_one("#spark", DrawnText)
+        chart, spark = self.query_one(Chart), self.query_one(Sparkline)
         has_pace, is_high = len(ingest.pace) > 1, self.screen.has_class("-high")
         chart.display, spark.display = has_pace and is_high, has_pace and not is_high
         if has_pace and is_high:
             seconds_since, rates = zip(*ingest.pace, strict=True)
             chart.show([PlotCurve(seconds_since, rates, "success")], "seconds since it began", lowest=0)
-        spark.show([rate for _, rate in ingest.pace])
+        spark.data = [rate for _, rate in ingest.pace]
 
     def _draw_skipped(self, ingest: IngestHistory) -> None:
         panel = self.query_one("#skipped")
@@ -264,11 +266,3 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
         if known.is_ingesting and ingest.seconds_left is not None:
             facts.append(("time left", seconds(ingest.seconds_left)))
     return facts
-
-
-def _share(known: DashboardState) -> float | None:
-    """How much is done of what there is to read; None where nothing is under way, or nobody knows."""
-    started = known.ingest.started
-    if started is None or not started.size or known.ingest_state != "running":
-        return None
-    return known.ingest.size_done / started.size

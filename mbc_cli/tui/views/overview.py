@@ -14,10 +14,11 @@ from mbc_cli.text import counted, near, seconds, size
 from mbc_cli.tui.state import AttachedRun, BankSnapshot, DashboardState
 from mbc_cli.tui.views import View, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
-from mbc_cli.tui.widgets.figures import DrawnText, Facts, bars, box
+from mbc_cli.tui.widgets.figures import Facts, bar, box
 
 _DAY: Final = 86_400.0
 _STEPS: Final = 200  # of time that a plot can show
+_BAR_WIDTH: Final = 24
 
 
 class OverviewView(View):
@@ -34,7 +35,7 @@ class OverviewView(View):
                 with box("Activity"):
                     yield Facts(id="work")
                 with box("Bytes", id="sizes"):
-                    yield DrawnText(bars, [], id="bars")
+                    yield Facts(id="bars")
             with Vertical():
                 yield Chart("Chunks over time", "nothing ingested yet", id="growth")
 
@@ -42,7 +43,7 @@ class OverviewView(View):
         state = self.state
         if state.bank is not None:
             self.query_one("#bank", Facts).show(_bank_facts(state.bank, self.places.model))
-            self.query_one("#bars", DrawnText).show(_size_bars(state.bank))
+            self.query_one("#bars", Facts).show(_size_bars(state.bank))
         elif state.bank_error is not None:
             self.query_one("#bank", Facts).show([("", no_bank_text(state.bank_error))])
         lines = [("ingest", _ingest_line(state)), ("training", _training_line(state.run))]
@@ -95,7 +96,7 @@ def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
     ]
 
 
-def _size_bars(bank: BankSnapshot) -> list[tuple[str, float, str]]:
+def _size_bars(bank: BankSnapshot) -> list[tuple[str, str]]:
     sizes = bank.sizes
     amounts = {
         "codes": sizes.codes,
@@ -104,7 +105,11 @@ def _size_bars(bank: BankSnapshot) -> list[tuple[str, float, str]]:
         "file on disk": sizes.file,
         "as floats": bank.header.float_bytes(bank.totals.chunks),
     }
-    return [(label, amount, size(amount)) for label, amount in amounts.items()]
+    most = max(amounts.values())
+    return [
+        (label, f"{bar(amount / most, _BAR_WIDTH):<{_BAR_WIDTH}}  {size(amount):>7}")
+        for label, amount in amounts.items()
+    ]
 
 
 def _ingest_line(known: DashboardState) -> str:

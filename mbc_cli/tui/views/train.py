@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.markup import escape
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList, ProgressBar, Static
 
 from mbc_cli.config import placed
 from mbc_cli.runs import existing_run, new_run
@@ -20,7 +20,7 @@ from mbc_cli.text import counted, near, plain, seconds
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import AttachedRun, Places
 from mbc_cli.tui.views import View, error_text
-from mbc_cli.tui.widgets.figures import DrawnText, Facts, box, gauge
+from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm, Form, RunList
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.errors import MBCError
@@ -76,9 +76,9 @@ class TrainView(View):
         Binding("c", "compare_no_more", "Alone"),
         Binding("a", "attach", "Open a run by its folder", show=False),
         Binding("l", "choose", "Runs"),
-        Binding("left_square_bracket,left", "turn(-1)", "Plots before", show=False),
+        Binding("left_square_bracket,left", "turn(-1)", "Previous plots", show=False),
         Binding("right_square_bracket,right", "turn(1)", "Plots", key_display="[ ]"),
-        Binding("z", "zoom", "One plot, or all", show=False),
+        Binding("z", "zoom", "Zoom", show=False),
     ]
 
     def __init__(self, key: int, places: Places) -> None:
@@ -98,14 +98,13 @@ class TrainView(View):
         with Horizontal():
             with Vertical(id="side"):
                 with box("Training", id="now"):
-                    yield DrawnText(gauge, None, id="gauge", classes="-line")
+                    yield ProgressBar(show_eta=False, id="gauge")
                     yield Facts(id="facts")
                 yield RunList("Runs", id="runs")
             yield RunPlots()
 
     def on_mount(self) -> None:
         self.query_one(RunList).border_subtitle = "a opens a folder"
-        self.watch(self.query_one(RunPlots), "place", self._follow_plots_soon, init=False)
 
     def draw(self) -> None:
         run = self.state.run
@@ -120,10 +119,13 @@ class TrainView(View):
             run and (self._state_of(run), run.at_work, self._is_pausing(run)),
             self.state.other is None,
             len(self.state.runs) > 1,
+            self.query_one("#side").display,
         )
         if keys != self._keys:
             self._keys = keys
             self.refresh_bindings()
+        if self.screen.focused is None:
+            self.take_focus()  # the list that had it may be hidden now
         if run is not None and run.at_work and (form := self._open_form(run.folder)) is not None:
             form.dismiss()
 
@@ -142,7 +144,6 @@ class TrainView(View):
             "compare": other is None and others > 1,
             "compare_no_more": other is not None,
             "choose": others > 0 and not self.query_one("#side").display,
-            "turn": bool(self.query_one(RunPlots).place),
         }
         return can.get(action, True)
 
@@ -229,15 +230,6 @@ class TrainView(View):
                 self._complain(run, error)
         self.dashboard.changed()
 
-    def _follow_plots_soon(self) -> None:
-        self.call_after_refresh(self._follow_plots)
-
-    def _follow_plots(self) -> None:
-        if self.dashboard.view is self:
-            if self.screen.focused is None:
-                self.take_focus()  # what had it may be hidden
-            self.refresh_bindings()
-
     def _settle(self, run: AttachedRun) -> None:
         if not run.at_work or self._requests.get(run.folder) in _FULFILLED.get(run.state, ()):
             self._requests.pop(run.folder, None)
@@ -323,15 +315,15 @@ class TrainView(View):
         return lines
 
     def _draw_facts(self, run: AttachedRun | None) -> None:
-        brief, bar = self.query_one("#brief", Static), self.query_one("#gauge", DrawnText)
-        bar.display = run is not None
+        brief, bar = self.query_one("#brief", Static), self.query_one(ProgressBar)
+        bar.display = run is not None and run.history.total_steps > 0
         if run is None:
             nothing = Text("No training yet. Press n to start one, or a to open one by its folder.")
             brief.update(nothing)
             self.query_one("#facts", Facts).show([("", nothing)])
             return
         history, state, words = run.history, self._state_of(run), self._words(run)
-        bar.show(history.step / history.total_steps if history.total_steps else None)
+        bar.update(total=history.total_steps, progress=history.step)
         if self.screen.has_class("-narrow"):
             brief.update(Text("\n".join(_brief_lines(run, state, words))), layout=False)
         else:

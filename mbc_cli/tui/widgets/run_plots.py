@@ -1,14 +1,12 @@
 """A training in plots, one for each measure, as many as there is room for, beside those of another training if wanted."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Grid
-from textual.reactive import reactive
+from textual.containers import VerticalScroll
 
 from mbc_cli.text import plain
 from mbc_cli.tui.state import AttachedRun
@@ -22,7 +20,6 @@ SECOND: Final[Look] = ("text-warning", "+", ("◆", "◇"))
 _MARKERS_APART: Final = 4  # cells between two markers of a series, so that a line behind them is seen
 _MIN_WIDTH, _MIN_HEIGHT = 38, 9  # of a plot
 _FRAME_WIDTH: Final = 6  # the border and the numbers
-_MIN_PLOTS: Final = 6  # where there is room for fewer, one large plot is better
 
 
 @dataclass(frozen=True)
@@ -84,98 +81,70 @@ MEASURES: Final = (
 )
 
 
-class RunPlots(Grid, can_focus=True):
-    """Plots of all measures in rows. Where they have no room, some are shown, and the others can be turned to.
-
-    `place` says which are visible, as `1-6 of 12`; "" if all are.
-    """
-
-    place: reactive[str] = reactive("")
+class RunPlots(VerticalScroll):
+    """Plots of all measures in rows, or one alone."""
 
     def __init__(self) -> None:
         super().__init__(id="plots")
         self._charts = {Chart(measure.title, id=measure.name): measure for measure in MEASURES}
-        self._first, self._shape = 0, (0, 0)
-        self._is_single: bool | None = None  # None until somebody zooms
+        self._alone: Chart | None = None
         self._runs: tuple[AttachedRun | None, AttachedRun | None] = (None, None)
-        self._drawn: tuple[object, ...] = (None,)
 
     def compose(self) -> ComposeResult:
         yield from self._charts
 
-    @property
-    def visible_charts(self) -> Sequence[Chart]:
-        rows, columns = self._shape
-        return [*self._charts][self._first : self._first + rows * columns]
-
     def show(self, run: AttachedRun | None, other: AttachedRun | None) -> None:
-        """Draw a run, if any, and the one it is compared with, if any, in the visible plots."""
+        """Draw a run, if any, and the one it is compared with, if any."""
         self._runs = (run, other)
-        drawn = (run and _progress(run), other and _progress(other), self.visible_charts, self.size)
-        if drawn == self._drawn or any(own is not None and own.is_behind for own in (run, other)):
-            return
-        self._drawn = drawn
-        for chart in self.visible_charts:
-            self._draw(chart, run, other)
+        if not any(own is not None and own.is_behind for own in (run, other)):
+            for chart in self._charts:
+                self._draw(chart, run, other)
 
     def turn(self, by: int) -> None:
-        page = self._shape[0] * self._shape[1]
-        pages = -(-len(self._charts) // page)
-        self._first = (self._first // page + by) % pages * page
-        self.on_resize()
+        """Show the next plot where one is alone, else scroll by a page."""
+        if self._alone is None:
+            self.scroll_relative(y=by * self.size.height, animate=False)
+        else:
+            charts = [*self._charts]
+            self.zoom(charts[(charts.index(self._alone) + by) % len(charts)])
 
     def zoom(self, chart: Chart | None = None) -> None:
-        """Show one plot alone, the first visible one unless it is given, or as many as there is room for again."""
-        if chart is not None:
-            self._first = [*self._charts].index(chart)
-        self._is_single = self._shape != (1, 1)
-        self.on_resize()
+        """Show one plot alone, the first in sight unless it is given, or all again."""
+        in_sight = (own for own in self._charts if own.region.bottom > self.region.y)
+        self._alone = chart or (next(in_sight) if self._alone is None else None)
+        self._lay_out()
 
     def on_click(self, event: events.Click) -> None:
         if isinstance(event.widget, Chart):
-            self.zoom(event.widget)
+            self.zoom(event.widget if self._alone is None else None)
 
     def on_resize(self) -> None:
-        self._shape = rows, columns = self._fitting()
-        page = rows * columns
-        self._first = min(self._first // page * page, (len(self._charts) - 1) // page * page)
-        self.styles.grid_size_rows, self.styles.grid_size_columns = rows, columns
-        visible = self.visible_charts
-        for chart in self._charts:
-            chart.set_class(chart in visible, "-visible")
-        last = f"-{self._first + len(visible)}" if len(visible) > 1 else ""
-        is_all = len(visible) == len(self._charts)
-        self.place = "" if is_all else f"{self._first + 1}{last} of {len(self._charts)}"
-        self.show(*self._runs)
+        self._lay_out()
 
-    def _fitting(self) -> tuple[int, int]:
-        rows, columns = max(1, self.size.height // _MIN_HEIGHT), max(1, self.size.width // _MIN_WIDTH)
-        if rows * columns < _MIN_PLOTS if self._is_single is None else self._is_single:
-            return 1, 1
-        columns = min(columns, -(-len(self._charts) // rows))
-        return min(rows, -(-len(self._charts) // columns)), columns
+    def _lay_out(self) -> None:
+        columns = 1 if self._alone else max(1, self.size.width // _MIN_WIDTH)
+        rows = 1 if self._alone else -(-len(self._charts) // columns)
+        self.styles.grid_size_columns = columns
+        self.styles.grid_rows = str(max(_MIN_HEIGHT, self.size.height // rows))
+        for chart in self._charts:
+            chart.display = self._alone in (None, chart)
+        self.call_after_refresh(self.show, *self._runs)
 
     def _draw(self, chart: Chart, run: AttachedRun | None, other: AttachedRun | None) -> None:
-        if run is None:
+        if run is None or not chart.display:
             chart.show([])
             return
         measure, history = self._charts[chart], run.history
-        width = max(_MIN_WIDTH, self.size.width // max(1, self._shape[1])) - _FRAME_WIDTH
-        curves = measure.curves(history, FIRST, width * DOTS_ACROSS)
-        notes = [self.place if chart is self.visible_charts[-1] else ""]
+        width = max(_MIN_WIDTH, chart.size.width) - _FRAME_WIDTH
+        curves, note = measure.curves(history, FIRST, width * DOTS_ACROSS), ""
         if other is not None:
             curves = [*measure.curves(other.history, SECOND, width // _MARKERS_APART), *curves]
-            notes.insert(0, f"{plain(other.folder.name)} {measure.value(other.history, SECOND)}")
+            note = f"{plain(other.folder.name)} {measure.value(other.history, SECOND)}"
         chart.show(
             curves,
-            " · ".join(filter(None, notes)),
+            note,
             value=measure.value(history, FIRST),
             lowest=measure.lowest,
             lines=[history.quantised.step] if history.quantised else [],
             pointers=history.resets if measure.of_codes else [],
         )
-
-
-def _progress(run: AttachedRun) -> tuple[object, ...]:
-    history = run.history
-    return id(history), history.latest, len(history.validations), len(history.resets), history.quantised

@@ -83,7 +83,7 @@ async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
         for _ in EVENTS:
             next(ingest)
         await until(lambda: "another process" in state(app))
-        await until(lambda: " 50 %" in screen(app))
+        await until(lambda: " 50%" in screen(app))
         for words in (
             "2 kB of 4 kB in 4 files",
             "20 ingested, 3 unchanged",

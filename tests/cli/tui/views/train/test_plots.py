@@ -7,6 +7,7 @@ import pytest
 from textual.command import CommandPalette
 from textual.widgets import OptionList
 
+from mbc_cli.tui.widgets.chart import Chart
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStateChanged
 from mbc_engine.runs.event_log import work_lock
@@ -36,7 +37,7 @@ async def test_a_large_screen_shows_everything_at_once(places, until):
     app = opened(places, run)
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: title(app, "loss") == "Loss  4")
-        assert len(app.query_one(RunPlots).visible_charts) == 12
+        assert len(in_sight(app)) == 12
         assert title(app, "answers") == "Answers, %  ● F1 25.0  ○ EM 12.5"
         assert title(app, "source") == "Right source, %  25  ● val. 75.0"
         await pilot.pause()
@@ -51,31 +52,37 @@ async def test_a_large_screen_shows_everything_at_once(places, until):
         assert not shown_keys(app) & {"Pause", "Stop", "Compare", "Runs"}
 
 
-async def test_a_small_screen_shows_one_plot_and_turns_to_the_others(places, until):
+def in_sight(app):
+    plots = app.query_one(RunPlots)
+    return [own.id for own in plots.query(Chart) if own.display and plots.region.contains_region(own.region)]
+
+
+async def test_a_small_screen_shows_some_plots_and_turns_to_the_others(places, until):
     app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: title(app, "loss") == "Loss  4")
         assert "✗ one interrupted step 30 of 100 (30%)" in words(app, "#brief")
-        plots = app.query_one(RunPlots)
-        seen = []
-        for key in ("right", "]", "left", "[", "["):
-            await pilot.press(key)
-            await pilot.pause()
-            seen.append([own.id for own in plots.visible_charts])
-        assert seen == [["answers"], ["source"], ["answers"], ["loss"], ["speed"]]
-        await until(lambda: title(app, "speed") == "Questions a second  50")
+        assert in_sight(app) == ["loss", "answers", "source", "question"]
+        await pilot.press("right", "]", "]")
+        await until(lambda: in_sight(app)[-1] == "speed")
+        assert title(app, "speed") == "Questions a second  50"
+        await pilot.press("left", "[", "[")
+        await until(lambda: in_sight(app)[0] == "loss")
 
 
 async def test_one_plot_can_be_seen_alone(places, until):
     app = opened(places, write(places.runs / "one", [STARTED, *steps(1, 30)]))
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: title(app, "rate") == "Learning rate  0.001")
-        plots = app.query_one(RunPlots)
         await until(lambda: chart(app, "rate").size.height)
         await pilot.click("#rate")
-        await until(lambda: [own.id for own in plots.visible_charts] == ["rate"])
+        await until(lambda: in_sight(app) == ["rate"])
+        await pilot.press("]")
+        await until(lambda: in_sight(app) == ["speed"])
         await pilot.press("z")
-        await until(lambda: len(plots.visible_charts) == 12)
+        await until(lambda: len(in_sight(app)) == 12)
+        await pilot.press("z")
+        await until(lambda: in_sight(app) == ["loss"])
 
 
 async def test_it_moves_with_the_run_and_forgets_what_a_resumed_run_takes_back(places, until):
