@@ -51,6 +51,7 @@ def tui(
       mbc tui --web
     """
     from mbc_cli.config import placed
+    from mbc_cli.render.terminal import notes
     from mbc_cli.tui.app import VIEWS, Dashboard
     from mbc_cli.tui.state import Places
     from mbc_engine.errors import ConfigError
@@ -61,7 +62,7 @@ def tui(
     places = Places(bank.absolute(), model, runs.absolute(), None if run is None else placed(run, runs), device)
     view = view or names[0]
     if web:
-        from mbc_cli.render.terminal import notes, out
+        from mbc_cli.render.terminal import out
         from mbc_cli.tui.web import DashboardServer
 
         def show(url: str) -> None:
@@ -79,6 +80,7 @@ def tui(
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     terminal = sys.__stdin__.fileno() if sys.__stdin__ is not None and sys.__stdin__.isatty() else None
+    notes.quiet = True  # the dashboard has the terminal
     dashboard = Dashboard(places, view, terminal)
     dashboard.run()
     if dashboard.error is not None:

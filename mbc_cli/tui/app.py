@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
 from mbc_cli.config import activity_log
-from mbc_cli.tui.jobs import Poller, poll_bank, poll_log, poll_run, poll_runs, poll_terminal, start_thread
+from mbc_cli.tui.jobs import Poll, poll_bank, poll_log, poll_run, poll_runs, poll_terminal, start_polling
 from mbc_cli.tui.state import AttachedRun, DashboardState, Places, RunSummary
 from mbc_cli.tui.views import View
 from mbc_cli.tui.views.ask import AskView
@@ -55,7 +55,7 @@ class Dashboard(App[None]):
         super().__init__()
         self.places, self._first, self._terminal = places, view, terminal
         self.state = DashboardState()
-        self._poller = Poller()
+        self._polls: dict[str, Callable[[], None]] = {}  # how to stop them
         self._is_stale = False
         self.error: Exception | None = None
 
@@ -69,19 +69,19 @@ class Dashboard(App[None]):
         with suppress(NotImplementedError):  # where there are no signals
             # Else the terminal would be left in the state the dashboard draws in.
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, None, 128 + signal.SIGTERM)
-        self._poller.put("bank", poll_bank(self.places.bank, self._updating(self.state.update_bank)))
         log = activity_log(self.places.bank)
-        self._poller.put("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self.state.update_ingest)))
+        self._poll("bank", poll_bank(self.places.bank, self._updating(self.state.update_bank)))
+        self._poll("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self.state.update_ingest)))
         if self._terminal is not None:
-            self._poller.put("terminal", poll_terminal(self._terminal))
+            self._poll("terminal", poll_terminal(self._terminal))
         if self.places.run is not None:
             self.attach(self.places.run)
-        self._poller.put("runs", poll_runs(self.places.runs, self._updating(self._update_runs)))
-        start_thread(self._poller.run, self.call_later)
+        self._poll("runs", poll_runs(self.places.runs, self._updating(self._update_runs)))
         self.set_interval(_DRAW_INTERVAL, self._draw_if_stale)
 
     def on_unmount(self) -> None:
-        self._poller.stop()
+        for stop in self._polls.values():
+            stop()
 
     @property
     def view(self) -> View:
@@ -136,22 +136,26 @@ class Dashboard(App[None]):
 
         return lambda *arguments: self.call_later(run, *arguments)
 
+    def _poll(self, name: str, poll: Poll | None) -> None:
+        """Follow what a poll finds, in place of an earlier one of that name."""
+        if stop := self._polls.pop(name, None):
+            stop()
+        if poll is not None:
+            self._polls[name] = start_polling(poll, self.call_later)
+
     def _follow(self, name: str, folder: Path | None) -> AttachedRun | None:
         if folder is None:
-            self._poller.put(name, None)
+            self._poll(name, None)
             return None
         run = AttachedRun(folder)
 
-        def update(followed: Followed, at_work: bool) -> None:
+        def update(followed: Followed, at_work: bool, usage: NDArray[np.float32] | None) -> None:
             was_behind = run.is_behind
-            run.update(followed, at_work)
+            run.update(followed, at_work, usage)
             if was_behind and not run.is_behind:
                 self.call_next(self._draw_if_stale)  # a long log has been waited for
 
-        def update_usage(usage: NDArray[np.float32]) -> None:
-            run.usage = usage
-
-        self._poller.put(name, poll_run(folder, self._updating(update), self._updating(update_usage)))
+        self._poll(name, poll_run(folder, self._updating(update)))
         return run
 
     def _update_runs(self, runs: tuple[RunSummary, ...]) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from mbc_cli.engine import open_memory
-from mbc_cli.render.terminal import notes
 from mbc_cli.text import plain
 from mbc_cli.tui.state import BankSnapshot, Places, RunSummary
 from mbc_engine.bank import (
@@ -73,39 +72,18 @@ def start_thread(work: Callable[[], object], call_later: CallLater) -> threading
     return thread
 
 
-class Poller:
-    """Takes steps of polls, a few times a second, which look at what other processes may change."""
+def start_polling(poll: Poll, call_later: CallLater) -> Callable[[], None]:
+    """Step through a poll in a thread, a few times a second, until the function returned is called."""
+    over = threading.Event()
 
-    def __init__(self) -> None:
-        self._polls: dict[str, Poll] = {}
-        self._replaced: list[Poll] = []
-        self._lock = threading.Lock()
-        self._woken, self._is_over = threading.Event(), False
+    def run() -> None:
+        for has_more in poll:
+            if over.wait(0 if has_more else _POLL_INTERVAL):
+                break
+        poll.close()
 
-    def put(self, name: str, poll: Poll | None) -> None:
-        with self._lock:
-            if before := self._polls.pop(name, None):
-                self._replaced.append(before)
-            if poll is not None:
-                self._polls[name] = poll
-        self._woken.set()
-
-    def stop(self) -> None:
-        self._is_over = True
-        self._woken.set()
-
-    def run(self) -> None:
-        while not self._is_over:
-            self._woken.clear()
-            with self._lock:
-                polls, replaced, self._replaced = list(self._polls.values()), self._replaced, []
-            for poll in replaced:
-                poll.close()
-            has_more = [next(poll) for poll in polls]
-            if not any(has_more):
-                self._woken.wait(_POLL_INTERVAL)
-        for poll in [*self._polls.values(), *self._replaced]:
-            poll.close()
+    start_thread(run, call_later)
+    return over.set
 
 
 def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None], object]) -> Poll:
@@ -161,22 +139,13 @@ def poll_log(log: Path, is_at_work: Callable[[], bool], update: Callable[[Follow
         yield has_more
 
 
-def poll_run(
-    folder: Path, update: Callable[[Followed, bool], object], update_usage: Callable[["NDArray[np.float32]"], object]
-) -> Poll:
-    """The log of a training run, and how its codes are used."""
-    has_news = False
+def poll_run(folder: Path, update: Callable[[Followed, bool, "NDArray[np.float32] | None"], object]) -> Poll:
+    """The log of a training run, and how its codes are used, if that is known."""
 
-    def note(followed: Followed, at_work: bool) -> None:
-        nonlocal has_news
-        has_news = True
-        update(followed, at_work)
+    def add_usage(followed: Followed, at_work: bool) -> None:
+        update(followed, at_work, None if followed.has_more else read_usage(folder))
 
-    for has_more in poll_log(folder / EVENTS, lambda: is_at_work(folder), note):
-        if has_news and not has_more and (usage := read_usage(folder)) is not None:
-            update_usage(usage)
-        has_news = has_news and has_more
-        yield has_more
+    return poll_log(folder / EVENTS, lambda: is_at_work(folder), add_usage)
 
 
 def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) -> Poll:
@@ -218,10 +187,10 @@ ModelState = Literal["unloaded", "requested", "loading", "ready", "missing"]
 
 
 class Answering:
-    """Answers questions in their order in a thread, with a model that is loaded when it is first needed.
+    """Answers `questions` in their order in a thread: (number, question, options), or "" to load the model; None ends it.
 
-    `on_model` gets the model's state, an error, and whether it has read modes. `on_token` and `on_answer` get the number
-    of a question with a piece of its answer, or with its answer, an error, or None if it was cancelled.
+    `on_model` gets the model's state, an error, and whether it has read modes; `on_token` and `on_answer` the number of
+    a question with a piece of its answer, or with its answer, an error, or None if its number is in `cancelled`.
     """
 
     def __init__(
@@ -231,43 +200,25 @@ class Answering:
         on_token: Callable[[int, str], object],
         on_answer: Callable[[int, "Answer | MBCError | None"], object],
     ) -> None:
-        self._places, self._on_model, self._on_token, self._on_answer = places, on_model, on_token, on_answer
-        self._questions: queue.SimpleQueue[tuple[int, str, AskOptions] | None] = queue.SimpleQueue()
-        self._cancelled: set[int] = set()
-        self._is_over = self._is_ready = False
+        self._on_model, self._on_token, self._on_answer = on_model, on_token, on_answer
+        self.questions: queue.SimpleQueue[tuple[int, str, AskOptions] | None] = queue.SimpleQueue()
+        self.cancelled: set[int] = set()
+        self._is_ready = False
         self._memory = open_memory([places.bank], places.model, places.device)
 
-    def load(self) -> None:
-        self._questions.put(None)
-
-    def ask(self, number: int, question: str, options: AskOptions) -> None:
-        self._questions.put((number, question, options))
-
-    def cancel(self, number: int) -> None:
-        """Drop a question: an answer under way ends with its next token."""
-        self._cancelled.add(number)
-
-    def stop(self) -> None:
-        self._is_over = True
-        self._questions.put(None)
-
     def run(self) -> None:
-        while True:
-            item = self._questions.get()
-            if self._is_over:
-                break
-            result: Answer | MBCError | None = None
+        for number, question, options in iter(self.questions.get, None):
             try:
                 self._open()
-                result = None if item is None else self._answer(*item)
+                if question:
+                    self._on_answer(number, self._answer(number, question, options))
             except MBCError as error:
-                result = error
+                if question:
+                    self._on_answer(number, error)
+                else:
+                    self._on_model("missing", error, False)
             except CancelledError:
-                pass
-            if item is not None:
-                self._on_answer(item[0], result)
-            elif isinstance(result, MBCError):
-                self._on_model("missing", result, False)
+                self._on_answer(number, None)
         self._memory.close()
 
     def _open(self) -> None:
@@ -276,26 +227,20 @@ class Answering:
         from mbc_engine.paper.mbc import MBC
 
         self._on_model("loading", None, False)
-        was_quiet, notes.quiet = notes.quiet, True  # the dashboard has the terminal
-        try:
-            self._memory.open(AskOptions())
-        finally:
-            notes.quiet = was_quiet
+        self._memory.open(AskOptions())
         self._is_ready = True
         self._on_model("ready", None, isinstance(self._memory.model, MBC))
 
     def _answer(self, number: int, question: str, options: AskOptions) -> "Answer":
-        def check() -> None:
-            if self._is_over or number in self._cancelled:
-                raise CancelledError
-
         def on_token(piece: str) -> None:
-            check()
-            self._on_token(number, piece)
+            if number in self.cancelled:
+                raise CancelledError
+            if piece:
+                self._on_token(number, piece)
 
-        check()
+        on_token("")
         (answer,) = self._memory.ask([question], options, on_token=on_token, with_codes=True)
-        check()
+        on_token("")
         return answer
 
 

@@ -70,11 +70,12 @@ class AttachedRun:
     def state(self) -> RunState:
         return self.history.state_beside(self.at_work)
 
-    def update(self, followed: Followed, at_work: bool) -> None:
+    def update(self, followed: Followed, at_work: bool, usage: NDArray[np.float32] | None) -> None:
         if followed.is_anew:
             self.history = RunHistory()
         self.history.add(followed.events)
         self.at_work, self.is_behind = at_work, followed.has_more
+        self.usage = self.usage if usage is None else usage
 
 
 @dataclass

@@ -91,7 +91,8 @@ class AskView(View):
         start_thread(self._answering.run, later)
 
     def on_unmount(self) -> None:
-        self._answering.stop()
+        self._answering.cancelled.update(self._waiting)
+        self._answering.questions.put(None)
 
     @property
     def _line(self) -> Input:
@@ -109,7 +110,7 @@ class AskView(View):
     def draw(self) -> None:
         if self.state.bank is not None and self._model_state == "unloaded":
             self._model_state = "requested"
-            self._answering.load()
+            self._answering.questions.put((0, "", AskOptions()))
         about = self._about_text()
         if about != self._about:
             self._about = about
@@ -137,7 +138,7 @@ class AskView(View):
     def action_stop(self) -> None:
         """Cancel the question that is being answered; the next one waits until the model has noticed."""
         number = min(self._waiting)
-        self._answering.cancel(number)
+        self._answering.cancelled.add(number)
         self._waiting.pop(number).stop()
         self.refresh_bindings()
 
@@ -205,7 +206,7 @@ class AskView(View):
             read_mode=_READ_MODES[how.at] if how.display else None,
             sources=_SOURCE_COUNTS[self.query_one("#number", InlineSelect).at],
         )
-        self._answering.ask(self._asked, question, options)
+        self._answering.questions.put((self._asked, question, options))
         self._show_reasons()
 
     def show_model(self, state: ModelState, error: MBCError | None, has_read_modes: bool) -> None:

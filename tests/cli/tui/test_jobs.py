@@ -14,6 +14,7 @@ import pytest
 from mbc_cli.engine import load_model
 from mbc_cli.tui.jobs import Answering
 from mbc_cli.tui.state import Places
+from mbc_engine.question import AskOptions
 
 
 def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
@@ -33,13 +34,13 @@ def test_a_bank_that_comes_later_is_reported_without_loading_the_model_again(
     thread = threading.Thread(target=answering.run)
     thread.start()
     try:
-        answering.load()
+        answering.questions.put((0, "", AskOptions()))
         assert [states.get(timeout=60) for _ in range(2)] == ["loading", "missing"]
         away.replace(bank)
-        answering.load()
+        answering.questions.put((0, "", AskOptions()))
         assert [states.get(timeout=60) for _ in range(2)] == ["loading", "ready"]
     finally:
-        answering.stop()
+        answering.questions.put(None)
         thread.join()
     assert states.empty()
     assert loads == [places.model]
