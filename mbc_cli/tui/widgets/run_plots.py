@@ -128,7 +128,7 @@ class RunPlots(VerticalScroll):
         self.styles.grid_rows = str(max(_MIN_HEIGHT, self.size.height // rows))
         for chart in self._charts:
             chart.display = self._alone in (None, chart)
-        self.call_after_refresh(self.show, *self._runs)
+        self.call_after_refresh(lambda: self.show(*self._runs))
 
     def _draw(self, chart: Chart, run: AttachedRun | None, other: AttachedRun | None) -> None:
         if run is None or not chart.display:
