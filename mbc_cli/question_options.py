@@ -22,8 +22,8 @@ _DAYS: Final = {"": 1, "d": 1, "w": 7, "m": 30, "y": 365}
 _PATH: Final = re.compile(r"~|\.{0,2}(/|$)")
 _WILD: Final = re.compile(r"[*?\[\\]")
 _SPECIAL: Final = re.compile(r"[*?\[\]\\!# ]")
-# A star matches any length of a path, in every combination with the others: three take milliseconds for a name of 200
-# characters, four a tenth of a second, six for ever.
+# Matching tries every combination of the stars: three take milliseconds for a name of 200 characters, four a tenth of a
+# second, six forever.
 _MOST_STARS: Final = 3
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbc_cli.options import BanksOption, DeviceOption, ModelOption, WeightsOption
-from mbc_cli.render.terminal import detail, errors, notes, verbosity, working
+from mbc_cli.render.terminal import errors, notes, verbosity, working
 from mbc_cli.text import plain
 from mbc_engine.machine import require_extra
 
@@ -96,7 +96,7 @@ def serve(
             _prepare(service, bank, weight)
         app = application(service, has_token=token is not None)
         url = base_url(listener, is_tls=tls_cert is not None)
-        guard = guarded(app, token, max_body, log=detail, crashed=_report)
+        guard = guarded(app, token, max_body, crashed=_report)
         Server(guard, url, tls_cert, tls_key).run([listener])
     if not app.state.is_finished:
         errors.print("Stopped while the model was still busy. Everything that was acknowledged is saved.")

@@ -4,7 +4,6 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -92,12 +91,12 @@ class ChatRequest(BaseModel):
 
     @property
     def options(self) -> AskOptions:
-        read = self.mbc.read
+        given = self.mbc.model_dump()
+        read = given.pop("read")
         if read is not None and (parse_read_mode(read).number or 0) > _MOST_READ:
             raise ApiError(400, f"A read takes at most {_MOST_READ:,} documents.", "invalid_value", "mbc.read")
         tokens = self.max_completion_tokens or self.max_tokens or AskOptions.max_new_tokens
-        options = fields.ask_options(**self.mbc.model_dump(exclude={"read"}))
-        return replace(options, read_mode=read, max_new_tokens=min(tokens, _MOST_TOKENS))
+        return fields.ask_options(read_mode=read, max_new_tokens=min(tokens, _MOST_TOKENS), **given)
 
 
 class Completion(BaseModel):

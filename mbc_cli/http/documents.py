@@ -1,4 +1,4 @@
-"""The documents of a served memory: those of clients, kept as files in a folder, and what the bank has besides."""
+"""The documents of a served memory: those of clients, kept as files in a folder, and the others in the bank."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from mbc_engine.text.formats import is_row_name
 
 LONGEST_NAME: Final = 200
 ID_LENGTH: Final = 32
-# Documents that no client sent have their digest in the bank as their id, behind this.
+# The id of a document that no client sent is this and its digest.
 INGESTED: Final = "bank-"
 _ID: Final = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}")
 _SUFFIX: Final = ".jsonl"
@@ -42,7 +42,7 @@ def _text(text: str) -> str:
 
 def _name(name: str) -> str:
     if not is_row_name(name):
-        raise ValueError('a name is valid Unicode and does not read like "row 12" or "x, part 2"')
+        raise ValueError('a name must be valid Unicode and not look like "row 12" or "x, part 2"')
     return name
 
 
@@ -58,23 +58,23 @@ class DocumentReply(BaseModel):
 
     id: str
     object: Literal["document"] = "document"
-    name: str | None = Field(None, description="What its client called it; null for what no client sent.")
+    name: str | None = Field(None, description="The name its client gave it; null if no client sent it.")
     date: str | None
-    chunks: int | None = Field(None, description="How many chunks the bank has of it; null while it has none.")
+    chunks: int | None = Field(None, description="How many chunks of it the bank holds; null until it is memorised.")
     state: Literal["memorised", "waiting"] = "waiting"
-    kept: bool = Field(True, description="Whether a client sent it, so that clients may replace and remove it.")
-    sources: list[str] = Field([], description="The files it was read from, unless a client sent it.")
-    text: str | None = Field(None, description="What its client sent; only of a document that is asked for alone.")
+    kept: bool = Field(True, description="Whether a client sent it; clients may replace and remove only these.")
+    sources: list[str] = Field([], description="The files it was read from, if no client sent it.")
+    text: str | None = Field(None, description="The text its client sent; only when a single document is requested.")
 
 
 class NewDocument(BaseModel):
-    """A document to memorise; another of the same name takes its place."""
+    """A document to memorise; it replaces an earlier one of the same name."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
     text: Annotated[str, AfterValidator(_text)] = Field(description="What to memorise.")
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_name)] | None = Field(
-        None, description="What it is called; left out, its text stands for it, so that sending it again adds nothing."
+        None, description="Its name. Without one, its text identifies it, so that sending it again adds nothing."
     )
     date: Annotated[str, Field(max_length=100), AfterValidator(_date)] | None = Field(
         None, description="The day it was written, such as 2024-05-31."
@@ -88,9 +88,11 @@ class NewDocument(BaseModel):
     def id(self) -> str:
         return _digest(self.name or "")
 
-    def reply(self, chunks: int | None = None) -> DocumentReply:
+    def reply(self, chunks: int = 0) -> DocumentReply:
         state: Literal["memorised", "waiting"] = "memorised" if chunks else "waiting"
-        return DocumentReply(id=self.id, name=self.name, date=self.date, chunks=chunks, state=state, text=self.text)
+        return DocumentReply(
+            id=self.id, name=self.name, date=self.date, chunks=chunks or None, state=state, text=self.text
+        )
 
 
 # Distinguished by shape, so that an error is about the one that was meant.
@@ -110,39 +112,33 @@ class ListReply(BaseModel, Generic[_Item]):
 
 
 class DocumentFolder:
-    """A folder of clients' documents, each a line of JSON in a file called by its id. One process has it at a time.
-
-    What was written survives any end of the process and the machine.
-    """
+    """A folder of clients' documents, each a line of JSON in a file ID.jsonl, synced to disk. One process uses it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextmanager
     def opened(self) -> Iterator[Self]:
-        """Make the folder if it is not there, for its owner alone, and keep other servers out meanwhile.
+        """Create the folder if needed, for its owner alone, and lock it.
 
-        Raises:
-            ConfigError: it cannot be made, holds other files, or another server has it.
+        Raises ConfigError if it cannot be created, holds other files or is locked by another server.
         """
-        way_out = "Name another folder with --documents."
+        hint = "Name another folder with --documents."
         try:
             is_new = not self.path.exists()
             make_private_folder(self.path)
             self.path = self.path.resolve()
             if any(not path.name.startswith(".") and not _is_own(path.name) for path in self.path.iterdir()):
-                raise ConfigError(f"{self.path} holds other files than a server's documents.", hint=way_out)
+                raise ConfigError(f"{self.path} holds other files than a server's documents.", hint=hint)
             self.path.chmod(PRIVATE_FOLDER)
             if is_new:
                 _sync(self.path.parent)
             lock = work_lock(self.path / ".lock")
             lock.acquire()
         except Timeout as error:
-            raise ConfigError(f"Another mbc serve keeps its documents in {self.path}.", hint=way_out) from error
+            raise ConfigError(f"Another mbc serve is using the folder {self.path}.", hint=hint) from error
         except OSError as error:
-            raise ConfigError(
-                f"The folder {self.path} cannot be used: {error.strerror or error}.", hint=way_out
-            ) from error
+            raise ConfigError(f"{self.path} cannot be used: {error.strerror or error}.", hint=hint) from error
         try:
             for partial in self.path.glob(".*.partial"):
                 partial.unlink()
@@ -169,7 +165,6 @@ class DocumentFolder:
             return None
 
     def write(self, documents: Sequence[NewDocument]) -> None:
-        """Keep documents for good, each in the place of what has its name."""
         for document in documents:
             row = {"id": document.name, "date": document.date, "text": document.text}
             with atomic_write(self.file(document.id), is_private=True) as file:
@@ -177,7 +172,7 @@ class DocumentFolder:
         _sync(self.path)
 
     def remove(self, id: str) -> bool:
-        """Take a document away for good; False where there is none."""
+        """Delete a document; False if there is none."""
         if _ID.fullmatch(id) is None or not self.file(id).exists():
             return False
         self.file(id).unlink()
@@ -202,14 +197,14 @@ def _digest(text: str) -> str:
 
 
 def client_document(bank: MemoryBank, folder: DocumentFolder, id: str) -> DocumentReply | None:
-    """A document that a client sent, or None; the bank has long ones in pieces."""
     document = folder.read(id)
     if document is None:
         return None
-    source = str(folder.file(id))
+    source = str(folder.file(id))  # the bank holds long documents in pieces
     pieces = bank.lookup([(source, part) for part in bank.parts_of(source)])
-    chunks = sum(piece.chunks * sum(origin.source == source for origin in piece.origins) for piece in pieces)
-    return document.reply(chunks or None)
+    return document.reply(
+        sum(piece.chunks * sum(origin.source == source for origin in piece.origins) for piece in pieces)
+    )
 
 
 def find_document(path: Path, folder: DocumentFolder, id: str) -> DocumentReply | None:

@@ -26,25 +26,31 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from mbc_cli.render.terminal import notes, out
+from mbc_cli.render.terminal import detail, notes, out
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 
 TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
-# How long accepted requests have to be answered once the server is to end.
+# For accepted requests when the server shuts down.
 GRACE_SECONDS: Final = 30
 HEAD_SECONDS: Final = 30
 BODY_SECONDS: Final = 30
-# The rest of a body that is too long is read and thrown away: a client that is still sending would not see the answer.
+# Read and discarded of a body that is too long: a client that is still sending would not see the error.
 _DISCARDED: Final = 16 << 20
 
-_HEADERS: Final[dict[int, Mapping[str, str] | None]] = {
-    401: {"WWW-Authenticate": "Bearer"},
-    408: {"Connection": "close"},
-    413: {"Connection": "close"},
-    429: {"Retry-After": "1"},
-    503: {"Retry-After": "1"},
-}
+_CLOSE, _RETRY = {"Connection": "close"}, {"Retry-After": "1"}
+_HEADERS: Final = {401: {"WWW-Authenticate": "Bearer"}, 408: _CLOSE, 413: _CLOSE, 429: _RETRY, 503: _RETRY}
+SHUTTING_DOWN: Final = "The server is shutting down."
+# With status 499, as proxies log it.
+CLIENT_LEFT: Final = "The client has disconnected."
 _ERROR_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
+# The status and code of the engine's errors, the most specific first.
+_ENGINE_ERRORS: Final = (
+    (NothingToRead, 400, "nothing_to_read"),
+    (BankBusy, 503, "bank_busy"),
+    (BankError, 500, "bank_error"),
+    ((ConfigError, DataError), 400, "invalid_value"),
+    (MBCError, 500, "model_error"),
+)
 # Options of `mbc ask` that a request has as fields, under names with underscores.
 _OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence)\b")
 
@@ -56,60 +62,51 @@ class ErrorReply(BaseModel):
 
 
 class ApiError(Exception):
-    """A request that is answered with an error: a line for a person, a word for programs, the field it is about."""
+    """A request that is answered with an error: a message, a code for programs and the field it is about."""
 
     def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
         super().__init__(message)
-        self.status, self.headers = status, _HEADERS.get(status)
         kind = _ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-        self.body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-
-    def response(self) -> JSONResponse:
-        return JSONResponse(self.body, self.status, self.headers)
+        self.status, self.body = status, {"error": {"message": message, "type": kind, "param": param, "code": code}}
+        self.response = JSONResponse(self.body, status, _HEADERS.get(status))
 
 
-def api_error(error: BaseException) -> ApiError:
-    """Any error as clients see it; of unexpected ones no more than that."""
-    if isinstance(error, ApiError):
-        return error
-    if isinstance(error, MBCError):
-        return _engine_error(error)
-    if isinstance(error, RequestValidationError):
-        return _invalid(error)
-    if isinstance(error, HTTPException):
-        found = ApiError(error.status_code, f"{error.detail}.")
-        found.headers = error.headers
-        return found
+def api_error(error: Exception) -> ApiError:
+    """Any error as clients see it; of an unexpected one, only that it happened."""
+    match error:
+        case ApiError():
+            return error
+        case MBCError():
+            message = " ".join(filter(None, (error.message, error.hint)))
+            message = _OPTION.sub(lambda found: f"mbc.{found[1].replace('-', '_')}", message)
+            status, code = next((status, code) for kind, status, code in _ENGINE_ERRORS if isinstance(error, kind))
+            return ApiError(status, message, code)
+        case RequestValidationError():
+            return _invalid(error)
+        case HTTPException():
+            found = ApiError(error.status_code, f"{error.detail}.")
+            found.response.headers.update(error.headers or {})
+            return found
     return ApiError(500, "Unexpected error; see the server's terminal.", "unexpected")
 
 
-def _engine_error(error: MBCError) -> ApiError:
-    message = " ".join(filter(None, (error.message, error.hint)))
-    message = _OPTION.sub(lambda found: f"mbc.{found[1].replace('-', '_')}", message)
-    if isinstance(error, ConfigError | DataError | NothingToRead):
-        return ApiError(400, message, "nothing_to_read" if isinstance(error, NothingToRead) else "invalid_value")
-    if isinstance(error, BankBusy):
-        return ApiError(503, message, "bank_busy")
-    return ApiError(500, message, "bank_error" if isinstance(error, BankError) else "model_error")
-
-
-async def respond_with_error(_: Request, error: Exception) -> Response:
-    return api_error(error).response()
+async def _respond(_: Request, error: Exception) -> Response:
+    return api_error(error).response
 
 
 EXCEPTION_HANDLERS: Final[dict[Any, Any]] = dict.fromkeys(
-    (ApiError, MBCError, RequestValidationError, HTTPException, Exception), respond_with_error
+    (ApiError, MBCError, RequestValidationError, HTTPException, Exception), _respond
 )
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
-    """The first thing that is wrong with a request, without repeating its content."""
+    """The first problem of a request, without repeating its content."""
     first = error.errors()[0]
     if isinstance(error.body, bytes):
         return ApiError(400, "Send JSON, with `Content-Type: application/json`.", "invalid_json")
     if first["type"] == "json_invalid":
         return ApiError(400, "The body is not JSON.", "invalid_json")
-    # Without what pydantic adds for members of a union, which nobody has sent.
+    # Without the names that pydantic adds for members of a union.
     parts = (str(part) for part in first["loc"][1:] if isinstance(part, int) or part.isidentifier())
     param = ".".join(part for part in parts if part not in ("one", "several", "str"))[:200]
     message = first["msg"].removeprefix("Value error, ")
@@ -117,12 +114,12 @@ def _invalid(error: RequestValidationError) -> ApiError:
 
 
 def read_token(file: Path | None, host: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The token in a file or the environment. Raises ConfigError if it is required but missing, or not valid."""
+    """The token in a file or the environment. Raises ConfigError if it is missing but required, or not valid."""
     if file is None and TOKEN_VARIABLE not in environment:
         if is_loopback(host):
             return None
         raise ConfigError(
-            f"Other machines can reach the server at {host}: that requires a token.",
+            f"A server at {host} can be reached from other machines, which requires a token.",
             hint=f"Name a file with --token-file, or set {TOKEN_VARIABLE}.",
         )
     try:
@@ -132,8 +129,7 @@ def read_token(file: Path | None, host: str, environment: Mapping[str, str] = os
     if not re.fullmatch("[!-~]{16,}", token):
         raise ConfigError(
             f"The token in {file or TOKEN_VARIABLE} is not valid.",
-            hint="It needs at least 16 letters, digits and punctuation marks without spaces, such as "
-            "`openssl rand -hex 32` prints.",
+            hint="A token has at least 16 letters, digits and punctuation marks, such as from `openssl rand -hex 32`.",
         )
     return token
 
@@ -149,8 +145,8 @@ def _require_access(scope: Scope, token: str | None) -> None:
     headers = Headers(scope=scope)
     if token is not None:
         kind, _, given = headers.get("authorization", "").partition(" ")
-        is_known = secrets.compare_digest(given.strip().encode(), token.encode())
-        if not is_known or kind.lower() != "bearer":
+        is_right = secrets.compare_digest(given.strip().encode(), token.encode())
+        if not is_right or kind.lower() != "bearer":
             message = "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`."
             raise ApiError(401, message, "invalid_api_key")
         return
@@ -158,19 +154,19 @@ def _require_access(scope: Scope, token: str | None) -> None:
     with suppress(ValueError):
         name = urlsplit(f"//{host}").hostname or ""
     if not is_loopback(name) or origin not in (None, f"{scope['scheme']}://{host}"):
-        message = "Without a token, only programs on the server's own machine may ask, at its own address."
+        message = "Without a token, only programs on the server's own machine have access, at its loopback address."
         raise ApiError(403, message, "not_local")
 
 
 async def _read_body(receive: Receive, most: int, seconds: float) -> bytes:
-    """A request's body, complete, in time and within the limit, counted as it arrives."""
+    """A request's whole body; ApiError if it is too long or too slow."""
     body, size, is_over = bytearray(), 0, False
     try:
         async with asyncio.timeout(seconds):
             while not is_over and size <= most + _DISCARDED:
                 event = await receive()
                 if event["type"] == "http.disconnect":
-                    raise ApiError(499, "The client has left.")  # as proxies say; nobody reads it
+                    raise ApiError(499, CLIENT_LEFT)
                 part = event.get("body", b"")
                 size, is_over = size + len(part), not event.get("more_body", False)
                 if size <= most:
@@ -188,16 +184,12 @@ def guarded(
     token: str | None,
     max_body: int,
     *,
-    log: Callable[[str], object],
     crashed: Callable[[BaseException], object],
     body_seconds: float = BODY_SECONDS,
 ) -> ASGIApp:
-    """An app behind access control (except /health), body size limits and an access log.
+    """An app behind access control (except /health), limits on bodies and an access log; `crashed` gets unexpected errors.
 
-    Args:
-        token: what requests must send; None admits only programs on this machine.
-        log: gets a line for each request, which holds foreign text.
-        crashed: gets unexpected errors.
+    Without a token, only programs on this machine have access.
     """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -223,14 +215,14 @@ def guarded(
 
             await app(scope, replay, send_noted)
         except ApiError as error:
-            await error.response()(scope, receive, send_noted)
+            await error.response(scope, receive, send_noted)
         except Exception as error:  # the outermost of a request
             crashed(error)
             if not status:
                 raise
         finally:
             client, milliseconds = (scope.get("client") or ("?",))[0], 1000 * (time.perf_counter() - began)
-            log(f"{client} {scope['method']} {scope['path']} {status or '-'} {milliseconds:.0f} ms")
+            detail(f"{client} {scope['method']} {scope['path']} {status or '-'} {milliseconds:.0f} ms")
 
     return serve
 
@@ -250,7 +242,7 @@ def require_certificate(file: Path | None, key: Path | None) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, held while the model is loaded; clients that connect wait."""
+    """A listening socket; clients that connect while the model is being loaded wait."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -311,7 +303,7 @@ class Server(uvicorn.Server):
         notes.print("Programs can ask the memory at this address. Ctrl-C stops the server.")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End; a model that is at work cannot be interrupted otherwise than with the process."""
+        """Shut down; a model at work can only be interrupted by ending the process."""
         if self.should_exit and sig == signal.SIGINT:
             os._exit(128 + sig)
         self.should_exit = True

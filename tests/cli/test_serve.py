@@ -15,8 +15,8 @@ from mbc_engine.errors import ConfigError
 @pytest.mark.parametrize(
     ("arguments", "told", "way"),
     [
-        (["--host", "0.0.0.0"], "Other machines can reach", "--token-file"),
-        (["--host", "::"], "Other machines can reach", "--token-file"),
+        (["--host", "0.0.0.0"], "reached from other machines", "--token-file"),
+        (["--host", "::"], "reached from other machines", "--token-file"),
         (["--token-file", "missing"], "cannot be read", "permissions"),
         (["--token-file", "short"], "is not valid", "openssl rand"),
         (["--tls-key", "short"], "needs the certificate", "--tls-cert"),

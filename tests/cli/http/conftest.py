@@ -117,14 +117,12 @@ async def serving(tiny_model: MBC, home: Path) -> AsyncIterator[Callable[..., Ru
                 app,
                 token,
                 max_body,
-                log=lambda line: None,
                 crashed=crashes.append,
                 body_seconds=body_seconds,
             )
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://127.0.0.1:8377")
             running = Running(app, client, service, service.queue, service.memory, crashes)
             if is_begun:
-                running.queue.start()
                 started.append(running)
             return running
 

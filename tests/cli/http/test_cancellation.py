@@ -32,7 +32,7 @@ async def busy(running: Running) -> AsyncIterator[None]:
 
 
 async def until_waiting(running: Running, number: int) -> None:
-    while len(running.queue._waiting) < number:
+    while sum(not job.future.cancelled() for job in running.queue._waiting) != number:
         await asyncio.sleep(0)
 
 
@@ -81,6 +81,7 @@ async def test_the_work_of_clients_that_left_is_dropped(serving: Callable[..., A
                 "headers": [(b"content-type", b"application/json")],
             }
             await running.app(scope, receive, send)
+        await until_waiting(running, 0)
         stays = asyncio.create_task(running.add({"text": "Clara moved."}))
         await until_waiting(running, 1)
     assert (await stays).status_code == 201

@@ -277,8 +277,9 @@ async def test_an_error_in_the_middle_of_a_stream_ends_it(
     assert running.crashes == ([failure] if code == "unexpected" else [])
 
 
-async def test_a_server_that_has_not_begun_is_not_healthy(serving: Callable[..., Any]) -> None:
+async def test_a_server_that_is_shutting_down_is_not_healthy(serving: Callable[..., Any]) -> None:
     running = serving(is_begun=False)
+    await running.queue.close(running.memory.close, 10)
     health = await running.client.get("/health")
     assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
     for response in (await running.ask(), await running.add({"text": "Ada moved."})):

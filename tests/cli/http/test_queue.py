@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Hashable
 from typing import Any
 
@@ -29,8 +30,11 @@ class Worker:
         return [DataError("Not this.") if work == "-" else work.upper() for work in works]
 
     def queue(self) -> BatchQueue:
+        """A queue whose thread is at work, so that what is submitted waits."""
         queue = BatchQueue(self.process, batch=3, capacity=8)
-        queue.start()
+        queue.submit("first", "0")
+        while queue._waiting:
+            time.sleep(0.001)
         return queue
 
 
@@ -47,7 +51,7 @@ async def test_what_waits_is_done_oldest_first_with_what_is_alike(worker: Worker
     futures = [queue.submit(key, work) for work, key in ("pa", "qb", "ra", "sb", "ta", "ua")]
     worker.may_begin.set()
     assert await queue.close(lambda: worker.batches.append("closed"), 10)
-    assert worker.batches == ["prt", "qs", "u", "closed"]
+    assert worker.batches == ["0", "prt", "qs", "u", "closed"]
     assert await asyncio.gather(*futures) == ["P", "Q", "R", "S", "T", "U"]
 
 
@@ -57,7 +61,7 @@ async def test_sizes_limit_a_batch_and_nothing_overtakes_its_own_key(worker: Wor
         queue.submit("a", work, size)
     worker.may_begin.set()
     await queue.close(nothing, 10)
-    assert worker.batches == ["p", "qr", "s", "t"]
+    assert worker.batches == ["0", "p", "qr", "s", "t"]
 
 
 async def test_cancelled_work_is_not_done_and_leaves_its_place(worker: Worker) -> None:
@@ -67,10 +71,11 @@ async def test_cancelled_work_is_not_done_and_leaves_its_place(worker: Worker) -
         queue.submit("a", "x")
     assert full.value.status == 429
     assert futures[0].cancel() and futures[4].cancel()
+    await asyncio.sleep(0)
     queue.submit("a", "x")
     worker.may_begin.set()
     await queue.close(nothing, 10)
-    assert worker.batches == ["qrs", "uvw", "x"]
+    assert worker.batches == ["0", "qrs", "uvw", "x"]
 
 
 async def test_an_error_is_that_of_its_work_alone(worker: Worker) -> None:

@@ -10,9 +10,9 @@ from mbc_cli.mcp.server import allowed_folders, find_allowed, resolve_allowed
 
 
 def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:
-    bank, other = notes / "memory.mbc", home / "other"
+    other = home / "other"
     other.mkdir()
-    for file in (bank, other / "x.txt", home / "secret.txt", notes / ".env"):
+    for file in (other / "x.txt", home / "secret.txt", notes / ".env"):
         file.write_text("text")
     (notes / "away").symlink_to(home)
     (home / "near").symlink_to(notes)
@@ -26,8 +26,6 @@ def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:
     ):
         with pytest.raises(Exception, match="is not allowed"):
             resolve_allowed([name], folders)
-    with pytest.raises(Exception, match="is a bank, not a document"):
-        resolve_allowed(["memory.mbc"], folders, [bank])
     with pytest.raises(Exception, match="does not exist"):
         resolve_allowed(["missing.txt"], folders)
 

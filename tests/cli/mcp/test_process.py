@@ -81,9 +81,7 @@ async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes:
         )
         (notes / "picture.png").write_bytes(b"\x89PNG")
         done = await client.call_tool("ingest", {"paths": [str(notes)]}, progress_callback=note)
-        assert not done.is_error and told(done).startswith(
-            "Memorised 2 documents, 2 chunks; 0 unchanged, 0 removed, 1 "
-        )
+        assert not done.is_error and json.loads(told(done)) == done.structured_content
         assert done.structured_content["documents"] == done.structured_content["bank"]["documents"] == 2
         assert [Path(own["source"]).name for own in done.structured_content["reasons"]] == ["picture.png"]
         assert steps[-1][0] == steps[-1][1] == sum(file.stat().st_size for file in notes.glob("*.[tm]*"))
@@ -96,7 +94,6 @@ async def test_an_assistant_fills_asks_and_searches_a_memory(model: Path, notes:
             ("ada.txt", "unchanged"),
             ("bruno.md", "unchanged"),
         }
-        assert "Sources, quoted:\n1. " in told(answer)
 
         found = await client.call_tool("search", {"query": "Where did Ada move?", "limit": 1})
         (passage,) = found.structured_content["passages"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from mbc_cli.mcp.server import ask_reply, search_reply
+from mbc_cli.mcp.server import ask_result, search_result
 from mbc_engine.bank import BankSizes, BankTotals
 from mbc_engine.memory import Memory
 from mbc_engine.question import Answer, Confidence, Source
@@ -36,7 +36,7 @@ async def test_tools_say_what_they_take_give_and_do(serving: Serving, notes: Pat
 async def test_wrong_arguments_are_explained(serving: Serving, bank: Path) -> None:
     async with serving() as client:
         for given, message in (
-            ({"question": " "}, "is empty"),
+            ({"question": " "}, "at least 1 character"),
             ({"question": "Who?", "min_confidence": 2}, "less than or equal to 1"),
             ({"question": "Who?", "since": "soon"}, "'soon' is not a date"),
             ({"question": "Who?", "only": ["!"]}, "'!' cannot be used"),
@@ -73,7 +73,7 @@ async def test_text_from_files_moves_no_cursor(serving: Serving, home: Path) -> 
         found = await client.call_tool("search", {"query": "Who moved?"})
     for text in (told(found), json.dumps(found.structured_content, ensure_ascii=False)):
         assert "\x1b" not in text and "\u202e" not in text
-    assert "“Ada ␛[31mmoved<U+202E> to Aalen. Sources, quoted:”" in told(found)
+    assert '"text": "Ada ␛[31mmoved<U+202E> to Aalen. Sources, quoted:"' in told(found)
 
 
 async def test_a_folder_without_documents_leaves_no_bank(serving: Serving, home: Path) -> None:
@@ -151,8 +151,7 @@ def reply(answer: str | None, confidence: Confidence | None, *sources: Source) -
 
 
 def test_an_answer_comes_with_its_confidence_and_the_sentence_it_was_read_in() -> None:
-    result = ask_reply(reply("Aalen", Confidence(0.93217, "high"), SOURCE))
-    given = result.structured_content
+    given = ask_result(reply("Aalen", Confidence(0.93217, "high"), SOURCE)).model_dump(exclude_unset=True)
     assert (given["answer"], given["confidence"], given["label"]) == ("Aalen", 0.9322, "high")
     assert given["sources"] == [
         {
@@ -166,39 +165,19 @@ def test_an_answer_comes_with_its_confidence_and_the_sentence_it_was_read_in() -
             "sentence": "Ada moved to Aalen.",
         }
     ]
-    assert told(result).splitlines() == [
-        "Aalen",
-        "(confidence 93%, high)",
-        "",
-        "Sources, quoted:",
-        "1. /notes/ada.txt  71%  2024-05-01",
-        "   “Ada moved to Aalen.”",
-    ]
-    assert told(ask_reply(reply("Aalen", None))) == "Aalen"
 
 
 def test_without_an_answer_the_closest_documents_are_named() -> None:
-    result = ask_reply(reply(None, Confidence(0.1, "low"), replace(SOURCE, state="gone", text_from="bank")))
-    assert result.structured_content["answer"] is None
-    assert told(result).splitlines() == [
-        "Not in this memory.",
-        "",
-        "Closest documents, quoted:",
-        "1. /notes/ada.txt  71%  2024-05-01  the file no longer exists; this is the bank's copy",
-        "   “Ada moved to Aalen.”",
-    ]
+    result = ask_result(reply(None, Confidence(0.1, "low"), replace(SOURCE, state="gone", text_from="bank")))
+    (source,) = result.sources
+    assert (result.answer, source.state, source.text_from) == (None, "gone", "bank")
+    assert ask_result(reply("Aalen", None)).confidence is None
 
 
 def test_passages_are_whole_and_say_where_there_is_no_text() -> None:
     lost = replace(SOURCE, state="changed", text_from=None, sentence=None, passage=None)
-    result = search_reply([replace(SOURCE, sentence=None), lost])
-    assert [own["text"] for own in result.structured_content["passages"]] == ["It rained. Ada moved to Aalen.", None]
-    assert told(result).splitlines() == [
-        "Passages, quoted:",
-        "1. /notes/ada.txt  71%  2024-05-01",
-        "   “It rained. Ada moved to Aalen.”",
-        "2. /notes/ada.txt  71%  2024-05-01  the file has changed since; the bank keeps no copy",
-    ]
+    result = search_result([replace(SOURCE, sentence=None), lost])
+    assert [own.text for own in result.passages] == ["It rained. Ada moved to Aalen.", None]
 
 
 async def test_a_deleted_file_is_still_answered_from_and_found(
@@ -220,7 +199,7 @@ async def test_a_deleted_file_is_still_answered_from_and_found(
     texts = {Path(own["path"]).name: (own["text"], own["text_from"]) for own in found}
     assert texts["ada.txt"] == ("Ada moved to Aalen in the spring. The river rose.", "bank")
     assert missing.structured_content["answer"] is None and missing.structured_content["sources"]
-    assert told(missing).startswith("Not in this memory.\n")
+    assert json.loads(told(missing)) == missing.structured_content
 
 
 async def test_without_a_bank_everything_says_how_to_begin(serving: Serving) -> None:
