@@ -201,13 +201,13 @@ def _preparation(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event
     """Trains in a folder of its own; continues where it was stopped."""
     settings, folder = cell.settings, cell.prepared / name
     if name in ("questions", "reader"):
-        from mbc_engine.methods.tuning import train_on_questions
+        from mbc_engine.methods.tuning import QuestionSettings, train_on_questions
 
         own, examples = settings.question_training, cell.question_train
         if name == "reader":
             own, examples = settings.reading_training, cell.train
-        how = {**own.model_dump(), "optimiser": cell.base.optimiser, "seed": settings.seed, "reads": name == "reader"}
-        return train_on_questions(cell.base_lm(), examples, cell.validation, folder, **how, stop=stop)
+        how = QuestionSettings(name == "reader", **own.model_dump(), optimiser=cell.base.optimiser, seed=settings.seed)
+        return train_on_questions(cell.base_lm(), examples, cell.validation, folder, how, stop=stop)
     if name == "camels":
         from mbc_engine.methods.camels import MetaSettings, meta_train
 

@@ -1,8 +1,8 @@
 """CaMeLS: meta-learned weights of a document's tokens (Hu, Mitchell, Manning and Finn 2023, arXiv 2305.15076).
 
 A small weight model says how much each token of a document counts. It is trained so that after one weighted gradient
-step on documents the base LM answers their questions, and speaks elsewhere as before. At adaptation it stands still,
-and the base LM is fine-tuned under its weights.
+step on documents the base LM answers their questions, and speaks elsewhere as before. The base LM is then fine-tuned
+under its weights.
 
 A step goes through a few inner batches of document-question-answer triples and adds up their outer gradients. As in the
 released code the base LM goes on from one inner batch to the next and is itself again for the next step. Two things
@@ -21,26 +21,25 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 from torch.nn import functional
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
-from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.events import Event, TuningStep
 from mbc_engine.lm.base import BaseLM, Targets, TokenisedText
-from mbc_engine.lm.pretrained import load_errors
+from mbc_engine.lm.pretrained import load_errors, write_tensors
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, QUESTION_WINDOW
 from mbc_engine.methods.token_weights import TokenWeights
-from mbc_engine.methods.tuning import TuningFolder, training_digest
+from mbc_engine.methods.tuning import TuningFolder
 from mbc_engine.metrics import shortest
 
 WEIGHTS: Final = "weights.safetensors"
@@ -89,15 +88,6 @@ def weight_model_for(base: BaseLM, *, seed: int = 0) -> WeightModel:
     pretrained = base.model.get_decoder().state_dict()
     model.body.load_state_dict({name: pretrained[name] for name in own})
     return model
-
-
-def save_weights(model: WeightModel, base: BaseLM, folder: Path, origin: str) -> None:
-    """Write the weight model of a base LM for `load_weights`, with its `origin`; the weights last: then all is there."""
-    given = base.texts.written(["a"], window=1).ids[0, :-1].tolist()
-    with atomic_write(folder / _CONFIG) as file:
-        file.write(model.body.config.to_json_string().encode())
-    with atomic_write(folder / WEIGHTS) as file:
-        file.write(save(model.state_dict(), {"given": json.dumps(given), "origin": origin}))
 
 
 def load_weights(folder: Path, device: str | torch.device = "cpu") -> TokenWeights:
@@ -193,42 +183,34 @@ def _tracked(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().requires_grad_() for name, value in parameters.items()}
 
 
-def inner_batch(
-    base: BaseLM, examples: Sequence[QAExample], number: int, *, count: int, window: int, seed: int
-) -> InnerBatch:
-    """One of an endless sequence of inner batches of `count` examples; each example comes once in a round of all.
+def inner_batch(base: BaseLM, examples: Sequence[QAExample], number: int, settings: "MetaSettings") -> InnerBatch:
+    """One of an endless sequence of inner batches; each example comes once in a round of all.
 
-    Of a document longer than `window` tokens a piece with the answer is taken.
+    Of a document longer than the window a piece with the answer is taken.
     """
-    window = min(window, base.context - 1)
+    window, seed, count = min(settings.window, base.context - 1), settings.seed, settings.inner_documents
 
     def piece_of(text: str, answer: str) -> str:
         pieces = [piece.text for piece in base.texts.pieces(text, window)]
         return next((piece for piece in pieces if answer in piece), pieces[0])
 
-    chosen = [examples[place] for place in _places(len(examples), number * count, count, seed)]
+    rounds = (divmod(place, len(examples)) for place in range(number * count, (number + 1) * count))
+    chosen = [examples[_order(len(examples), f"{seed} round {round_number}")[place]] for round_number, place in rounds]
     texts = [example.text for example in chosen]
     golds = [shortest(example.answers) for example in chosen]
     others = [example.text for example in examples if example.text not in texts] or texts
     elsewhere = random.Random(f"{seed} elsewhere {number}").choice(others)
-    pieces = [piece_of(text, gold) for text, gold in zip(texts, golds, strict=True)]
     asked = [example.question for example in chosen]
     return (
-        base.texts.written(pieces, window=window),
+        base.texts.written(list(map(piece_of, texts, golds)), window=window),
         base.texts.asked(asked, golds, question_window=QUESTION_WINDOW, answer_window=MAX_NEW_TOKENS),
         base.texts.written([piece_of(elsewhere, "")], window=window),
     )
 
 
-def _places(total: int, start: int, count: int, seed: int) -> list[int]:
-    """The next `count` places from `start` on, in rounds of all `total` examples in an order drawn for each."""
-    end = start + count
-    places = []
-    for round_number in range(start // total, (end - 1) // total + 1):
-        order = random.Random(f"{seed} round {round_number}").sample(range(total), total)
-        first = round_number * total
-        places += order[max(0, start - first) : end - first]
-    return places
+@lru_cache(2)
+def _order(total: int, seed: str) -> list[int]:
+    return random.Random(seed).sample(range(total), total)
 
 
 @dataclass(frozen=True)
@@ -261,22 +243,14 @@ def meta_train(
     """Train a weight model for a base LM, in float32, and leave it in a folder for `load_weights`; resumable to the bit.
 
     Called again it continues from the last snapshot, and does nothing where the weight model is there. Setting `stop`
-    ends it after the step in progress, with a snapshot.
-
-    Raises:
-        ConfigError: the folder is of another training, or cannot be read or written.
-        DataError: there are no examples.
+    ends it after the step in progress, with a snapshot. Raises as `train_on_questions` does.
     """
     if not examples:
         raise DataError("There are no questions to train token weights on.", hint="Name a dataset that has some.")
-    origin = json.dumps({**vars(settings), "base and examples": training_digest(base, examples)})
-    tuning = TuningFolder(folder, origin)
+    tuning = TuningFolder(folder, vars(settings), base, examples)
     with tuning.opened(), _plain_attention(base):
-        if (folder / WEIGHTS).exists():
-            with safe_open(folder / WEIGHTS, framework="pt") as file:
-                tuning.require_same(file.metadata()["origin"])
-            return
-        yield from _steps(base, examples, tuning, settings, snapshot_seconds, stop or threading.Event())
+        if not tuning.is_finished():
+            yield from _steps(base, examples, tuning, settings, snapshot_seconds, stop or threading.Event())
 
 
 def _steps(
@@ -288,45 +262,37 @@ def _steps(
     stop: threading.Event,
 ) -> Iterator[TuningStep]:
     """All remaining steps, until the weight model is in the folder or a stop is asked for."""
-    model = weight_model_for(base, seed=settings.seed)
+    model, batches = weight_model_for(base, seed=settings.seed), settings.inner_batches
     learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimiser = torch.optim.Adam(learnt.values(), lr=settings.learning_rate)
     step, _ = folder.load(learnt, optimiser)
     saved = time.monotonic()
     while step < settings.steps:
         began = time.monotonic()
-        loss = _accumulate(base, examples, model, settings, step)
+        parameters, losses = parameters_of(base.model), []
+        for number in range(step * batches, (step + 1) * batches):
+            batch = inner_batch(base, examples, number, settings)
+            weights = model(batch[0])
+            parameters, loss, gradient = inner_step(
+                base.model, parameters, batch, weights, rate=settings.inner_rate, locality=settings.locality
+            )
+            weights.backward(gradient / batches)
+            losses.append(loss)
         optimiser.step()
         optimiser.zero_grad()
         step += 1
-        speed = settings.inner_documents * settings.inner_batches / (time.monotonic() - began)
+        speed = settings.inner_documents * batches / (time.monotonic() - began)
         is_stopped = stop.is_set() and step < settings.steps
         if is_stopped or time.monotonic() - saved >= snapshot_seconds:
             folder.save(learnt, optimiser, step, math.inf)
             saved = time.monotonic()
-        yield TuningStep(step, settings.steps, round(loss, 5), round(speed, 2))
+        yield TuningStep(step, settings.steps, round(sum(losses) / len(losses), 5), round(speed, 2))
         if is_stopped:
             return
-    save_weights(model, base, folder.path, folder.settings)
-    folder.snapshot.unlink(missing_ok=True)
-
-
-def _accumulate(
-    base: BaseLM, examples: Sequence[QAExample], model: WeightModel, settings: MetaSettings, step: int
-) -> float:
-    """Add up the outer gradients of a step's inner batches; returns their mean outer loss."""
-    parameters, losses, first = parameters_of(base.model), [], step * settings.inner_batches
-    for number in range(first, first + settings.inner_batches):
-        batch = inner_batch(
-            base, examples, number, count=settings.inner_documents, window=settings.window, seed=settings.seed
-        )
-        weights = model(batch[0])
-        parameters, loss, gradient = inner_step(
-            base.model, parameters, batch, weights, rate=settings.inner_rate, locality=settings.locality
-        )
-        weights.backward(gradient / settings.inner_batches)
-        losses.append(loss)
-    return sum(losses) / len(losses)
+    given = base.texts.written(["a"], window=1).ids[0, :-1].tolist()
+    (folder.path / _CONFIG).write_text(model.body.config.to_json_string())
+    write_tensors(folder.path / WEIGHTS, model.state_dict(), {"given": json.dumps(given)})
+    folder.finish()
 
 
 @contextmanager

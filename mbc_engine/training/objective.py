@@ -1,6 +1,6 @@
 """The end-to-end objective (paper, section 3.5, algorithm 1), optional routing and reconstruction losses, and a step."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from mbc_engine.config import TrainingSettings
 from mbc_engine.lm.base import KVPrefix, Targets
 from mbc_engine.paper.amortizer import document_variance
+from mbc_engine.paper.codebook import Quantized
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.processes import Processes, Share
@@ -23,22 +24,15 @@ from mbc_engine.training.processes import Processes, Share
 class Losses:
     """The losses of a batch. Of several processes each has its share of them; they add up to those of the batch.
 
-    `total` is what is minimised, with gradient; its parts are not weighted yet. `route_accuracy` is the fraction of
-    questions whose own document scores highest, None without a router; `document_variance` the share of the documents'
-    energy that distinguishes them. `codes` [U, T, levels] and the `residuals` that each level coded, [levels, U, T, D],
-    are None while there are no codes.
+    `total` is what is minimised, with gradient. `figures` are its parts, not weighted yet, and what else `TrainStep`
+    reports: the fraction of questions whose own document scores highest, if there is a router, and the share of the
+    documents' energy that distinguishes them. `quantized` is None while there are no codes.
     """
 
     questions: int
     total: Tensor
-    question: float
-    vq: float
-    routing: float
-    reconstruction: float
-    route_accuracy: float | None
-    document_variance: float
-    codes: Tensor | None
-    residuals: Tensor | None
+    figures: dict[str, float]
+    quantized: Quantized | None
 
 
 class Objective(nn.Module):
@@ -64,47 +58,44 @@ class Objective(nn.Module):
         """
         model, weights, processes = self.model, self.settings.losses, self.processes
         vectors = self._document_vectors(batch.documents, chance)
-        codebook = model.codebook if model.is_quantising else None
-        quantized = codebook.quantize(vectors) if codebook is not None else None
+        quantized = model.codebook.quantize(vectors) if model.codebook is not None and model.is_quantising else None
         memory = quantized.vectors if quantized is not None else vectors
 
         share = processes.share(len(batch.examples))
         places = share.worked_on
-        question = self._question_vectors(batch.examples, share)[places]
+        # All questions, since they may be centred by what they have in common.
+        amortizer = model.questions.amortizer
+        readout = amortizer.readout(*self.questions.states([batch.examples[place] for place in share.places]))
+        question = amortizer.centre(processes.gathered(readout, share.total))[places]
         own = torch.tensor(batch.own, device=memory.device)
         scores = model.router.scores(question, memory) if model.router is not None else None
         modulation = model.aggregator(question, self._bank(memory, own, places, scores, chance)).modulation
-        asked = self._asked([batch.examples[place] for place in places])
-        question_loss = self._shared_loss(model.prefix(modulation), asked, share)
+        question_loss = self._shared_loss(model.prefix(modulation), self._asked(batch.examples, places), share)
         # Every process has the whole codebook loss.
         vq_loss = quantized.loss / processes.count if quantized is not None else vectors.new_zeros(())
-        routing_loss = vectors.new_zeros(())
-        if scores is not None and weights.routing:
-            ranked = functional.cross_entropy(scores.float(), own[places])
-            routing_loss = ranked * share.weight(len(places), share.total)
-        reconstruction_loss = vectors.new_zeros(())
+        routing_loss = reconstruction_loss = vectors.new_zeros(())
+        figures = {"document_variance": document_variance(vectors.detach())}
+        if scores is not None:
+            weight = share.weight(len(places), share.total)
+            figures["route_accuracy"] = (scores.argmax(-1) == own[places]).float().mean().item() * weight
+            if weights.routing:
+                routing_loss = functional.cross_entropy(scores.float(), own[places]) * weight
         if weights.reconstruction:
             reconstruction_loss = self._reconstruction_loss(batch, memory)
-
         total = (
             question_loss
             + weights.vq * vq_loss
             + weights.routing * routing_loss
             + weights.reconstruction * reconstruction_loss
         )
-        hits = (scores.argmax(-1) == own[places]).float().mean().item() if scores is not None else None
-        return Losses(
-            questions=len(batch.examples),
-            total=total,
-            question=question_loss.item(),
-            vq=vq_loss.item(),
-            routing=routing_loss.item(),
-            reconstruction=reconstruction_loss.item(),
-            route_accuracy=None if hits is None else hits * share.weight(len(places), share.total),
-            document_variance=document_variance(vectors.detach()),
-            codes=quantized.codes if quantized is not None else None,
-            residuals=quantized.residuals if quantized is not None else None,
-        )
+        figures |= {
+            "loss": total.item(),
+            "question_loss": question_loss.item(),
+            "vq_loss": vq_loss.item(),
+            "route_loss": routing_loss.item(),
+            "reconstruction_loss": reconstruction_loss.item(),
+        }
+        return Losses(len(batch.examples), total, figures, quantized)
 
     def _document_vectors(self, documents: list[int], chance: torch.Generator) -> Tensor:
         """Phi of documents [U, T, D]; under back-propagation dropout a random share, never all, has no gradient."""
@@ -120,12 +111,6 @@ class Objective(nn.Module):
             readout = torch.cat([without, kept])[torch.tensor(order, device=kept.device).argsort()]
         else:
             readout = amortizer.readout(*self.documents.states(numbers))
-        return amortizer.centre(self.processes.gathered(readout, share.total))
-
-    def _question_vectors(self, examples: list[int], share: Share) -> Tensor:
-        """Vectors of all questions [K, T, D], since they may be centred by what they have in common."""
-        amortizer = self.model.questions.amortizer
-        readout = amortizer.readout(*self.questions.states([examples[place] for place in share.places]))
         return amortizer.centre(self.processes.gathered(readout, share.total))
 
     def _bank(
@@ -157,10 +142,11 @@ class Objective(nn.Module):
         (total,) = self.processes.summed([tokens if share.own else 0])
         return self.model.base.loss(prefix, texts) * share.weight(tokens, total)
 
-    def _asked(self, examples: list[int]) -> Targets:
+    def _asked(self, examples: list[int], places: list[int]) -> Targets:
+        chosen = [examples[place] for place in places]
         return self.model.base.texts.asked(
-            [self.data.questions[index] for index in examples],
-            [self.data.answers[index] for index in examples],
+            [self.data.questions[index] for index in chosen],
+            [self.data.answers[index] for index in chosen],
             question_window=self.settings.question_window,
             answer_window=self.settings.answer_window,
         )
@@ -173,23 +159,21 @@ def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> None:
     for parameter in parameters:
         if parameter.grad is not None:
             (parts if isinstance(parameter.grad, DTensor) else whole).append(parameter)
-    norm = torch.stack([_norm(some) for some in (parts, whole) if some]).norm()
+    norms = [
+        get_total_norm([parameter.grad for parameter in some if parameter.grad is not None])
+        for some in (parts, whole)
+        if some
+    ]
+    norm = torch.stack([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]).norm()
     for some in (parts, whole):
         clip_grads_with_norm_(some, most, norm)
 
 
-def _norm(parameters: list[nn.Parameter]) -> Tensor:
-    norm = get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
-    return norm.full_tensor() if isinstance(norm, DTensor) else norm
-
-
 def adam(model: MBC, rate: float) -> torch.optim.Optimizer:
     """Adam for whatever trains; the codebook is a group of its own, since it is never held in parts."""
-    codebook = model.codebook
-    books = None if codebook is None else codebook.books
-    others = [value for value in model.parameters() if value.requires_grad and value is not books]
-    groups = [{"params": others}, *([] if books is None else [{"params": [books]}])]
-    return torch.optim.Adam(groups, lr=rate)
+    books = [] if model.codebook is None else [model.codebook.books]
+    others = [value for value in model.parameters() if value.requires_grad and all(value is not own for own in books)]
+    return torch.optim.Adam([{"params": group} for group in (others, books) if group], lr=rate)
 
 
 def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
@@ -203,8 +187,7 @@ def optimiser_step(
 ) -> tuple[list[Losses], int]:
     """Learn from a batch, in `accumulate` forward passes over parts of it, each with its own bank.
 
-    `chance` is for draws that all processes have to make alike. Returns the losses of each pass, and how many dead
-    codes were reset.
+    Returns the losses of each pass, and how many dead codes were reset.
     """
     model, settings, processes = objective.model, objective.settings, objective.processes
     for group in optimizer.param_groups:
@@ -217,10 +200,10 @@ def optimiser_step(
         with nullcontext() if is_last else processes.without_exchange():
             with torch.autocast(processes.device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
                 losses = processes.inside(objective, objective.data.batch(part), chance)
-            if losses.codes is not None and losses.residuals is not None:
+            if losses.quantized is not None:
                 codebook = model.require_codebook()
-                codebook.update_usage(losses.codes)
-                resets += codebook.reset_dead(losses.residuals, chance) if settings.reset_codes else 0
+                codebook.update_usage(losses.quantized.codes)
+                resets += codebook.reset_dead(losses.quantized.residuals, chance) if settings.reset_codes else 0
             # Gradients become the mean over the processes, whose losses add up.
             processes.accelerator.backward(losses.total * (processes.count * len(part) / len(batch.examples)))
         passes.append(losses)
@@ -233,19 +216,10 @@ def optimiser_step(
 def mean_losses(passes: Sequence[Losses], processes: Processes) -> dict[str, Any]:
     """The losses of a step's passes and of all processes, by their names in `TrainStep`."""
     questions = sum(losses.questions for losses in passes)
-
-    def mean(figure: Callable[[Losses], float]) -> float:
-        return sum(figure(losses) * losses.questions for losses in passes) / questions
-
-    shares = {
-        "loss": mean(lambda losses: losses.total.item()),
-        "question_loss": mean(lambda losses: losses.question),
-        "vq_loss": mean(lambda losses: losses.vq),
-        "route_loss": mean(lambda losses: losses.routing),
-        "reconstruction_loss": mean(lambda losses: losses.reconstruction),
-        "route_accuracy": mean(lambda losses: losses.route_accuracy or 0.0),
+    means = {
+        name: sum(losses.figures[name] * losses.questions for losses in passes) / questions
+        for name in passes[0].figures
     }
-    figures: dict[str, Any] = dict(zip(shares, processes.summed([*shares.values()]), strict=True))
-    if passes[0].route_accuracy is None:
-        figures["route_accuracy"] = None
-    return {**figures, "document_variance": mean(lambda losses: losses.document_variance)}
+    variance = means.pop("document_variance")  # of the whole batch in every process
+    summed = dict(zip(means, processes.summed([*means.values()]), strict=True))
+    return {"route_accuracy": None, **summed, "document_variance": variance}

@@ -59,10 +59,7 @@ class Processes:
         self.count: int = accelerator.num_processes
         self.rank: int = accelerator.process_index
 
-    @property
-    def is_main(self) -> bool:
-        """Whether this process writes what is written once."""
-        return self.rank == 0
+        self.is_main = self.rank == 0  # which writes what is written once
 
     @property
     def shards(self) -> bool:
@@ -79,9 +76,8 @@ class Processes:
         """
         if self.shards and whole is not None:
             self.accelerator.state.fsdp_plugin.ignored_modules = [whole]
-        own: torch.optim.Optimizer
         self._inside, own = self.accelerator.prepare(_Inside(training), optimizer)
-        return own
+        return own  # type: ignore[no-any-return]
 
     def inside(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Do work where parameters are whole, and their gradients will be those of all processes."""
@@ -92,8 +88,7 @@ class Processes:
 
     def without_exchange(self) -> AbstractContextManager[None]:
         """Inside, gradients add up in each process; they are exchanged the next time after it."""
-        held: AbstractContextManager[None] = self.accelerator.no_sync(self._inside)
-        return held
+        return self.accelerator.no_sync(self._inside)  # type: ignore[no-any-return]
 
     def share(self, total: int) -> Share:
         """This process's part of `total` items, at least one."""
@@ -106,8 +101,7 @@ class Processes:
         """The items of all shares in their order, [size, ...] -> [total, ...], with gradient to each process's own."""
         if self.count == 1:
             return shares
-        everything: Tensor = _Gather.apply(shares, self.rank, self.count)  # type: ignore[no-untyped-call]
-        return everything[:total]
+        return _Gather.apply(shares, self.rank, self.count)[:total]  # type: ignore[no-any-return, no-untyped-call]
 
     @torch.no_grad()
     def agree_on(self, fitted: nn.Module) -> None:
@@ -131,8 +125,7 @@ class Processes:
             return list(values)
         numbers = torch.tensor(values, dtype=torch.float64, device=self.device)
         distributed.all_reduce(numbers, operation)
-        reduced: list[float] = numbers.tolist()
-        return reduced
+        return numbers.tolist()  # type: ignore[no-any-return]
 
 
 class _Inside(nn.Module):
@@ -149,10 +142,8 @@ class _Inside(nn.Module):
 def processes_on(device: str, *, trackers: Sequence[str] = (), folder: Path | None = None) -> Processes:
     """The processes of this launch, or the only one; of several on GPUs each has a GPU of its own.
 
-    Trackers, by the names that accelerate knows, keep their files in `folder`.
-
-    Raises:
-        ConfigError: the launch asks for something that a training here cannot do.
+    Trackers, by the names that accelerate knows, keep their files in `folder`. Raises ConfigError if the launch asks
+    for something that a training here cannot do.
     """
     accelerator = Accelerator(
         cpu=is_launched() and device == "cpu",

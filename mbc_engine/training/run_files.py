@@ -1,6 +1,7 @@
 """A run's files while a training is at work: its lock, its model, and the snapshot it resumes from to the bit."""
 
 import shutil
+from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,11 +23,7 @@ from mbc_engine.runs.training_runs import CONFIG, EVENTS, LOCK, MODEL, SNAPSHOT,
 
 @contextmanager
 def at_work(run: Path) -> Iterator[None]:
-    """Inside, the run's folder is this training's alone.
-
-    Raises:
-        ConfigError: another training is at work there, or its files cannot be read or written.
-    """
+    """Inside, the run's folder is this training's alone. Raises ConfigError if it is another's, or unusable."""
     try:
         run.mkdir(parents=True, exist_ok=True)
         lock = work_lock(run / LOCK)  # which the system lifts when the process ends, however
@@ -90,10 +87,7 @@ class TrainingState:
 def save_snapshot(
     path: Path, model: MBC, optimizer: torch.optim.Optimizer, state: TrainingState, *, writes: bool = True
 ) -> None:
-    """Write everything that changes in training, whole or not at all.
-
-    Several processes that hold the model in parts all call this; `writes` is False for all but one.
-    """
+    """Write everything that changes in training, whole or not at all; for `writes` see `save_model`."""
     tensors = {f"model.{name}": value for name, value in trained_state(model).items()}
     tensors |= {f"lora.{name}": value for name, value in _lora(model).items()}
     tensors |= optimiser_tensors(dict(model.named_parameters()), optimizer)
@@ -113,13 +107,7 @@ def load_snapshot(path: Path, model: MBC, optimizer: torch.optim.Optimizer) -> T
             own = _lora(model)[name]
             own.copy_(laid_out_like(value, own))
     restore_optimiser(tensors, dict(model.named_parameters()), optimizer)
-    state = TrainingState(
-        step=int(notes["step"]),
-        best_f1=float(notes["best_f1"]),
-        is_quantising=notes["is_quantising"] == "True",
-        events=int(notes["events"]),
-        seconds=float(notes["seconds"]),
-    )
+    state = TrainingState(**{name: literal_eval(value) for name, value in notes.items()})
     model.is_quantising = state.is_quantising
     return state
 

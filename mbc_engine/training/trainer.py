@@ -70,16 +70,13 @@ def train(
     trackers: Sequence[str] = (),
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Train a model and keep the best validated one in `run/model`.
+    """Train a model and keep the best validated one in `run/model`; without `validation`, the last one.
 
     Between two steps it does what is asked for in the run's folder (`make_request`): to pause, to stop. In processes
     that `accelerate launch` started together, all of them call this alike; the first one writes and yields events, the
     others yield nothing.
 
     Args:
-        validation: what to validate on after each epoch; may be empty, then the last model is kept.
-        run: the run's folder; gets `config.toml`, `events.jsonl`, `snapshot.safetensors`, `usage.safetensors` and
-            `model/`, and `tracked/` where trackers keep files.
         cache: where states of frozen encoders are kept.
         start: a model folder whose weights training starts from.
         trackers: names that accelerate knows, such as tensorboard.
@@ -186,17 +183,13 @@ class _Training:
         self.data = TrainingSet(within_window(examples, self.model.documents.chunker))
         if self.model.is_warming_up:
             require_enough(self.model.require_codebook(), len(self.data.documents))
+        sides = (self.model.documents, self.data.documents), (self.model.questions, self.data.questions)
         self.documents, self.questions = (
-            TextStates(side, texts, cache if side.is_frozen else None)
-            for side, texts in (
-                (self.model.documents, self.data.documents),
-                (self.model.questions, self.data.questions),
-            )
+            TextStates(side, texts, cache if side.is_frozen else None) for side, texts in sides
         )
         self.objective = Objective(self.model, self.data, self.documents, self.questions, self.settings, processes)
-        self.optimizer = processes.prepare(
-            self.objective, adam(self.model, self.settings.learning_rate), self.model.codebook
-        )
+        optimizer = adam(self.model, self.settings.learning_rate)
+        self.optimizer = processes.prepare(self.objective, optimizer, self.model.codebook)
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
         self.state = TrainingState(0, -1.0, self.model.is_quantising, 0, 0.0)
@@ -219,7 +212,11 @@ class _Training:
         if log is None:
             yield from chain(self.documents.fill(), self.questions.fill())  # another machine may still have to
         if self.settings.pca_start and self.is_fresh and not is_resumed:
-            self._start_from_pca()
+            torch.manual_seed(self.settings.seed)
+            start_from_pca(self.model, self.documents, len(self.data.documents))
+            for side in (self.model.documents, self.model.questions):
+                self.processes.agree_on(side.amortizer)
+            self._centre()
         sizes = len(self.data), len(self.data.documents), trainable_parameters(self.model)
         yield TrainStarted(self.state.step, self.total_steps, *sizes)
         self.saved = time.monotonic()
@@ -235,13 +232,6 @@ class _Training:
             yield event
             if self._requested() == _STOP:
                 return
-
-    def _start_from_pca(self) -> None:
-        torch.manual_seed(self.settings.seed)
-        start_from_pca(self.model, self.documents, len(self.data.documents))
-        for side in (self.model.documents, self.model.questions):
-            self.processes.agree_on(side.amortizer)
-        self._centre()
 
     def _epoch(self, epoch: int, log: EventLog | None) -> Generator[Event, None, bool]:
         """What is left of an epoch; True ends the training."""
@@ -320,21 +310,15 @@ class _Training:
         seconds = time.monotonic() - began
         self.state = replace(self.state, step=step + 1)
         codebook = model.codebook
-        figures = {
-            **mean_losses(passes, processes),
-            "perplexity": codebook.perplexity() if codebook is not None else 0.0,
-            "learning_rate": rate,
-        }
-        rounded: dict[str, Any] = {
-            name: value if value is None else float(f"{value:.6g}") for name, value in figures.items()
-        }
+        perplexity, dead = (codebook.perplexity(), codebook.dead_codes()) if codebook is not None else (0.0, 0)
+        figures = {**mean_losses(passes, processes), "perplexity": perplexity, "learning_rate": rate}
         yield TrainStep(
             step=step + 1,
             epoch=epoch,
-            dead_codes=codebook.dead_codes() if codebook is not None else 0,
+            dead_codes=dead,
             reset_codes=resets,
             examples_per_second=float(f"{len(batch.examples) / seconds:.4g}"),
-            **rounded,
+            **{name: value if value is None else float(f"{value:.6g}") for name, value in figures.items()},
         )
 
     def _validate(self, epoch: int) -> Iterator[Event]:
@@ -349,16 +333,9 @@ class _Training:
         if is_best:
             self.state = replace(self.state, best_f1=scores.f1)
             keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
-        yield Validated(
-            self.state.step,
-            epoch,
-            scores.questions,
-            len({example.text for example in self.validation}),
-            round(scores.exact_match, 3),
-            round(scores.f1, 3),
-            round(scores.first_source, 3),
-            is_best,
-        )
+        rounded = (round(share, 3) for share in (scores.exact_match, scores.f1, scores.first_source))
+        documents = len({example.text for example in self.validation})
+        yield Validated(self.state.step, epoch, scores.questions, documents, *rounded, is_best)
 
     def _seed(self, rank: int = 0) -> torch.Generator:
         """Make torch draw the same numbers whenever this rank does this step; returns chance that all ranks share."""
@@ -382,12 +359,8 @@ class _Training:
         return self.processes.inside(work, *arguments)
 
     def _checkpoint(self, log: EventLog | None) -> CheckpointSaved:
-        self.state = replace(
-            self.state,
-            is_quantising=self.model.is_quantising,
-            events=0 if log is None else log.position(),
-            seconds=self._seconds(),
-        )
+        events = 0 if log is None else log.position()
+        self.state = replace(self.state, is_quantising=self.model.is_quantising, events=events, seconds=self._seconds())
         self.began = time.monotonic()
         snapshot = self.run / SNAPSHOT
         save_snapshot(snapshot, self.model, self.optimizer, self.state, writes=log is not None)

@@ -28,10 +28,7 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
     """Make both readouts the principal components of the documents' sentence vectors, dealt out over the positions.
 
     Position t gets components t, t + T, t + 2T, …, so that every position carries strong and weak ones, and the
-    routing score starts close to the product of sentence vectors.
-
-    Raises:
-        ConfigError: the amortizers are not encoders alone.
+    routing score starts close to the product of sentence vectors. Raises ConfigError for other amortizers than encoders.
     """
     sides = (model.documents.amortizer, model.questions.amortizer)
     encoders = [side for side in sides if isinstance(side, EncoderAmortizer)]

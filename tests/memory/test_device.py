@@ -186,13 +186,13 @@ def test_a_training_step_is_the_same_there(tiny: Any, examples: Any, tmp_path: P
         yield fit_codebook(model, states[0], 20)
         for _ in range(2):
             told = objective(data.batch(list(range(6))), chance)
-            model.codebook.update_usage(told.codes)
-            yield model.codebook.reset_dead(told.residuals, chance)
+            model.codebook.update_usage(told.quantized.codes)
+            yield model.codebook.reset_dead(told.quantized.residuals, chance)
             told.total.backward()
             clip_gradients(model.parameters(), 0.1)
             optimizer.step()
             optimizer.zero_grad()
-            yield told.total.item(), told.question, told.reconstruction, told.route_accuracy
+            yield told.figures
         save_snapshot(tmp_path / "snapshot", model, optimizer, TrainingState(2, 0.0, True, 0, 0.0))
         yield load_snapshot(tmp_path / "snapshot", model, optimizer)
 

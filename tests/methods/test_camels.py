@@ -168,7 +168,7 @@ def test_trained_weights_open_as_they_were_left(
     (piece,) = base.texts.pieces("Adabo moved to Aalen.", 32)
     assert weights(piece).shape == (len(piece.ids),)
     assert not torch.equal(weights(piece), torch.ones(len(piece.ids)))
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "weights.safetensors"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "training.json", "weights.safetensors"]
     assert all(torch.equal(before[name], value) for name, value in base.model.state_dict().items())
     assert base.model.config._attn_implementation == attention
     assert list(meta_train(base, examples(6), tmp_path, settings)) == []

@@ -1,6 +1,5 @@
 """Training on questions: what is learned, what is kept, and that an interruption changes nothing."""
 
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,23 +14,27 @@ from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.events import Event, TuningStep, TuningValidated
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.methods.reading import answers, passage_chunker
-from mbc_engine.methods.tuning import batches_by_length, train_on_questions
+from mbc_engine.methods.tuning import QuestionSettings, batches_by_length, train_on_questions
 
 Examples = Callable[[int], list[QAExample]]
 
 
-def train(base: BaseLM, examples: list[QAExample], folder: Path, **changes: Any) -> Iterator[Event]:
-    given: dict[str, Any] = {
-        "validation": examples[:4],
-        "reads": False,
-        "epochs": 2,
-        "batch_size": 4,
-        "learning_rate": 1e-3,
-        "seed": 3,
-    }
-    given |= changes
-    validation = given.pop("validation")
-    return train_on_questions(base, examples, validation, folder, **given)
+def train(
+    base: BaseLM,
+    examples: list[QAExample],
+    folder: Path,
+    *,
+    validation: list[QAExample] | None = None,
+    snapshot_seconds: float = 600,
+    stop: threading.Event | None = None,
+    **changes: Any,
+) -> Iterator[Event]:
+    given = {"reads": False, "epochs": 2, "batch_size": 4, "learning_rate": 1e-3, "seed": 3, **changes}
+    validation = examples[:4] if validation is None else validation
+    settings = QuestionSettings(**given)
+    return train_on_questions(
+        base, examples, validation, folder, settings, snapshot_seconds=snapshot_seconds, stop=stop
+    )
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
@@ -84,7 +87,7 @@ def test_events_tell_of_every_step_and_every_epoch(tiny: Any, examples: Examples
     validated = [event for event in events if isinstance(event, TuningValidated)]
     assert [(event.step, event.epoch) for event in validated] == [(3, 0), (6, 1)]
     assert sorted(path.name for path in tmp_path.iterdir() if "tokenizer" not in path.name) == [
-        "config.json", "generation_config.json", "model.safetensors", "question-training.json",
+        "config.json", "generation_config.json", "model.safetensors", "training.json",
     ]  # fmt: skip
 
 
@@ -143,21 +146,6 @@ def test_a_stop_leaves_what_is_needed_to_go_on(tiny: Any, examples: Examples, tm
     rest = list(train(load_base(str(tiny.bases["gpt2"])), examples(12), tmp_path))
     assert next(event.step for event in rest if isinstance(event, TuningStep)) == 2
     assert (tmp_path / "model.safetensors").exists()
-
-
-def test_a_move_of_the_result_that_was_cut_off_is_finished(
-    tiny: Any, examples: Examples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(self: Path) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Path, "rmdir", killed)
-        list(train(load_base(str(tiny.bases["gpt2"])), examples(8), tmp_path))
-    shutil.move(tmp_path / "config.json", tmp_path / "best" / "config.json")
-    assert list(train(load_base(str(tiny.bases["gpt2"])), examples(8), tmp_path)) == []
-    assert load_base(str(tmp_path))
-    assert not (tmp_path / "best").exists() and not (tmp_path / "snapshot.safetensors").exists()
 
 
 def test_a_finished_training_is_not_done_again(tiny: Any, examples: Examples, tmp_path: Path) -> None:
