@@ -74,14 +74,12 @@ class BaseTexts:
 
     def tokens(self, texts: Sequence[str], window: int | None = None) -> list[list[int]]:
         """Token ids of texts without special tokens, at most `window` each."""
-        # Not verbose: it would warn of texts longer than the context, which are cut here, or only counted.
-        tokens: list[list[int]] = self._tokenizer(
-            list(texts),
-            add_special_tokens=False,
-            split_special_tokens=True,  # "<|endoftext|>" in a document is text, and ends nothing
-            verbose=False,
-        )["input_ids"]
-        return [ids[:window] for ids in tokens]
+        return [ids[:window] for ids in self._encoded(list(texts))["input_ids"]]
+
+    def _encoded(self, texts: str | list[str], **options: Any) -> Any:
+        # "<|endoftext|>" in a document is text, and ends nothing. Not verbose: it would warn of texts longer than the
+        # context, which are cut, or only counted.
+        return self._tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False, **options)
 
     def pieces(self, text: str, window: int) -> list[TokenisedText]:
         """A text in pieces of at most `window` tokens, and of no more than the context holds; an empty one has none.
@@ -92,9 +90,7 @@ class BaseTexts:
             raise ModelError(
                 "The base LM's tokenizer does not say where its tokens are in a text.", hint="Take another base LM."
             )
-        encoded = self._tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True, verbose=False
-        )
+        encoded = self._encoded(text, return_offsets_mapping=True)
         ids, spans = encoded["input_ids"], encoded["offset_mapping"]
         count = -(-len(ids) // min(window, self._context - max(1, len(self._begin))))
         cuts = [len(ids) * number // count for number in range(count + 1)] if count else [0]
@@ -125,7 +121,6 @@ class BaseTexts:
         return self.written_tokens(self.tokens(texts, window))
 
     def written_tokens(self, rows: list[list[int]]) -> Targets:
-        """As `written`, of texts that are tokens already."""
         return self._targets([self._begin or [self.end]] * len(rows), rows)
 
     def prompts(
@@ -259,11 +254,8 @@ class KVPrefix:
 
     def fixed(self, dtype: torch.dtype) -> DynamicCache:
         """A cache that stays the prefix, however often a layer runs: for one pass over whole texts."""
-        cache = DynamicCache()
-        cache.layers = [
-            _FixedLayer(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype))
-            for layer in range(self.keys.shape[1])
-        ]
+        cache, layers = DynamicCache(), zip(self.keys.to(dtype).unbind(1), self.values.to(dtype).unbind(1), strict=True)
+        cache.layers = [_FixedLayer(keys, values) for keys, values in layers]
         return cache
 
 
@@ -384,21 +376,15 @@ class BaseLM(nn.Module):
         """
         if on_token is not None and (len(questions) != 1 or beams != 1):
             raise ValueError("Only one greedy answer can be streamed.")
-        prompts = self.texts.prompts(
-            questions, passages, window=window, room=self.context - prefix.length - max_new_tokens
-        )
-        ids, mask = self.texts.padded(prompts)
+        room, end = self.context - prefix.length - max_new_tokens, self.texts.end
+        ids, mask = self.texts.padded(self.texts.prompts(questions, passages, window=window, room=room))
         columns = mask.new_ones(len(ids), prefix.length)
         generated: Tensor = self.model.generate(  # type: ignore[operator]
             input_ids=ids,
             attention_mask=torch.cat([columns, mask], dim=1),
             past_key_values=prefix.repeat(beams).cache(self.model.dtype),
             generation_config=GenerationConfig(
-                max_new_tokens=max_new_tokens,
-                num_beams=beams,
-                do_sample=False,
-                eos_token_id=self.texts.end,
-                pad_token_id=self.texts.end,
+                max_new_tokens=max_new_tokens, num_beams=beams, do_sample=False, eos_token_id=end, pad_token_id=end
             ),
             stopping_criteria=StoppingCriteriaList([first_line_ends(self.tokenizer, ids.shape[1])]),
             streamer=None if on_token is None else FirstLineStreamer(self.tokenizer, on_token),
@@ -432,15 +418,10 @@ def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torc
         place = str(packaged_model(name.removeprefix(EMBEDDED)))
         if not Path(place).is_dir():
             raise ModelError(f"This installation has no {name}.", hint="Install the package again.")
+    rest, kind = base_dtype(weights, torch.device(device)), AutoModelForCausalLM
     with load_errors(f"The base LM {name}", "Give a folder or a hub id; off-line it must be in the local hub cache."):
         model, tokenizer = open_pretrained(
-            AutoModelForCausalLM,
-            place,
-            name=name,
-            weights=weights,
-            rest=base_dtype(weights, torch.device(device)),
-            device=device,
-            check=key_value_modules,
+            kind, place, name=name, weights=weights, rest=rest, device=device, check=key_value_modules
         )
     if tokenizer.eos_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no token that ends a text.", hint="Take another base LM.")

@@ -146,22 +146,14 @@ def open_bank(
 ) -> MemoryBank:
     """The bank at `path` for this model to write to; made when it is not there yet.
 
-    Args:
-        model: the bank's own.
-        path: the file.
-        keeps_origins: a new bank without them knows its documents by a short content hash only.
-        keeps_text: whether a new bank keeps the exact text of every chunk; None for the model's default.
+    A new bank without origins knows its documents by a short content hash only. `keeps_text` says whether a new bank
+    keeps the exact text of every chunk; None is the model's default.
 
     Raises:
         ModelMismatch: another model wrote it.
         ModelError: the model makes no codes.
         BankError: it cannot be opened or made.
     """
-    return MemoryBank.open_or_create(
-        path,
-        signature(model),
-        model.code_shape,
-        model.codebooks.shape[-1],
-        keeps_origins=keeps_origins,
-        keeps_text=model.keeps_text if keeps_text is None else keeps_text,
-    )
+    text = model.keeps_text if keeps_text is None else keeps_text
+    shape, dim = model.code_shape, model.codebooks.shape[-1]
+    return MemoryBank.open_or_create(path, signature(model), shape, dim, keeps_origins=keeps_origins, keeps_text=text)

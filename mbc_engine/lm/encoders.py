@@ -49,10 +49,8 @@ class Encoder:
 
     def tokenize(self, texts: Sequence[str], window: int) -> tuple[Tensor, Tensor]:
         """Ids and mask [B, S], padded to the longest text; a text of more tokens than the window is cut."""
-        batch = self.tokenizer(list(texts), padding=True, truncation=True, max_length=window, return_tensors="pt").to(
-            self.model.device
-        )
-        return batch["input_ids"], batch["attention_mask"]
+        batch = self.tokenizer(list(texts), padding=True, truncation=True, max_length=window, return_tensors="pt")
+        return batch["input_ids"].to(self.model.device), batch["attention_mask"].to(self.model.device)
 
     def chunker(self, window: int) -> Chunker:
         capacity = window - self.tokenizer.num_special_tokens_to_add()
@@ -167,10 +165,7 @@ def locate(name: str) -> str:
 def _stored_digest(place: str) -> str:
     """Of the weights as stored: a GPU packs some of them otherwise than a CPU, and banks go from one to the other."""
     file = cached_file(place, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
-    if file is not None:
-        files = [file]
-    else:
-        files, _ = get_checkpoint_shard_files(place, cached_file(place, SAFE_WEIGHTS_INDEX_NAME))
+    files = [file] if file else get_checkpoint_shard_files(place, cached_file(place, SAFE_WEIGHTS_INDEX_NAME))[0]
     digests = []
     for path in files:
         with safe_open(path, framework="pt") as stored:

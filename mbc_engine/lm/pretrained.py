@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
@@ -56,7 +56,7 @@ def key_value_modules(config: PretrainedConfig) -> tuple[str, ...]:
 
 
 def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.dtype) -> dict[str, Any]:
-    """What `from_pretrained` needs to load weights as they are to be held, straight to where they are used."""
+    """What `from_pretrained` needs to load weights as they are to be held, straight to the device."""
     given: dict[str, Any] = {"dtype": rest, "use_safetensors": True}
     if device.type != "cpu" or weights in PACKED:
         given["device_map"] = {"": device}
@@ -65,16 +65,11 @@ def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.d
             raise ModelError(f"Weights as {weights} need bitsandbytes.", hint=f"Install it: {installing('hub')}")
         # It logs for each matrix product that its inputs are rounded.
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
-        given["quantization_config"] = (
-            BitsAndBytesConfig(
-                load_in_4bit=True,
-                bnb_4bit_quant_type="nf4",
-                bnb_4bit_use_double_quant=True,
-                bnb_4bit_compute_dtype=rest,
-            )
-            if weights == "nf4"
-            else BitsAndBytesConfig(load_in_8bit=True)
-        )
+        packing: dict[str, Any] = {"load_in_8bit": True}
+        if weights == "nf4":
+            packing = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
+            packing["bnb_4bit_compute_dtype"] = rest
+        given["quantization_config"] = BitsAndBytesConfig(**packing)
     return given
 
 
@@ -116,7 +111,7 @@ def _in_precision(rest: torch.dtype, layer: nn.Module, given: tuple[Tensor, ...]
 
 
 def is_packed(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether a module is a linear layer with packed weights."""
+    """Whether a module is a linear layer whose weights are packed."""
     return type(module).__module__.startswith("bitsandbytes.") and isinstance(module, nn.Linear)
 
 
@@ -134,17 +129,7 @@ def checkpoint_layers(model: nn.Module) -> None:
     """
     for module in model.modules():
         if isinstance(module, GradientCheckpointingLayer):
-            module.forward = _checkpointed(module.forward)
-
-
-def _checkpointed(forward: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(forward)
-    def run(*arguments: Any, **named: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return forward(*arguments, **named)
-        return checkpoint(forward, *arguments, use_reentrant=False, **named)
-
-    return run
+            module.forward = partial(checkpoint, module.forward, use_reentrant=False)
 
 
 def open_pretrained(
@@ -159,9 +144,8 @@ def open_pretrained(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Open a pretrained model and its tokenizer, from a folder or by hub id; no code that comes with it is run.
 
-    `kind` is `AutoModel` or `AutoModelForCausalLM`, `name` the model's in messages, `weights` says how linear weights
-    are held, `rest` what all else is held and computed in; `check` raises ModelError for a config before gigabytes are
-    read.
+    `kind` is `AutoModel` or `AutoModelForCausalLM`; `rest` is what all but packed weights is held and computed in;
+    `check` raises ModelError for a config before gigabytes are read.
     """
     held = loading_options(weights, torch.device(device), rest=rest)
     config = AutoConfig.from_pretrained(place, trust_remote_code=False)
@@ -220,10 +204,9 @@ def _load_weights(
 
     What is missing `from_pretrained` makes up at random. A pooler alone may be missing; zeros are always the same.
     """
+    options = {"config": config, "output_loading_info": True, "ignore_mismatched_sizes": True, **held}
     model: PreTrainedModel
-    model, found = kind.from_pretrained(
-        place, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **held
-    )
+    model, found = kind.from_pretrained(place, **options)
     poolers = {missing for missing in found["missing_keys"] if missing.startswith("pooler.")}
     for pooler in poolers & {own for own, value in model.named_parameters() if value.is_floating_point()}:
         nn.init.zeros_(model.get_parameter(pooler))

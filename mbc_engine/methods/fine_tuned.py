@@ -12,7 +12,7 @@ from mbc_engine.lm.base import BaseLM
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.methods.reading import answers
 from mbc_engine.methods.token_weights import TokenWeights
-from mbc_engine.metrics import compare, shortest
+from mbc_engine.paper.scoring import score
 
 Optimiser = Literal["adam", "adafactor"]
 
@@ -32,16 +32,10 @@ def make_optimiser(name: Optimiser, parameters: Iterable[nn.Parameter], rate: fl
 
 
 class FineTuned(Method):
-    """A method that keeps documents in the weights of the base LM.
+    """A method that keeps documents in the weights of a base LM in float32, which are changed until the next `reset`.
 
-    Args:
-        base: a base LM in float32, which has learned to answer questions (`train_on_questions`); it is changed until
-            the next `reset`.
-        weights: of the tokens; a piece whose tokens all weigh nothing makes no step.
-        window: most tokens of a piece.
-
-    Raises:
-        ModelError: the base LM cannot be tuned.
+    `window` is the most tokens of a piece; one whose tokens all weigh nothing makes no step. Raises ModelError if the
+    base LM cannot be tuned.
     """
 
     def __init__(self, base: BaseLM, weights: TokenWeights, *, rate: float, optimiser: Optimiser, window: int) -> None:
@@ -55,14 +49,12 @@ class FineTuned(Method):
 
     @torch.no_grad()
     def reset(self) -> None:
-        """Restore the base LM as it was given, and forget the optimiser's moments."""
         for value, initial in zip(self._base.parameters(), self._initial, strict=True):
             value.copy_(initial)
         self._optimiser.zero_grad()  # of a step that was interrupted
         self._optimiser = self._fresh_optimiser()
 
     def adapt(self, documents: Sequence[str]) -> None:
-        """Take a step on each piece of the documents, in their order."""
         for document in documents:
             for piece in self._base.texts.pieces(document, self._window):
                 with torch.no_grad():  # the weights may be a model's
@@ -97,28 +89,19 @@ def sweep(
 ) -> Generator[RateTried, None, float]:
     """Adapt to the validation documents at each rate, each from the same weights, and ask the validation questions.
 
-    Returns:
-        The rate with the best F1 against the shortest answers; of equals that with the better EM, then the smallest.
+    Returns the rate with the best F1 against the shortest answers; of equals that with the better EM, then the smallest.
     """
     documents = list(dict.fromkeys(example.text for example in validation))
     questions = [example.question for example in validation]
-    golds = [shortest(example.answers) for example in validation]
     tried = []
     for rate in rates:
         method = FineTuned(base, weights, rate=rate, optimiser=optimiser, window=window)
         try:
             method.adapt(documents)
-            matches = [
-                compare(answer.text, [gold]) for answer, gold in zip(method.answer(questions), golds, strict=True)
-            ]
+            answered = zip(validation, method.answer(questions), strict=True)
         finally:
             method.reset()
-        count = max(1, len(matches))
-        event = RateTried(
-            rate,
-            exact_match=100 * sum(match.exact_match for match in matches) / count,
-            f1=100 * sum(match.f1 for match in matches) / count,
-        )
-        tried.append(event)
-        yield event
+        scores = score([(example, answer.text, None) for example, answer in answered])
+        tried.append(RateTried(rate, scores.exact_match, scores.f1))
+        yield tried[-1]
     return max(tried, key=lambda event: (event.f1, event.exact_match, -event.rate)).rate

@@ -6,9 +6,7 @@ MBC keeps a document as a few codes, MAC (Tack et al., 2024) as T continuous vec
 import hashlib
 import math
 import random
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -17,8 +15,9 @@ import torch
 from mbc_engine.bank import Codes, MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.config import ReadMode
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
+from mbc_engine.methods.reading import size_as_file
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.paper.memories import CodeMemory, VectorMemory
+from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.scoring import Memorised, answer_from
 
 _FLOAT_BYTES: Final = 4
@@ -28,13 +27,9 @@ _INDEX_BYTES: Final = 8  # the released code keeps indices as int64
 class MemoryMethod(Method):
     """MBC, or MAC: documents are chunked, never cut, and encoded as they come; questions read the chunks of all.
 
-    Args:
-        read_mode: NAME or NAME:NUMBER; None takes the model's own.
-        keeps_codes: False keeps documents as vectors, as MAC does.
-        spoil: what is read in place of all codes [N, T, levels], for a control.
-
-    Raises:
-        ModelError: the model makes no codes.
+    `read_mode` is NAME or NAME:NUMBER, None the model's own. Documents are kept as codes, or else as vectors, as MAC
+    does. `spoil` gives what is read in place of all codes [N, T, levels], for a control. Raises ModelError if the model
+    makes no codes.
     """
 
     def __init__(
@@ -64,7 +59,7 @@ class MemoryMethod(Method):
         else:
             self._chunks.append(self._model.memorise(chunks))
         self._lengths = np.append(self._lengths, np.array(list(map(len, pieces)), np.int64))
-        self._digests += map(_digest, documents)
+        self._digests += [hashlib.sha256(text.encode(errors="replace")).hexdigest() for text in documents]
         self._memorised = None
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
@@ -76,13 +71,11 @@ class MemoryMethod(Method):
         return [placed[place] for place in range(len(questions))]
 
     def memorised(self) -> Memorised:
-        """All documents, as they are read."""
         if self._memorised is None:
             chunks, lengths = self._kept(), self._lengths[self._lengths > 0]
             if self._codebook is None:
-                memory: VectorMemory | CodeMemory = VectorMemory(
-                    torch.from_numpy(chunks).to(self._model.base.model.device), lengths
-                )
+                vectors = torch.from_numpy(chunks).to(self._model.base.model.device)
+                memory: ReadableMemory = VectorMemory(vectors, lengths)
             else:
                 memory = CodeMemory(self._spoil(chunks) if self._spoil else chunks, self._codebook, lengths)
             self._memorised = memory, np.repeat(np.arange(len(self._lengths)), self._lengths)
@@ -93,27 +86,19 @@ class MemoryMethod(Method):
 
         That file holds codes, counts, and a short hash of each document; the codebook is in the model.
         """
+        chunks = self._kept()
         if self._codebook is None:
-            chunks = self._kept()
             row = chunks.shape[1] * chunks.shape[2] * _FLOAT_BYTES
             return Footprint(len(chunks) * row, row)
-        with tempfile.TemporaryDirectory() as folder:
-            # Fingerprints of every model are as long; those of a large one take longer to compute than all the rest.
-            signature, shape = ModelSignature(self._model.name, "0" * 16, "0" * 16), self._codebook.shape
-            path, books = Path(folder, "bank.mbc"), self._codebook.books
-            with MemoryBank.create(path, signature, shape, books.shape[-1], keeps_origins=False) as bank:
-                bank.put(self._documents())
-                bank.checkpoint()
-                file = bank.sizes().file
+        # Fingerprints of every model are as long; those of a large one take longer to compute than all the rest.
+        signature = ModelSignature(self._model.name, "0" * 16, "0" * 16)
+        shape, books = self._codebook.shape, self._codebook.books
+        codes = np.split(chunks, np.cumsum(self._lengths)[:-1]) if len(self._lengths) else []
+        kept = [(digest, own) for digest, own in zip(self._digests, codes, strict=True) if len(own)]
+        with MemoryBank.create(None, signature, shape, books.shape[-1], keeps_origins=False) as bank:
+            bank.put([StoredDocument(digest, len(own), None, (), own) for digest, own in kept])
+            file = size_as_file(bank)
         return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)
-
-    def _documents(self) -> list[StoredDocument]:
-        codes = np.split(self._kept(), np.cumsum(self._lengths)[:-1]) if len(self._lengths) else []
-        return [
-            StoredDocument(digest, len(own), None, (), own)
-            for digest, own in zip(self._digests, codes, strict=True)
-            if len(own)
-        ]
 
     def _kept(self) -> np.ndarray:
         """The codes or vectors of all chunks; parts become one, so that they are held but once."""
@@ -124,10 +109,6 @@ class MemoryMethod(Method):
                 none = np.zeros((0, self._codebook.tokens, self._codebook.levels), np.uint16)
             self._chunks = [np.concatenate([none, *self._chunks])]
         return self._chunks[0]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 class EmptyBank(MemoryMethod):
@@ -199,11 +180,10 @@ def shuffled_codes(model: MBC, seed: int = 0, *, read_mode: str | None = None) -
 
 
 def indistinguishable_up_to(control: str, read_mode: ReadMode) -> float:
-    """The most chunks in a bank from which a read gives the same with a control as without.
+    """The most chunks in a bank from which a read gives the same with a control as without; 0 if it always differs.
 
     Codes shuffled over documents do not show in the flat read, which looks at how often each code occurs and no
-    further, nor where the bank is one group of a hierarchical read, or a routed read takes all of it. The result is 0
-    where the read always sees what the `control`, by its name in the registry, does, infinity where it never does.
+    further, nor where the bank is one group of a hierarchical read, or a routed read takes all of it.
     """
     if control != "mbc-shuffled-documents":
         return 0

@@ -9,10 +9,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MethodAnswer:
-    """An answer, and the documents it was drawn from, best first.
-
-    `sources` are places in the stream; None where a method cannot name any.
-    """
+    """An answer, and the documents it is from, best first, by their places in the stream; None if it can name none."""
 
     text: str
     sources: tuple[int, ...] | None = None
@@ -20,13 +17,11 @@ class MethodAnswer:
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a method keeps of the documents, in bytes.
+    """What a method keeps of the documents, in bytes: `on_disk`, everything that has to be stored, as it is stored.
 
-    Attributes:
-        on_disk: everything that has to be stored to answer about the documents, as it is stored.
-        paper_row: what the paper counts for a row of the bank; None for methods whose memory it does not count. The
-            released code's bank has a row for each question, so that a document with five questions counts five times.
-        paper_fixed: what the paper counts beside the rows.
+    `paper_row` is what the paper counts for a row of the bank, None for methods whose memory it does not count,
+    `paper_fixed` what it counts beside the rows. The released code's bank has a row for each question, so that a
+    document with five questions counts five times.
     """
 
     on_disk: int
@@ -38,7 +33,7 @@ class Method(Protocol):
     """A system under evaluation. It sees documents and questions, never a gold answer."""
 
     def reset(self) -> None:
-        """Be as before the first document."""
+        """Forget all documents."""
 
     def adapt(self, documents: "Sequence[str]") -> None:
         """Take in the next documents of the stream, in order; it does not matter how a stream is cut into calls."""
@@ -47,6 +42,4 @@ class Method(Protocol):
         """Answer questions from what was taken in so far; the order of the questions does not matter."""
         ...
 
-    def footprint(self) -> Footprint:
-        """What is kept of the documents taken in so far."""
-        ...
+    def footprint(self) -> Footprint: ...

@@ -94,10 +94,10 @@ class ClosedBook(Method):
         self._base = base
 
     def reset(self) -> None:
-        """There is nothing to forget."""
+        pass
 
     def adapt(self, documents: Sequence[str]) -> None:
-        """Nothing is kept."""
+        pass
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
         return [MethodAnswer(text) for text in answers(self._base, questions)]
@@ -128,13 +128,11 @@ class BM25Reading(Method):
         self._index = None
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
-        """Answers, with the documents of the best pieces."""
         read = [self._passage(question) for question in questions]
         texts = answers(self._base, questions, [passage for passage, _ in read])
         return [MethodAnswer(text, sources) for text, (_, sources) in zip(texts, read, strict=True)]
 
     def footprint(self) -> Footprint:
-        """The texts and the index, as they are saved."""
         return Footprint(on_disk=self._text_bytes() + self._indexed().size_on_disk())
 
     def _passage(self, question: str) -> tuple[str, tuple[int, ...]]:
@@ -164,7 +162,6 @@ class OracleReading(BM25Reading):
         self._document_of = document_of
 
     def footprint(self) -> Footprint:
-        """The texts."""
         return Footprint(on_disk=self._text_bytes())
 
     def _passage(self, question: str) -> tuple[str, tuple[int, ...]]:
@@ -185,19 +182,13 @@ class RetrieveAndRead(Method):
 
     def __init__(self, model: RetrieverReader) -> None:
         self._model = model
-        # Fingerprints of every model are as long, and these banks are read by this one alone.
-        self._signature = ModelSignature(model.name, "0" * 16, "0" * 16)
         self.reset()
 
     def reset(self) -> None:
-        self._bank = MemoryBank.create(
-            None,
-            self._signature,
-            self._model.code_shape,
-            self._model.codebooks.shape[-1],
-            keeps_origins=False,
-            keeps_text=True,
-        )
+        # Fingerprints of every model are as long, and these banks are read by this one alone.
+        signature = ModelSignature(self._model.name, "0" * 16, "0" * 16)
+        shape, dim = self._model.code_shape, self._model.codebooks.shape[-1]
+        self._bank = MemoryBank.create(None, signature, shape, dim, keeps_origins=False, keeps_text=True)
         self._places: dict[str, int] = {}  # in the stream, of each document's digest
         self._documents = 0
         self._searched: Scope | None = None
@@ -240,11 +231,17 @@ class RetrieveAndRead(Method):
 
     def footprint(self) -> Footprint:
         """The bank file, as `mbc ingest --no-sources` makes it. The paper counts no text."""
-        with tempfile.TemporaryDirectory() as folder:
-            shape, dim = self._model.code_shape, self._model.codebooks.shape[-1]
-            path = Path(folder, "bank.mbc")
-            with MemoryBank.create(path, self._signature, shape, dim, keeps_origins=False, keeps_text=True) as bank:
-                for _ in merge(bank, self._bank):
-                    pass
-                bank.checkpoint()
-                return Footprint(bank.sizes().file)
+        return Footprint(size_as_file(self._bank))
+
+
+def size_as_file(bank: MemoryBank) -> int:
+    """Bytes of a bank's file, if its documents are put into a new one."""
+    with tempfile.TemporaryDirectory() as folder:
+        own, path = bank.header, Path(folder, "bank.mbc")
+        with MemoryBank.create(
+            path, own.signature, own.shape, own.dim, keeps_origins=own.keeps_origins, keeps_text=own.keeps_text
+        ) as copy:
+            for _ in merge(copy, bank):
+                pass
+            copy.checkpoint()
+            return copy.sizes().file

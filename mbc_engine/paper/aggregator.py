@@ -4,7 +4,7 @@ The bank has no positions, so the result does not depend on its order. A row may
 counts like n equal rows, exactly, since attention is a sum over rows (softmax weights ∝ n · exp(q·k/√d)).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -76,12 +76,11 @@ class Aggregator(nn.Module):
 
     def forward(self, question: Tensor, bank: Tensor, log_weights: Tensor | None = None) -> Aggregated:
         """Read rows [B or 1, N, D] for questions [B, T, D]; `log_weights` are of their multiplicities, [B or 1, N]."""
-        rows = (block.attention.project(bank) for block in self.blocks)  # type: ignore[operator, union-attr]
-        return self.read(question, rows, log_weights)  # one block's at a time
+        return self.read(question, self.project(bank), log_weights)
 
-    def project(self, bank: Tensor) -> list[KeyValue]:
-        """Each block's keys and values of rows [B or 1, N, D]: all of a bank that a read depends on."""
-        return [block.attention.project(bank) for block in self.blocks]  # type: ignore[operator, union-attr]
+    def project(self, bank: Tensor) -> Iterator[KeyValue]:
+        """Each block's keys and values of rows [B or 1, N, D], one block's at a time: all that a read depends on."""
+        return (block.attention.project(bank) for block in self.blocks)  # type: ignore[operator, union-attr]
 
     def read(self, question: Tensor, bank: Iterable[KeyValue], log_weights: Tensor | None = None) -> Aggregated:
         """As `forward`, of a bank that is projected already."""

@@ -66,8 +66,7 @@ class Amortizer(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def pretrained(self) -> PreTrainedModel:
-        """The pretrained model inside."""
+    def pretrained(self) -> PreTrainedModel: ...
 
     @abstractmethod
     def readout(self, states: Tensor, mask: Tensor) -> Tensor:
@@ -96,8 +95,7 @@ class TokenHead(nn.Module):
         self.mlp = nn.Sequential(nn.LayerNorm(inputs), nn.Linear(inputs, dim), nn.Tanh(), nn.Linear(dim, dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.skip(x) + self.mlp(x)
-        return result
+        return self.skip(x) + self.mlp(x)  # type: ignore[no-any-return]
 
 
 class T5Amortizer(Amortizer):
@@ -184,7 +182,6 @@ class TextEncoder(nn.Module):
         return not any(parameter.requires_grad for parameter in self.amortizer.pretrained.parameters())
 
     def tokenize(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """See `Encoder.tokenize`."""
         return self.encoder.tokenize(texts, self.window)
 
     @cached_property
@@ -192,5 +189,4 @@ class TextEncoder(nn.Module):
         return self.encoder.chunker(self.window)
 
     def forward(self, texts: Sequence[str]) -> Tensor:
-        vectors: Tensor = self.amortizer(*self.tokenize(texts))
-        return vectors
+        return self.amortizer(*self.tokenize(texts))  # type: ignore[no-any-return]

@@ -2,10 +2,9 @@
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import astuple, dataclass
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +17,7 @@ from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors, local_place
 from mbc_engine.paper.aggregator import Aggregator
-from mbc_engine.paper.amortizer import Amortizer, Centring, EncoderAmortizer, T5Amortizer, TextEncoder
+from mbc_engine.paper.amortizer import Centring, EncoderAmortizer, T5Amortizer, TextEncoder
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import Router
@@ -51,32 +50,19 @@ def build(settings: ModelSettings, pretrained: Pretrained) -> MBC:
         from mbc_engine.paper.kv_lora import add_kv_lora
 
         add_kv_lora(base.model, **settings.lora.model_dump())
-    shape, codebook = base.shape, settings.codebook
+    shape, dim, book = base.shape, base.shape.dim, settings.codebook.model_dump()
+    aggregator = settings.aggregator.model_dump()
+    aggregator["hidden"] = min(dim, aggregator["hidden"])  # the published one is as wide as the model
     # In this order: the parts draw their first weights from one source of chance, and a seed means the same model.
-    documents = _text_encoder(document_encoder, settings.documents, settings, shape.dim)
-    questions = _text_encoder(question_encoder, settings.questions, settings, shape.dim)
     return MBC(
         settings,
         base=base,
-        documents=documents,
-        questions=questions,
-        codebook=Codebook(
-            codebook.codes,
-            shape.dim,
-            settings.tokens,
-            **codebook.model_dump(exclude={"codes"}),
-        )
-        if settings.quantised
-        else None,
-        aggregator=Aggregator(
-            shape.dim,
-            blocks=settings.aggregator.blocks,
-            heads=settings.aggregator.heads,
-            head_dim=settings.aggregator.head_dim,
-            hidden=min(shape.dim, settings.aggregator.hidden),  # the published one is as wide as the model
-        ),
-        prefix=PrefixNetwork(shape.dim, shape.layers, shape.kv_heads, shape.head_dim, **settings.prefix.model_dump()),
-        router=Router(shape.dim) if settings.routing else None,
+        documents=_text_encoder(document_encoder, settings.documents, settings, dim),
+        questions=_text_encoder(question_encoder, settings.questions, settings, dim),
+        codebook=Codebook(book.pop("codes"), dim, settings.tokens, **book) if settings.quantised else None,
+        aggregator=Aggregator(dim, **aggregator),
+        prefix=PrefixNetwork(dim, shape.layers, shape.kv_heads, shape.head_dim, **settings.prefix.model_dump()),
+        router=Router(dim) if settings.routing else None,
     )
 
 
@@ -84,12 +70,8 @@ def _text_encoder(encoder: Encoder, own: EncoderSettings, settings: ModelSetting
     for parameter in encoder.model.parameters():
         parameter.requires_grad_(not own.frozen and parameter.is_floating_point())  # packed weights cannot train
     centring = Centring(settings.tokens, dim) if settings.centring else None
-    amortizer: Amortizer = (
-        T5Amortizer(encoder.model, settings.tokens, dim, centring)
-        if encoder.model.config.is_encoder_decoder
-        else EncoderAmortizer(encoder.model, settings.tokens, dim, centring)
-    )
-    return TextEncoder(amortizer, encoder, own.window)
+    kind = T5Amortizer if encoder.model.config.is_encoder_decoder else EncoderAmortizer
+    return TextEncoder(kind(encoder.model, settings.tokens, dim, centring), encoder, own.window)
 
 
 def trainable_parameters(model: nn.Module) -> int:
@@ -127,10 +109,7 @@ def parameter_table(settings: ModelSettings) -> dict[str, Parameters]:
         trainable = sum(parameter.numel() for parameter in new if parameter.requires_grad)
         size = sum(own.numel() * bits.get(id(own), 8 * own.element_size()) / 8 for own in new)
         table[part] = Parameters(trainable, sum(own.numel() for own in new) - trainable, round(size))
-    every = table.values()
-    table["all"] = Parameters(
-        sum(own.trainable for own in every), sum(own.frozen for own in every), sum(own.bytes for own in every)
-    )
+    table["all"] = Parameters(*map(sum, zip(*(astuple(own) for own in table.values()), strict=True)))
     return table
 
 
@@ -165,7 +144,7 @@ def config_of(name: str) -> PretrainedConfig:
         with load_errors(f"The config of {name}", "Get it again."):
             found: PretrainedConfig = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
             return found
-    if name in (known := _known()):
+    if name in (known := tomllib.loads((files("mbc_engine.paper") / "architectures.toml").read_text())):
         return AutoConfig.for_model(**known[name])
     raise ModelError(
         f"How large {name} is, is not known here: it is no folder, and not in the local hub cache.",
@@ -173,26 +152,18 @@ def config_of(name: str) -> PretrainedConfig:
     )
 
 
-@cache
-def _known() -> dict[str, dict[str, Any]]:
-    return tomllib.loads((files("mbc_engine.paper") / "architectures.toml").read_text())
-
-
 def _empty_base(settings: ModelSettings) -> PreTrainedModel:
     config = config_of(settings.base)
     key_value_modules(config)
     with load_errors(f"The base LM {settings.base}", "Take another base LM."):
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(
-            config, dtype=base_dtype(settings.base_weights, _DEVICE)
-        )
-    return model
+        dtype = base_dtype(settings.base_weights, _DEVICE)
+        return AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def _empty_encoder(name: str) -> Encoder:
     config = config_of(name)
     with load_errors(f"The encoder {name}", "Take a T5, or a model like BERT."):
-        model = AutoModel.from_config(config, dtype=torch.float32)
-    return Encoder(model, None)  # type: ignore[arg-type]
+        return Encoder(AutoModel.from_config(config, dtype=torch.float32), None)  # type: ignore[arg-type]
 
 
 def _parts(model: MBC) -> dict[str, list[nn.Parameter]]:

@@ -22,8 +22,7 @@ def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tens
     centres = points[torch.randperm(len(points), device=points.device)[:clusters]].clone()
     sizes = torch.zeros(clusters, device=points.device)
     for _ in range(iterations):
-        distances = torch.cdist(points, centres)
-        nearest = distances.min(-1)
+        nearest = torch.cdist(points, centres).min(-1)
         sizes = torch.bincount(nearest.indices, minlength=clusters).to(points.dtype)
         sums = torch.zeros_like(centres).index_add_(0, nearest.indices, points)
         empty = (sizes == 0).nonzero().flatten()
@@ -34,19 +33,12 @@ def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tens
 
 @dataclass(frozen=True)
 class Quantized:
-    """What the codebook makes of a batch.
+    """What the codebook makes of a batch."""
 
-    Attributes:
-        vectors: [B, T, D], the value of the codes with the gradient of the input (straight-through).
-        codes: [B, T, levels] int64.
-        loss: codebook loss + beta * commitment loss, a scalar (paper, equation 5; means over elements).
-        residuals: what each level was given to code, [levels, B, T, D], without gradient.
-    """
-
-    vectors: Tensor
-    codes: Tensor
-    loss: Tensor
-    residuals: Tensor
+    vectors: Tensor  # [B, T, D], the value of the codes with the gradient of the input (straight-through)
+    codes: Tensor  # [B, T, levels] int64
+    loss: Tensor  # codebook loss + beta * commitment loss, a scalar (paper, equation 5; means over elements)
+    residuals: Tensor  # what each level was given to code, [levels, B, T, D], without gradient
 
 
 class Codebook(nn.Module):
@@ -101,8 +93,7 @@ class Codebook(nn.Module):
 
     def lookup_level(self, codes: Tensor, level: int) -> Tensor:
         positions = torch.arange(self.tokens, device=codes.device) if self.per_position else 0
-        vectors: Tensor = self.books[level, positions, codes]
-        return vectors
+        return self.books[level, positions, codes]
 
     def encode(self, vectors: Tensor) -> Tensor:
         """Codes of vectors, [B, T, D] -> [B, T, levels] int64."""
@@ -140,7 +131,7 @@ class Codebook(nn.Module):
     def reset_dead(self, residuals: Tensor, chance: torch.Generator | None = None) -> int:
         """Give dead codes distinct vectors of `residuals` [levels, B, T, D] and the mean usage (paper, equation 2).
 
-        Gives how many were reset: of a book at most as many as it has vectors. `chance` draws on the CPU.
+        Returns how many were reset: of a book at most as many as it has vectors. `chance` draws on the CPU.
         """
         count = 0
         for level in range(self.levels):
@@ -150,9 +141,8 @@ class Codebook(nn.Module):
                 dead = (usage < self.dead_threshold).nonzero().flatten()
                 chosen = torch.randperm(len(vectors), generator=chance)[: len(dead)].to(vectors.device)
                 dead = dead[: len(chosen)]
-                mean = usage.mean()
                 self.books[level, position, dead] = vectors[chosen].to(self.books.dtype)
-                usage[dead] = mean
+                usage[dead] = usage.mean()
                 count += len(dead)
         return count
 

@@ -63,9 +63,8 @@ class MBC(CodingModel):
 
     def _coding_state(self) -> tuple[dict[str, Tensor], list[str]]:
         # Packed weights count by what they were made from, so that a bank goes from one kind of processor to another.
-        packed_from = self.documents.encoder.packed_from
-        details = [str(self.settings.documents.window), *([] if packed_from is None else [packed_from])]
-        return unpacked_state(self.documents), details
+        details = str(self.settings.documents.window), self.documents.encoder.packed_from
+        return unpacked_state(self.documents), [detail for detail in details if detail is not None]
 
     @property
     def is_warming_up(self) -> bool:
@@ -101,10 +100,9 @@ class MBC(CodingModel):
     @torch.no_grad()
     def amortise(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
         """Continuous vectors of texts that fit the window, [N, T, D] float32: what MAC remembers."""
-        vectors = torch.zeros(
-            len(texts), self.settings.tokens, self.base.shape.dim, device=self.documents.encoder.model.device
-        )
-        for chosen in self.documents.encoder.batches(texts, batch_size):
+        encoder = self.documents.encoder
+        vectors = torch.zeros(len(texts), self.settings.tokens, self.base.shape.dim, device=encoder.model.device)
+        for chosen in encoder.batches(texts, batch_size):
             vectors[chosen] = self.documents([texts[index] for index in chosen]).float()
         return vectors
 
@@ -143,19 +141,11 @@ class MBC(CodingModel):
             )
         return gains
 
-    @torch.no_grad()
     def answer(
-        self,
-        questions: Sequence[str],
-        memory: ReadableMemory,
-        *,
-        read_mode: str | None = None,
-        top: int = 5,
-        reader: Reader | None = None,
-        max_new_tokens: int = 16,
+        self, questions: Sequence[str], memory: ReadableMemory, *, max_new_tokens: int = 16, **options: Any
     ) -> list[tuple[str, list[Hit]]]:
-        """Answers from a memory, each with its documents, best first; see `read` and `say`."""
-        reading = self.read(questions, memory, read_mode=read_mode, top=top, reader=reader)
+        """Answers from a memory, each with its documents, best first; options of `read`."""
+        reading = self.read(questions, memory, **options)
         texts = self.say(reading, questions, max_new_tokens=max_new_tokens)
         return list(zip(texts, reading.sources, strict=True))
 

@@ -6,7 +6,7 @@ look-ups in a table of a question's products with all codes.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -82,8 +82,7 @@ class ReadableMemory(ABC):
         return None
 
     @abstractmethod
-    def _chunks(self) -> int:
-        """How many chunks there are, whatever they weigh."""
+    def _chunks(self) -> int: ...
 
     @abstractmethod
     def _blocks(self) -> Iterator[tuple[NDArray[Any], Lengths]]:
@@ -188,9 +187,7 @@ class CodeMemory(ReadableMemory):
         return self._codes[chunks]
 
     def vectors_at(self, chunks: Chunks) -> Tensor:
-        codes = self.codes_at(chunks.ravel())
-        vectors: Tensor = self._looked_up(codes).unflatten(0, chunks.shape)
-        return vectors
+        return self._looked_up(self.codes_at(chunks.ravel())).unflatten(0, chunks.shape)  # type: ignore[no-any-return]
 
     def rows(self) -> tuple[None, Tensor]:
         """Raises ModelError if the codes are residual."""
@@ -206,13 +203,11 @@ class CodeMemory(ReadableMemory):
         each = attention.float().cpu().numpy() / np.maximum(self._row_counts, np.finfo(np.float64).tiny)
         by_position = each.reshape(len(each), -1, 1, self._codebook.num_codes)
         shape = (len(each), self._codebook.tokens, 1, self._codebook.num_codes)
-        for start, sums, lengths in self._scan(np.broadcast_to(by_position, shape).astype(np.float32)):
-            yield self._weighted(log_of(sums), start), lengths
+        return self._scan(np.broadcast_to(by_position, shape).astype(np.float32), log_of)
 
     def scores(self, router: Router, question: Tensor) -> Iterator[LogScores]:
         tables = router.tables(question, self._codebook)
-        for start, sums, lengths in self._scan(tables.detach().float().cpu().numpy()):
-            yield self._weighted(sums, start), lengths
+        return self._scan(tables.detach().float().cpu().numpy(), lambda sums: sums)
 
     def _part(self, items: Codes, lengths: Lengths, weights: Weights | None) -> ReadableMemory:
         if self._codebook.levels > 1:
@@ -222,7 +217,9 @@ class CodeMemory(ReadableMemory):
     def _looked_up(self, codes: Codes) -> Tensor:
         return self._codebook.lookup(torch.from_numpy(codes.astype(np.int64)).to(self._codebook.books.device))
 
-    def _scan(self, tables: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32], Lengths]]:
+    def _scan(
+        self, tables: NDArray[np.float32], log_scores: Callable[[NDArray[np.float32]], NDArray[np.float32]]
+    ) -> Iterator[LogScores]:
         if not np.isfinite(tables).all():  # which would look like damage to the bank
             raise ModelError(
                 "This model computes values that are not numbers; its training must have diverged.",
@@ -230,19 +227,14 @@ class CodeMemory(ReadableMemory):
             )
         start = 0
         for sums, lengths in self._sums(tables):
-            yield start, sums, lengths
-            start += sums.shape[1]
-
-    def _weighted(self, values: NDArray[np.float32], start: int) -> NDArray[np.float32]:
-        if self.weights is None:
-            return values
-        return values + log_of(self.weights[start : start + values.shape[1]])
+            own, end = log_scores(sums), start + sums.shape[1]
+            yield own if self.weights is None else own + log_of(self.weights[start:end]), lengths
+            start = end
 
     @cached_property
     def _row_counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
         if self._given_weights is None:
-            whole: NDArray[np.int64] | NDArray[np.float64] = self._counts()[0].ravel()
-            return whole
+            return self._counts()[0].ravel()  # type: ignore[no-any-return]
         counts, start = np.zeros(self._codebook.books[0].flatten(0, 1).shape[0]), 0
         for codes, _ in self._blocks():
             rows = codes[..., 0].astype(np.int64)
@@ -262,8 +254,7 @@ class BankMemory(CodeMemory):
     """
 
     def __init__(self, bank: ReadableBank, codebook: Codebook, selection: Selection | None = None) -> None:
-        is_selected = selection is not None and not selection.is_everything
-        weights = chunk_weights(bank, selection) if selection is not None and is_selected else None
+        weights = None if selection is None or selection.is_everything else chunk_weights(bank, selection)
         super().__init__(np.empty((0, codebook.tokens, codebook.levels), np.uint16), codebook, None, weights)
         self._bank = bank
 

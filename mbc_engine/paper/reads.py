@@ -44,7 +44,7 @@ class Reader:
     @cached_property
     def _projected(self) -> list[KeyValue]:
         assert self.codebook is not None, "codes come with a codebook"
-        return self.aggregator.project(self.codebook.books[:1].flatten(1, 2))
+        return [*self.aggregator.project(self.codebook.books[:1].flatten(1, 2))]
 
     @property
     def code_shape(self) -> CodeShape:
@@ -143,10 +143,16 @@ def read_hierarchical(
     size = reader.group_documents if number is None else number
     remembered = max(top, _REMEMBERED)
 
-    def combine(group: Sequence[GroupResult]) -> GroupResult:
-        return combined(reader.aggregator, question, group, remembered)
+    def results() -> Iterator[GroupResult]:
+        for group, chunks, documents in memory.groups(size):
+            reading = read_flat(reader, question, group, remembered)
+            shares = [
+                {int(documents[own.chunk]): (own.share, own.share, int(chunks[own.chunk])) for own in hits}
+                for hits in reading.sources
+            ]
+            yield GroupResult(reading.modulation, shares, group.total_weight())
 
-    last = divide_and_conquer(_group_results(reader, question, memory, size, remembered), size, combine)
+    last = divide_and_conquer(results(), size, lambda group: combined(reader.aggregator, question, group, remembered))
     ranked = [list(shares.values()) for shares in last.shares]
     hits = [
         # Ties are counted among the remembered documents only.
@@ -156,18 +162,6 @@ def read_hierarchical(
     return Reading(
         question, last.modulation, lambda _: [own[:top] for own in hits], lambda: _codes_of(hits, memory, reader)
     )
-
-
-def _group_results(
-    reader: Reader, question: Tensor, memory: ReadableMemory, size: int, remembered: int
-) -> Iterator[GroupResult]:
-    for group, chunks, documents in memory.groups(size):
-        reading = read_flat(reader, question, group, remembered)
-        shares = [
-            {int(documents[own.chunk]): (own.share, own.share, int(chunks[own.chunk])) for own in hits}
-            for hits in reading.sources
-        ]
-        yield GroupResult(reading.modulation, shares, group.total_weight())
 
 
 def combined(

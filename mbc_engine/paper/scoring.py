@@ -17,8 +17,7 @@ from mbc_engine.text.chunks import Chunker
 # How many documents an answer is said to come from.
 SOURCES: Final = 5
 
-# Texts in a memory, each as one document, and which of the texts each chunk is of, [chunks]; one of nothing but white
-# space is not in the memory.
+# Texts in a memory, each as one document, and which text each chunk is of, [chunks]; blank texts are not in the memory.
 Memorised = tuple[ReadableMemory, NDArray[np.int64]]
 
 

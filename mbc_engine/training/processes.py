@@ -125,7 +125,7 @@ class Processes:
             return list(values)
         numbers = torch.tensor(values, dtype=torch.float64, device=self.device)
         distributed.all_reduce(numbers, operation)
-        return numbers.tolist()  # type: ignore[no-any-return]
+        return numbers.tolist()
 
 
 class _Inside(nn.Module):

@@ -312,13 +312,16 @@ class _Training:
         codebook = model.codebook
         perplexity, dead = (codebook.perplexity(), codebook.dead_codes()) if codebook is not None else (0.0, 0)
         figures = {**mean_losses(passes, processes), "perplexity": perplexity, "learning_rate": rate}
+        rounded: dict[str, Any] = {
+            name: value if value is None else float(f"{value:.6g}") for name, value in figures.items()
+        }
         yield TrainStep(
             step=step + 1,
             epoch=epoch,
             dead_codes=dead,
             reset_codes=resets,
             examples_per_second=float(f"{len(batch.examples) / seconds:.4g}"),
-            **{name: value if value is None else float(f"{value:.6g}") for name, value in figures.items()},
+            **rounded,
         )
 
     def _validate(self, epoch: int) -> Iterator[Event]:
@@ -333,9 +336,9 @@ class _Training:
         if is_best:
             self.state = replace(self.state, best_f1=scores.f1)
             keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
-        rounded = (round(share, 3) for share in (scores.exact_match, scores.f1, scores.first_source))
+        exact_match, f1, first = (round(share, 3) for share in (scores.exact_match, scores.f1, scores.first_source))
         documents = len({example.text for example in self.validation})
-        yield Validated(self.state.step, epoch, scores.questions, documents, *rounded, is_best)
+        yield Validated(self.state.step, epoch, scores.questions, documents, exact_match, f1, first, is_best)
 
     def _seed(self, rank: int = 0) -> torch.Generator:
         """Make torch draw the same numbers whenever this rank does this step; returns chance that all ranks share."""
