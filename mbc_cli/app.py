@@ -9,6 +9,8 @@ import typer
 
 from mbc_cli.commands import (
     ask,
+    bank,
+    bank_transfer,
     calibrate,
     config,
     demo,
@@ -23,7 +25,6 @@ from mbc_cli.commands import (
     train,
     tui,
 )
-from mbc_cli.commands.bank import change, exchange, look, remove
 from mbc_cli.options import EVERYWHERE
 from mbc_cli.program import Command, Group, Program, note_shared
 from mbc_engine import __version__
@@ -92,9 +93,9 @@ def _add(group: typer.Typer, panel: str | None, **commands: Callable[..., None])
 
 _add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, tui=tui.tui, serve=serve.serve, mcp=mcp.mcp)
 app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
-_add(banks, "Inspect", info=look.info, list=look.list_documents, show=look.show, verify=look.verify)
-_add(banks, "Change", remove=remove.remove, merge=change.merge, compact=change.compact)
-_add(banks, "Move", export=exchange.export, **{"import": exchange.import_}, reencode=change.reencode)
+_add(banks, "Inspect", info=bank.info, list=bank.list_documents, show=bank.show, verify=bank.verify)
+_add(banks, "Change", remove=bank.remove, merge=bank_transfer.merge, compact=bank_transfer.compact)
+_add(banks, "Move", export=bank_transfer.export, **{"import": bank_transfer.import_}, reencode=bank_transfer.reencode)
 _add(app, MODELS, train=train.train)
 app.add_typer(trainings, name="runs", rich_help_panel=MODELS)
 _add(trainings, None, list=runs.list_runs, show=runs.show, pause=runs.pause, resume=runs.resume, stop=runs.stop)

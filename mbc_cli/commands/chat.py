@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from mbc_cli.commands.bank.look import info
+from mbc_cli.commands.bank import info
 from mbc_cli.config import question_history
 from mbc_cli.question_history import QuestionHistory
 from mbc_cli.render.answer import NOT_IN_MEMORY, show_answer, show_state, show_times, source_line

@@ -3,23 +3,24 @@
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
 from mbc_cli.text import counted, near, per_chunk, plain, seconds, size
-from mbc_engine.bank import BankHeader, BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument
 from mbc_engine.errors import DataError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.question import Files
 from mbc_engine.text.formats import SUFFIXES
 
+if TYPE_CHECKING:
+    from mbc_engine.bank import BankHeader, BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument
 
-def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> None:
+
+def show_info(name: str, header: "BankHeader", totals: "BankTotals", sizes: "BankSizes") -> None:
     shape, floats = header.shape, header.float_bytes(totals.chunks)
-    books = "a book for each token" if shape.per_position else "one book for all"
     times = f"{floats / sizes.codes:,.0f}" if floats > 10 * sizes.codes else f"{floats / max(sizes.codes, 1):.2g}"
     print_facts(
         [
@@ -30,14 +31,14 @@ def show_info(name: str, header: BankHeader, totals: BankTotals, sizes: BankSize
             *([] if header.keeps_origins else [("sources", "not kept")]),
             *([] if header.keeps_text else [("text", "not kept")]),
             ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape.tokens, shape.levels, shape.num_codes)}"),
-            ("vectors", f"{header.dim} wide, {books}"),
+            ("vectors", f"{header.dim} wide, {codebooks(shape)}"),
             *size_facts(sizes, totals.chunks),
             *([("as float32", f"the vectors would take {size(floats)}, {times} times the codes")] if floats else []),
         ]
     )
 
 
-def print_info_json(name: str, header: BankHeader, totals: BankTotals, sizes: BankSizes) -> None:
+def print_info_json(name: str, header: "BankHeader", totals: "BankTotals", sizes: "BankSizes") -> None:
     info = {
         "path": name,
         "created": header.created,
@@ -46,7 +47,7 @@ def print_info_json(name: str, header: BankHeader, totals: BankTotals, sizes: Ba
         "keeps_sources": header.keeps_origins,
         "keeps_text": header.keeps_text,
         **asdict(totals),
-        "sizes": asdict(sizes),
+        "sizes": sizes,
         "float32_bytes": header.float_bytes(totals.chunks),
     }
     print_json(info)
@@ -57,14 +58,18 @@ def code_layout(tokens: int, levels: int, num_codes: int) -> str:
     return f"{tokens} tokens" + (f" x {levels} levels" if levels > 1 else "") + f" of {num_codes} codes"
 
 
-def holdings(totals: BankTotals) -> str:
+def codebooks(shape: "CodeShape") -> str:
+    return "one codebook for each token" if shape.per_position else "one codebook for all"
+
+
+def holdings(totals: "BankTotals") -> str:
     """How much a bank holds; origins only where documents were read from several places."""
     is_plain = totals.origins in (0, totals.documents)
     origins = "" if is_plain else f" from {counted(totals.origins, 'origin')}"
     return f"{counted(totals.documents, 'document')}{origins}, {counted(totals.chunks, 'chunk')}"
 
 
-def size_facts(sizes: BankSizes, chunks: int) -> list[tuple[str, str]]:
+def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
     """What the file of a bank is made of, and the codebook, which is the model's."""
 
     def each(count: int) -> str:
@@ -79,17 +84,17 @@ def size_facts(sizes: BankSizes, chunks: int) -> list[tuple[str, str]]:
     ]
 
 
-def show_holdings(bank: MemoryBank, extra: dict[str, Any] | None = None) -> None:
+def show_holdings(bank: "MemoryBank", extra: dict[str, Any] | None = None) -> None:
     """A bank after something was done to it: as JSON, with something `extra`, or for people."""
     totals, sizes = bank.totals(), bank.sizes()
     if extra is None:
         print_facts([("bank", bank.name), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
         return
-    result = {"path": bank.name, **asdict(totals), "sizes": asdict(sizes)}
+    result = {"path": bank.name, **asdict(totals), "sizes": sizes}
     print_json({**extra, "bank": result} if extra else result)
 
 
-def show_list(documents: Iterable[StoredDocument], *, as_json: bool) -> None:
+def show_list(documents: "Iterable[StoredDocument]", *, as_json: bool) -> None:
     """A line an origin, or a line a document where the bank keeps no origins; as JSON always that."""
     if as_json:
         print_json_lines(map(_object, documents))
@@ -98,7 +103,7 @@ def show_list(documents: Iterable[StoredDocument], *, as_json: bool) -> None:
     print_rows(columns, (row for document in documents for row in _rows(document)))
 
 
-def show_documents(documents: Iterable[StoredDocument], shape: CodeShape, *, with_codes: bool) -> None:
+def show_documents(documents: "Iterable[StoredDocument]", shape: "CodeShape", *, with_codes: bool) -> None:
     files = Files()
     for number, document in enumerate(documents):
         if number:
@@ -121,7 +126,7 @@ def show_documents(documents: Iterable[StoredDocument], shape: CodeShape, *, wit
             print(f"{ordinal:>6}  {' '.join('.'.join(map(str, levels)) for levels in chunk)}")
 
 
-def documents_json(documents: Iterable[StoredDocument], shape: CodeShape) -> None:
+def documents_json(documents: "Iterable[StoredDocument]", shape: "CodeShape") -> None:
     """A line of JSON a document; codes are [chunks][tokens][levels]."""
     files = Files()
     print_json_lines(
@@ -137,14 +142,14 @@ def documents_json(documents: Iterable[StoredDocument], shape: CodeShape) -> Non
     )
 
 
-def _rows(document: StoredDocument) -> Iterator[tuple[object, ...]]:
+def _rows(document: "StoredDocument") -> Iterator[tuple[object, ...]]:
     if not document.origins:
         yield document.chunks, "", "", document.digest
     for origin in document.origins:
         yield document.chunks, document.size, origin.date or "", near(origin.name)
 
 
-def _object(document: StoredDocument) -> dict[str, Any]:
+def _object(document: "StoredDocument") -> dict[str, Any]:
     return {
         "digest": document.digest,
         "chunks": document.chunks,
@@ -153,7 +158,7 @@ def _object(document: StoredDocument) -> dict[str, Any]:
     }
 
 
-def _code_bytes(document: StoredDocument, shape: CodeShape) -> int:
+def _code_bytes(document: "StoredDocument", shape: "CodeShape") -> int:
     return -(-document.chunks * shape.bits_per_chunk // 8)
 
 
@@ -304,6 +309,8 @@ def rate(count: int, noun: str, duration: float) -> str:
     return f"{value:,.0f} {noun}s/s" if value >= 10 else f"{value:.1f} {noun}s/s"
 
 
-def _holdings(end: IngestFinished) -> tuple[BankTotals, BankSizes]:
+def _holdings(end: IngestFinished) -> "tuple[BankTotals, BankSizes]":
+    from mbc_engine.bank import BankSizes, BankTotals
+
     totals = BankTotals(end.bank_documents, end.bank_origins, end.bank_chunks)
     return totals, BankSizes(end.code_bytes, end.text_bytes, end.codebook_bytes, end.file_bytes)

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from functools import partial
 from typing import Any
 
@@ -57,14 +57,18 @@ def working(what: str) -> AbstractContextManager[object]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on stdout, indented on a terminal; ASCII only."""
-    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=str), flush=True)
+    """One JSON value on stdout, indented on a terminal; ASCII only. Records become objects, paths their names."""
+    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=_as_json), flush=True)
 
 
 def print_json_lines(values: Iterable[Any]) -> None:
     for value in values:
-        print(json.dumps(value))
+        print(json.dumps(value, default=_as_json))
     sys.stdout.flush()
+
+
+def _as_json(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:

@@ -20,7 +20,7 @@ def test_info_tells_sizes_and_model(mbc, made):
     shown = mbc("bank", "info", "--bank", made).stdout
     assert "2 documents from 3 origins, 8 chunks" in shown
     assert "6 bits: 2 tokens of 8 codes" in shown
-    assert "3 wide, one book for all" in shown
+    assert "3 wide, one codebook for all" in shown
     assert "6 B, 0.75 bytes a chunk" in shown
     assert "as float32    the vectors would take 192 B, 32 times the codes" in shown
     assert "text          not kept\n" in shown

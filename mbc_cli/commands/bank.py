@@ -1,0 +1,277 @@
+"""`mbc bank info`, `list`, `show`, `verify` and `remove`: what a bank holds, whether it is intact, and less of it."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.text import Text
+
+import mbc_engine
+from mbc_cli.options import BankOption, JsonOption, option
+from mbc_cli.program import ending_with
+from mbc_cli.render.bank import documents_json, holdings, print_info_json, show_documents, show_info, show_list
+from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.terminal import notes, out, print_facts, print_json
+from mbc_cli.text import counted, near, plain
+from mbc_engine.errors import BankError, ConfigError
+from mbc_engine.events import BankVerified, DamageFound, Progressed
+
+if TYPE_CHECKING:
+    from mbc_engine.bank import BankTotals, MemoryBank, Proof, StoredDocument
+
+_DIGEST: Final = re.compile("[0-9a-fA-F]{6,64}")
+# A file, the `.mbcignore` that leaves it out, and the pattern that was added to that; None where it did so already.
+_Rule = tuple[Path, Path, str | None]
+_Names = set[tuple[str, str]]
+
+
+def info(*, bank: BankOption, json: JsonOption = False) -> None:
+    """Show what a bank holds, its size and the model that wrote it.
+
+    Examples:
+      mbc bank info
+      mbc bank info --bank work.mbc --json
+    """
+    with mbc_engine.MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
+        totals, sizes = memory.totals(), memory.sizes()
+    show = print_info_json if json else show_info
+    show(memory.name, memory.header, totals, sizes)
+
+
+def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
+    """List a bank's documents: chunks, bytes, date and source; tab-separated in a pipe.
+
+    A document found in several files has a line for each. A bank without sources lists digests instead. With --json
+    each document is one line of JSON, with its digest and all its origins.
+
+    Examples:
+      mbc bank list
+      mbc bank list | cut -f4
+      mbc bank list --json | jq -r .digest
+    """
+    with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
+        show_list(memory.documents(), as_json=json)
+
+
+def show(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A path, path#part, or the start of a digest.")],
+    *,
+    bank: BankOption,
+    codes: Annotated[bool, option("Show the codes of every chunk.", "--codes")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show everything a bank stores about a document, and whether its file has changed.
+
+    A path selects all documents of its file, path#part one of them; six or more digits select all documents whose
+    digest starts with them. With --json each document is one line of JSON, codes included.
+
+    Examples:
+      mbc bank show notes/ada.txt
+      mbc bank show articles.jsonl#17 --codes
+      mbc bank show 3f9a02c1
+    """
+    with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
+        found, shape = _documents(memory, source), memory.header.shape
+        if json:
+            documents_json(found, shape)
+        else:
+            show_documents(found, shape, with_codes=codes)
+
+
+def verify(*, bank: BankOption, json: JsonOption = False) -> None:
+    """Check a bank for corruption. The exit code is 5 if there is any.
+
+    Examples:
+      mbc bank verify
+      mbc bank verify --bank work.mbc --json
+    """
+    from mbc_engine.bank import verify as check
+
+    found, done = list[DamageFound](), None
+    with ProgressView() as view:
+        for event in check(bank):
+            match event:
+                case Progressed():
+                    view.bar("Verifying blocks", event.total, completed=event.done)
+                case DamageFound():
+                    found.append(event)
+                    if not json:
+                        out.print(Text(plain(f"{event.where}: {event.what}"), "red"))
+                case BankVerified():
+                    done = event
+    assert done is not None, "it is the last event"
+    if json:
+        counts = {"documents": done.documents, "chunks": done.chunks}
+        print_json({"path": str(bank), "ok": not done.damages, **counts, "findings": found})
+    elif not done.damages:
+        holds = f"{counted(done.documents, 'document')}, {counted(done.chunks, 'chunk')}"
+        out.print(plain(f"{bank} is intact: {holds}."))
+    if done.damages:
+        raise BankError(
+            f"{bank} is damaged in {counted(done.damages, 'place')}.",
+            hint="Restore it from a backup, or build it again from the documents with `mbc ingest`, in another file.",
+        )
+
+
+def remove(
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Paths, path#part, or digests.")],
+    *,
+    bank: BankOption,
+    ignore: Annotated[bool, option("Also add the files to the .mbcignore of their folder.", "--ignore")] = False,
+    prove: Annotated[bool, option("Prove that no trace of them is left.", "--prove")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Remove documents from a bank: all of them or, if one is not found, none. The files themselves stay.
+
+    A path selects all documents of its file; a document that is also in other files is kept for those. A digest, or at
+    least its first six digits, removes a document from all its files. The next ingest of a folder brings its files
+    back, unless --ignore keeps them out. --prove compares the bank with one built from everything else, and searches
+    the file for traces of what was removed.
+
+    Examples:
+      mbc bank remove notes/old.txt
+      mbc bank remove notes/draft.md --ignore
+      mbc bank remove articles.jsonl#17 --prove
+      mbc bank remove 3f9a02c1d5e8 --bank small.mbc
+    """
+    from mbc_engine.bank import BankTotals, remove_with_proof
+    from mbc_engine.text import ignore_path
+
+    proof = None
+    with (
+        ending_with("Either all of them were removed or none; check with `mbc bank list`."),
+        mbc_engine.MemoryBank.open(bank) as memory,
+    ):
+        names, digests, files = _meant(memory, sources, ignore=ignore)
+        before = memory.totals()
+        if prove:
+            proof = remove_with_proof(memory, names, digests)
+        else:
+            memory.remove(names, digests)
+            memory.checkpoint()
+        after = memory.totals()
+    rules = [(path, *ignore_path(path)) for path in files] if ignore else []
+    counts = asdict(before)
+    gone = BankTotals(**{name: counts[name] - count for name, count in asdict(after).items()})
+    if json:
+        result = {
+            "removed": gone,
+            "bank": {"path": memory.name, **asdict(after)},
+            "ignored": [{"path": path, "file": file, "added": added} for path, file, added in rules],
+            "proof": proof and {**asdict(proof), "holds": proof.holds},
+        }
+        print_json(result)
+    else:
+        _show_removal(gone, after, rules, proof)
+    if files and not ignore:
+        one, them = f"{near(files[0])} still exists", "it"
+        if len(files) > 1:
+            one, them = f"{len(files):,} files still exist", "them"
+        note = f"{one}: the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out."
+        notes.print(Text(note))
+    if proof and not proof.holds:
+        raise BankError(
+            f"It is not proved that nothing is left in {memory.name}.",
+            hint="Close what else has the bank open or writes to it, and run `mbc bank compact`.",
+        )
+
+
+def _meant(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Names, set[str], list[Path]]:
+    """What to remove, by names and digests, and its files that still exist. With `ignore` it may be gone already."""
+    absent = [typed for typed in sources if ignore and Path(typed).is_file() and not _names_of(bank, typed)]
+    names, typed_digests = _Names(), list[str]()
+    for typed in sources:
+        if found := _names_of(bank, typed):
+            names.update(found)
+        elif typed not in absent:
+            typed_digests.append(typed)
+    digests = set[str]()
+    for typed, like in _digests(bank, typed_digests).items():
+        if len(like) > 1:
+            raise BankError(
+                f"The digests of {len(like):,} documents of {bank.name} begin with {typed}.",
+                hint="Give more of it; `mbc bank list --json` shows digests whole.",
+            )
+        digests.update(like)
+    files = _files_of(bank, names, digests)
+    if ignore and (partial := next((path for path, is_whole in files.items() if not is_whole), None)):
+        raise ConfigError(
+            f"--ignore works on whole files, and the bank holds more of {partial}.",
+            hint="Name the file without a part, or leave out --ignore.",
+        )
+    return names, digests, sorted({*files, *(Path(typed).resolve() for typed in absent)})
+
+
+def _files_of(bank: "MemoryBank", names: _Names, digests: set[str]) -> dict[Path, bool]:
+    """The files, still there, of documents, each with whether these are all that the bank has of it."""
+    parts: dict[str, set[str]] = {}
+    found = (origin for document in bank.lookup((), digests) for origin in document.origins)
+    for source, part in (*names, *((origin.source, origin.part) for origin in found)):
+        parts.setdefault(source, set()).add(part)
+    there = (path for path in map(Path, sorted(parts)) if path.is_absolute() and path.is_file())
+    return {path: parts[str(path)] >= bank.parts_of(str(path)) for path in there}
+
+
+def _documents(bank: "MemoryBank", typed: str) -> "Iterator[StoredDocument]":
+    """The documents that are meant, with their codes. Raises BankError if there are none."""
+    if names := _names_of(bank, typed):
+        for name in sorted(names, key=lambda name: (len(name[1]), name)):  # by length first puts numbers in order
+            yield from bank.lookup([name])
+    else:
+        yield from bank.lookup((), _digests(bank, [typed])[typed])
+
+
+def _names_of(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
+    """The origins of what was typed, if it names a source or a part of one."""
+    text = os.fsencode(typed).decode("utf-8", "backslashreplace")
+    # A bank knows real paths. One that was typed relative, or through a link, means the same file.
+    for source in (text, os.path.realpath(text)):
+        if parts := bank.parts_of(source):
+            return [(source, part) for part in parts]
+    # Paths and parts may both hold the sign that stands between them.
+    for sign in re.finditer("#", text):
+        path, part = text[: sign.start()], text[sign.end() :]
+        for source in (path, os.path.realpath(path)):
+            if part in bank.parts_of(source):
+                return [(source, part)]
+    return []
+
+
+def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:
+    """The digests that begin with each of those typed, found in one pass. Raises BankError if there are none of one."""
+    found: dict[str, list[str]] = {text: [] for text in typed if _DIGEST.fullmatch(text)}
+    for document in bank.documents() if found else ():
+        for text, like in found.items():
+            if document.digest.startswith(text.lower()[: 2 * bank.header.digest_bytes]):
+                like.append(document.digest)
+    if missing := [text for text in typed if not found.get(text)]:
+        hint = "It keeps no sources: name documents by their digests, which `mbc bank list` shows."
+        if bank.header.keeps_origins:
+            hint = "`mbc bank list` shows what it holds."
+        raise BankError(f"{bank.name} does not hold {missing[0]}.", hint=hint)
+    return found
+
+
+def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule], proof: "Proof | None") -> None:
+    what = counted(gone.documents, "document")
+    if gone.origins not in (0, gone.documents):
+        what = f"{counted(gone.origins, 'origin')} and the {what} that had no other"
+    out.print(f"Removed {what}; the bank holds {holdings(after)}.")
+    for path, file, added in rules:
+        if added is None:
+            out.print(Text(f"{near(file)} already leaves out {plain(path.name)}."))
+        else:
+            out.print(Text(f"Added {plain(added)} to {near(file)}."))
+    if proof:
+        print_facts(
+            [
+                ("never seen", f"{proof.never_seen}  export of a bank rebuilt from everything else, SHA-256"),
+                ("found", f"{proof.found}  export of this bank, SHA-256"),
+                ("traces", f"{proof.traces:,} of {counted(proof.removed, 'removed digest')} found in the file"),
+                ("proof", "holds" if proof.holds else "FAILS"),
+            ]
+        )

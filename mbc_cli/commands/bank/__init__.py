@@ -1,1 +1,0 @@
-"""`mbc bank`: what is done with a bank. Only `reencode` needs a model."""

@@ -1,0 +1,284 @@
+"""`mbc bank merge`, `compact`, `export`, `import` and `reencode`: a bank's content in another file, or another form."""
+
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+import mbc_engine
+from mbc_cli.engine import load_model, number_of_workers
+from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
+from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
+from mbc_cli.render.bank import IngestProgress, holdings, show_holdings
+from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.terminal import out, print_facts, print_json, working
+from mbc_cli.text import counted, near, plain, size
+from mbc_engine.atomic_write import atomic_write
+from mbc_engine.errors import BankError, ConfigError, DataError
+from mbc_engine.events import Progressed
+
+if TYPE_CHECKING:
+    from mbc_engine.bank import MemoryBank
+
+_STANDARD: Final = Path("-")
+# Nothing that a bank exports comes near; a line without end would fill the memory.
+_LONGEST_LINE: Final = 1 << 28
+_EVERY: Final = 1000
+_FILE = "The file to write; - is stdout. Compressed if its name ends in .gz or .xz."
+
+
+def merge(
+    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to copy from.")],
+    *,
+    bank: BankOption,
+    json: JsonOption = False,
+) -> None:
+    """Copy the documents of other banks into --bank, creating it if needed: all of them or, on any error, none.
+
+    All must belong to one model, and keep text if --bank does. Duplicate documents are stored once; where two banks
+    have read the same source, the later one wins. The other banks do not change.
+
+    Examples:
+      mbc bank merge shard-1.mbc shard-2.mbc --bank all.mbc
+    """
+    from mbc_engine.bank import merge as copy
+
+    total = done = 0
+    for path in banks:  # one that cannot be opened is reported before anything is made
+        with mbc_engine.MemoryBank.open(path, read_only=True) as other:
+            total += other.totals().documents
+    with ending_with("No bank was changed; run the same command to start over."), _target(bank, banks) as memory:
+        with ProgressView() as view, memory.changing():
+            for path in banks:
+                before = done
+                with mbc_engine.MemoryBank.open(path, read_only=True) as other:
+                    for event in copy(memory, other):
+                        assert isinstance(event, Progressed)
+                        done = before + event.done
+                        view.bar("Merging", total, completed=done)
+        memory.checkpoint()
+        show_holdings(memory, {} if json else None)
+
+
+@contextmanager
+def _target(path: Path, banks: list[Path]) -> "Iterator[MemoryBank]":
+    """The bank to merge into. If there is none, one like the first of `banks`; it goes again if the block fails."""
+    from mbc_engine.bank import MemoryBank, delete
+    from mbc_engine.bank.database import bytes_at
+
+    if bytes_at(path):
+        if any(other.samefile(path) for other in banks):
+            raise ConfigError(
+                f"{path} cannot be merged into itself.", hint="Name the other banks only, or another --bank."
+            )
+        with MemoryBank.open(path) as memory:
+            yield memory
+        return
+    with MemoryBank.open(banks[0], read_only=True) as first:
+        header = first.header
+    keeps = {"keeps_origins": header.keeps_origins, "keeps_text": header.keeps_text}
+    try:
+        with MemoryBank.create(path, header.signature, header.shape, header.dim, **keeps) as memory:
+            yield memory
+    except BaseException:
+        delete(path)
+        raise
+
+
+def compact(*, bank: BankOption, json: JsonOption = False) -> None:
+    """Free the disk space that removed documents left behind. What the bank holds does not change.
+
+    Examples:
+      mbc bank compact
+      mbc bank compact --bank work.mbc
+    """
+    with mbc_engine.MemoryBank.open(bank) as memory:
+        before = memory.sizes()
+        with ending_with("The bank is intact."), working("Compacting"):
+            memory.compact()
+        after = memory.sizes()
+    if json:
+        print_json({"path": memory.name, "before": before, "after": after})
+    else:
+        out.print(f"{plain(memory.name)} now takes {size(after.file)}, {size(before.file)} before.")
+
+
+def reencode(
+    *,
+    bank: BankOption,
+    model: ModelOption,
+    drop_missing: Annotated[bool, option("Drop documents that can no longer be read.", "--drop-missing")] = False,
+    workers: WorkersOption = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Switch a bank to another model: its documents are read again and encoded with that model.
+
+    They are read from their files or, where these are gone, from the text the bank keeps. The old bank stays in use
+    until everything is done. After Ctrl-C, run the same command again to continue.
+
+    Examples:
+      mbc bank reencode --model runs/mine
+      mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
+    """
+    from mbc_engine.bank.database import open_file
+
+    open_file(bank, read_only=True).close()  # a mistyped path is reported at once, not after the model was loaded
+    loaded = load_model(model, device)
+    words = {"doing": "Re-encoding", "done": "Re-encoded", "saved": "The bank is unchanged"}
+    how = {"drop_missing": drop_missing, "workers": number_of_workers(workers)}
+    with (
+        ending_with("The bank is intact, either as before or renewed; run the same command again to continue."),
+        IngestProgress(str(bank), as_json=json, **words) as view,
+        stop_on_interrupt(view.stopping) as stop,
+    ):
+        try:
+            for event in mbc_engine.reencode(loaded, bank, stop=stop, **how):
+                view.show(event)
+        except BankError:
+            view.show_skipped()
+            raise
+    if not view.is_complete:
+        view.stopped()
+        raise typer.Exit(INTERRUPTED)
+    view.show_result()
+
+
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE)] = _STANDARD,
+    *,
+    bank: BankOption,
+    force: Annotated[bool, option("Overwrite an existing file.", "--force")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Export a bank as JSON Lines, from which `mbc bank import` rebuilds it.
+
+    Two banks with the same content export the same lines, whatever their history. On stdout there is nothing but the
+    export, with or without --json.
+
+    Examples:
+      mbc bank export | sha256sum
+      mbc bank export memory.jsonl.xz --bank work.mbc
+    """
+    from mbc_engine.bank import export as lines
+
+    is_stdout, digest = file == _STANDARD, hashlib.sha256()
+    with (
+        ending_with("The export is incomplete; run the same command to start over."),
+        mbc_engine.MemoryBank.open(bank, read_only=True) as memory,
+        memory.snapshot(),
+        _written(file, force=force) as target,
+        ProgressView(is_shown=not (is_stdout and out.is_terminal)) as view,
+    ):
+        totals = memory.totals()
+        for number, line in enumerate(lines(memory)):
+            digest.update(line)
+            target.write(line)
+            if number % _EVERY == 0:
+                view.bar("Exporting", totals.documents, completed=min(number, totals.documents))
+        view.bar("Exporting", totals.documents, completed=totals.documents)
+    if is_stdout:
+        return
+    written, sha = file.stat().st_size, digest.hexdigest()
+    if json:
+        counts = {"documents": totals.documents, "chunks": totals.chunks}
+        print_json({"path": str(file), "size": written, **counts, "sha256": sha})
+    else:
+        described = [("export", f"{near(file)}, {size(written)}"), ("holds", holdings(totals))]
+        print_facts([*described, ("SHA-256", f"{sha} (before compression)")])
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `mbc bank export` wrote; - is stdin.")],
+    *,
+    bank: BankOption,
+    json: JsonOption = False,
+) -> None:
+    """Import an export into a bank, creating it if needed: all of it or, on any error, nothing.
+
+    The export may be compressed (gzip, xz).
+
+    Examples:
+      mbc bank import memory.jsonl.xz --bank work.mbc
+      ssh elsewhere mbc bank export | mbc bank import -
+    """
+    from mbc_engine.bank import import_lines
+
+    documents = 0
+    with (
+        ending_with("Nothing was imported; run the same command to start over."),
+        _opened(file) as source,
+        ProgressView(in_bytes=True) as view,
+    ):
+        total = None if file == _STANDARD else file.stat().st_size
+        for event in import_lines(_lines(source), bank):
+            assert isinstance(event, Progressed)
+            documents = event.done
+            position = 0 if total is None else source.tell()
+            view.bar("Importing", total, completed=position, note=counted(documents, "document"))
+    with mbc_engine.MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
+        show_holdings(memory, {"imported": documents} if json else None)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with nullcontext(sys.stdin.buffer) if path == _STANDARD else path.open("rb", buffering=0) as file:
+            reader = io.BufferedReader(cast("io.RawIOBase", file))
+            try:
+                yield reader
+            finally:
+                reader.detach()
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{path} is damaged: {error}.", hint="Export the bank again.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {_reason(error)}.", hint="Check the path.") from error
+
+
+def _lines(stream: Any) -> Iterator[bytes]:
+    start = stream.peek(6)
+    if start.startswith(b"\x1f\x8b"):
+        stream = gzip.GzipFile(fileobj=stream)
+    elif start.startswith(b"\xfd7zXZ\0"):
+        stream = lzma.LZMAFile(stream)  # noqa: SIM115  # it opens nothing
+    return iter(lambda: stream.readline(_LONGEST_LINE), b"")
+
+
+@contextmanager
+def _written(path: Path, *, force: bool) -> Iterator[Any]:
+    """A file to write, compressed by its suffix, or stdout for `-`; it appears, complete, when the block succeeds."""
+    if path == _STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            raise ConfigError(f"{path} is not a file.", hint="Name a file, or - for stdout.")
+        if target.exists() and not force:
+            raise ConfigError(f"There is already a file at {path}.", hint="Name another, or replace it with --force.")
+        with atomic_write(target) as file:
+            if target.suffix == ".gz":  # the same lines give the same bytes
+                with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
+                    yield stream
+            elif target.suffix == ".xz":
+                with lzma.LZMAFile(file, "wb") as stream:
+                    yield stream
+            else:
+                yield file
+    except OSError as error:
+        hint = "Check the path and the free disk space."
+        raise ConfigError(f"{path} cannot be written: {_reason(error)}.", hint=hint) from error
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
