@@ -21,7 +21,6 @@ from mbc_cli.commands import (
     models,
     runs,
     serve,
-    share,
     train,
     tui,
 )
@@ -100,7 +99,7 @@ _add(app, MODELS, train=train.train)
 app.add_typer(trainings, name="runs", rich_help_panel=MODELS)
 _add(trainings, None, list=runs.list_runs, show=runs.show, pause=runs.pause, resume=runs.resume, stop=runs.stop)
 app.add_typer(shared_models, name="models", rich_help_panel=MODELS)
-_add(shared_models, None, list=models.list_models, show=models.show, pull=share.pull, push=share.push)
+_add(shared_models, None, list=models.list_models, show=models.show, pull=models.pull, push=models.push)
 app.add_typer(evaluations, name="eval", rich_help_panel=MODELS)
 evaluations.callback()(evaluate.evaluate)
 _add(evaluations, None, show=evaluate.show, compare=evaluate.compare)

@@ -4,7 +4,7 @@ import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mbc_cli.config import DEFAULT_MODEL, placed
 from mbc_cli.runs import read_run, run_of
@@ -25,7 +25,9 @@ from mbc_engine.config import (
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
 from mbc_engine.runs.training_runs import MODEL, runs_in
-from mbc_engine.sharing import code_shape
+
+if TYPE_CHECKING:
+    from mbc_engine.bank import CodeShape
 
 Place = Literal["package", "yours", "run", "folder"]
 Settings = ModelSettings | RetrieverReaderSettings
@@ -55,6 +57,13 @@ class ModelHere:
 
 def settings_of(config: Config | RetrieverReaderConfig) -> Settings:
     return config.retriever_reader if isinstance(config, RetrieverReaderConfig) else config.model
+
+
+def shape_of(settings: Settings) -> "CodeShape":
+    """The shape of a chunk's codes. Raises ConfigError if no bank can hold them."""
+    from mbc_engine.sharing import code_shape
+
+    return code_shape(settings)
 
 
 def model_folders(runs: Path) -> list[tuple[str, Path, Place]]:
@@ -106,7 +115,7 @@ def read_model(name: str, folder: Path, place: Place) -> ModelHere:
     config, problem, path, run = None, None, folder / CONFIG, run_of(folder)
     try:
         config = parse_model_config(path.read_text(encoding="utf-8"), str(path))
-        code_shape(settings_of(config))
+        shape_of(settings_of(config))
     except ConfigError as error:
         config, problem = None, error.message
     except (OSError, UnicodeDecodeError):

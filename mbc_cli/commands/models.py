@@ -1,18 +1,34 @@
-"""`mbc models list` and `mbc models show`: the models and presets, and what one of them is made of."""
+"""`mbc models`: list the models, show one of them or a preset, and share models through the hub."""
 
+import logging
+import re
 import shlex
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from mbc_cli.completion import models_and_presets
-from mbc_cli.models import ModelHere, Settings, find, find_preset, model_folders, not_found, read_model, settings_of
-from mbc_cli.options import JsonOption, RunsOption
-from mbc_cli.render.bank import code_layout
-from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
-from mbc_cli.text import counted, plain, size
+from mbc_cli.completion import models, models_and_presets
+from mbc_cli.engine import loading
+from mbc_cli.models import (
+    ModelHere,
+    Settings,
+    find,
+    find_preset,
+    model_folders,
+    not_found,
+    read_model,
+    settings_of,
+    shape_of,
+)
+from mbc_cli.options import JsonOption, RunsOption, option
+from mbc_cli.program import ending_with
+from mbc_cli.render.bank import code_layout, codebooks
+from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table, verbosity
+from mbc_cli.runs import command_of, read_run, run_of
+from mbc_cli.text import counted, near, plain, size
 from mbc_engine.config import (
     EMBEDDED,
     Config,
@@ -20,14 +36,19 @@ from mbc_engine.config import (
     ModelSettings,
     RetrieverReaderSettings,
     load_preset,
+    own_models,
     preset_names,
 )
 from mbc_engine.errors import ModelError
-from mbc_engine.sharing import code_shape
+from mbc_engine.runs.training_runs import is_at_work
 
 if TYPE_CHECKING:
     from mbc_engine.paper.builder import Parameters
 
+_RepositoryArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The model's name on the hub.")]
+_NAME = "A model's name or folder, a training run, a preset, or a preset's file."
+_LICENCE = "The licence in the model card, such as apache-2.0."
+_CARDS = {"written": "written by mbc", "beside": "the model's own README.md", "kept": "unchanged on the hub"}
 _COLUMNS = ("model", "base LM", "codes", "per chunk", "on disk", "EM %", "F1 %", "where")
 _RIGHT = ("per chunk", "on disk", "EM %", "F1 %")
 
@@ -51,14 +72,7 @@ def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
 
 
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME|PRESET|FOLDER",
-            help="A model's name or folder, a training run, a preset, or a preset's file.",
-            autocompletion=models_and_presets,
-        ),
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME|PRESET|FOLDER", help=_NAME, autocompletion=models_and_presets)],
     *,
     runs: RunsOption,
     json: JsonOption = False,
@@ -108,6 +122,133 @@ def show(
         _show_parameters(parameters)
 
 
+def pull(
+    repository: _RepositoryArgument,
+    *,
+    revision: Annotated[
+        str | None, option("A branch, a tag or a commit.", metavar="REVISION", show_default="the latest")
+    ] = None,
+    name: Annotated[str | None, option("The name to save it under.", metavar="NAME", show_default="OWNER/NAME")] = None,
+    force: Annotated[bool, option("Overwrite an existing model of that name.", "--force")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Download a shared model; every command then takes it as --model OWNER/NAME.
+
+    Only weights and settings are downloaded, never code, and they are checked before they are saved to your data
+    folder. Its base LM and encoders are downloaded when it is first used. Ctrl-C leaves all models unchanged.
+
+    Examples:
+      mbc models pull ada/notes-gpt2
+      mbc models pull ada/notes-gpt2 --revision v2 --name notes-v2
+    """
+    from mbc_engine.sharing.hub import pull as pull_model
+
+    _set_up_client()
+    with ending_with("No model was changed; run the same command again to continue."):
+        pulled = pull_model(repository, own_models(), name=name, revision=revision, replaces=force)
+    name, folder = name or repository, own_models() / (name or repository)
+    made = made_of(settings_of(pulled.config))
+    if json:
+        source = {"model": name, "path": str(folder), "repository": repository, "revision": pulled.revision}
+        print_json({**source, "size": pulled.size, **made})
+        return
+    print_facts(
+        [
+            ("model", name),
+            ("folder", near(folder)),
+            ("from", f"{repository} at {str(pulled.revision)[:12]}"),
+            ("size", size(pulled.size)),
+            ("base LM", made["base"]),
+            ("encoders", ", ".join(dict.fromkeys(made["encoders"].values()))),
+            ("per chunk", f"{made['codes']['bits_per_chunk'] / 8:g} bytes"),
+            ("ask", f"mbc ask --model {name}"),
+        ]
+    )
+    notes.print("The base LM and the encoders are not included; they are loaded by name when the model is used.")
+
+
+def push(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model's name or folder, or a training run.", autocompletion=models)
+    ],
+    repository: _RepositoryArgument,
+    *,
+    private: Annotated[bool, option("Create a private repository.", "--private")] = False,
+    licence: Annotated[str | None, option(_LICENCE, "--license", metavar="NAME", show_default="none")] = None,
+    force: Annotated[bool, option("Overwrite the model on the hub.", "--force")] = False,
+    runs: RunsOption,
+    json: JsonOption = False,
+) -> None:
+    """Share a model on the hub: its settings, trained weights and a model card, in one commit.
+
+    The card describes the model and, if it comes from a training run, its training and results; a README.md in the
+    model's folder replaces it. Neither the base LM nor any document is shared. To share a model without the hub, copy
+    its folder.
+
+    Examples:
+      mbc models push first ada/notes-gpt2 --license apache-2.0
+    """
+    from mbc_engine.sharing.hub import push as push_model
+
+    found = find(model, runs)
+    if found is None:
+        raise not_found(model, runs)
+    run = run_of(found.folder)
+    if run and is_at_work(run):
+        raise ModelError(f"{model} is being trained.", hint="Share it when its training has ended or is paused.")
+    _set_up_client()
+    with ending_with("Nothing was shared."):
+        pushed = push_model(
+            found.folder,
+            repository,
+            licence=licence,
+            history=read_run(run, has_curves=False).history if run else None,
+            command=_training_command(run) if run else None,
+            replaces=force,
+            is_private=private,
+        )
+    if json:
+        shared = {"model": found.name, "repository": repository, "revision": pushed.revision}
+        print_json({**shared, "size": pushed.size, "card": pushed.card})
+        return
+    encoders = made_of(settings_of(pushed.config))["encoders"].values()
+    for name in sorted({pushed.config.model.base, *encoders}):
+        if Path(name).exists():
+            notes.print(plain(f"{name} is also a folder here; others will get {name} from the hub."), style="yellow")
+    print_facts(
+        [
+            ("model", found.name),
+            ("shared as", f"{repository} at {str(pushed.revision)[:12]}"),
+            ("size", size(pushed.size)),
+            ("card", _CARDS[pushed.card]),
+            ("pull", f"mbc models pull {repository}"),
+        ]
+    )
+
+
+def _training_command(run: Path) -> str | None:
+    """How to train the same model, with file names but no paths."""
+    command = command_of(run)
+    if command is None:
+        return None
+    words = ["mbc", "train", "--preset", "config.toml"]
+    given = [("--data", spec) for spec in command.data]
+    given += [("--validation", command.validation)] if command.validation else []
+    given += [("--from", command.start)] if command.start else []
+    for name, spec in given:
+        words += [name, re.sub(r"(^|:)/.*/", r"\1", spec, flags=re.DOTALL)]
+    return shlex.join(words)
+
+
+def _set_up_client() -> None:
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    if notes.quiet or not notes.is_terminal:
+        disable_progress_bars()
+    if not verbosity().verbose:
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+
+
 def show_presets(*, as_json: bool) -> None:
     presets = {name: load_preset(name) for name in preset_names()}
     if as_json:
@@ -124,7 +265,7 @@ def show_presets(*, as_json: bool) -> None:
 
 def made_of(settings: Settings) -> dict[str, Any]:
     """Base LM, encoders and codes as JSON; null if there is none."""
-    shape = code_shape(settings)
+    shape = shape_of(settings)
     if isinstance(settings, RetrieverReaderSettings):
         base, documents, questions = None, settings.encoder, settings.encoder
     else:
@@ -140,13 +281,13 @@ def layout(settings: Settings) -> str:
     """Tokens x levels x codes; a single level is left out."""
     if not _has_codes(settings):
         return "none"
-    shape = code_shape(settings)
+    shape = shape_of(settings)
     return " x ".join(map(str, (shape.tokens, *([shape.levels] if shape.levels > 1 else []), shape.num_codes)))
 
 
 def chunk(settings: Settings) -> str:
     """Bytes of a chunk's codes, or the number of its vectors."""
-    shape = code_shape(settings)
+    shape = shape_of(settings)
     return f"{shape.bits_per_chunk / 8:.4g} B" if _has_codes(settings) else counted(shape.tokens, "vector")
 
 
@@ -181,12 +322,12 @@ def _summary(model: ModelHere) -> dict[str, Any]:
         "reads_text": isinstance(model.settings, RetrieverReaderSettings),
         "problem": model.problem,
         "size": model.size,
-        "best": asdict(model.best) if model.best else None,
+        "best": model.best,
     }
 
 
 def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
-    shape = code_shape(settings)
+    shape = shape_of(settings)
     best = "the best passage" if settings.passages == 1 else f"the {settings.passages} best passages"
     return [
         ("finds", f"passages by {shape.tokens} codes of {shape.num_codes} and by shared words"),
@@ -198,9 +339,12 @@ def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
 
 
 def _settings_facts(settings: ModelSettings) -> list[tuple[str, str]]:
-    lora, shape = settings.lora, code_shape(settings)
-    books = "one codebook for each token" if shape.per_position else "one codebook for all"
-    codes = f": {code_layout(shape.tokens, shape.levels, shape.num_codes)}, {books}" if settings.quantised else ""
+    lora, shape = settings.lora, shape_of(settings)
+    codes = (
+        f": {code_layout(shape.tokens, shape.levels, shape.num_codes)}, {codebooks(shape)}"
+        if settings.quantised
+        else ""
+    )
     depth = f"rank {lora.rank} in the last {counted(lora.layers, 'layer')}" if lora.layers else "none"
     return [
         ("base LM", f"{settings.base}{_precision(settings.base_weights)}"),
@@ -233,8 +377,6 @@ def _training(config: Config) -> str:
 
 def _parameters(settings: ModelSettings) -> "tuple[dict[str, Parameters] | None, ModelError | None]":
     """The parameters, or why they cannot be counted; this needs torch but no weights."""
-    from mbc_cli.engine import loading
-
     with loading("torch"):
         from mbc_engine.paper.builder import parameter_table
 

@@ -182,6 +182,18 @@ def test_what_needs_no_model_imports_no_torch(commands, make_bank, record, monke
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+def test_help_imports_no_numpy():
+    script = (
+        "import sys; from mbc_cli.app import app\n"
+        "for arguments in (['--help'], ['ask', '--help'], ['bank', '--help']):\n"
+        "    try: app(arguments)\n"
+        "    except SystemExit as end: assert not end.code, arguments\n"
+        "print(sorted({'numpy', 'torch', 'transformers'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
 def test_main_prints_what_the_terminal_cannot_show_as_escapes(tmp_path):
     script = (
         "import sys; from mbc_cli.app import main; sys.argv[1:] = ['bank', 'info', '--bank', 'caf\\u00e9.mbc']; main()"
