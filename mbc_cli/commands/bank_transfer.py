@@ -135,14 +135,14 @@ def reencode(
     open_file(bank, read_only=True).close()  # a mistyped path is reported at once, not after the model was loaded
     loaded = load_model(model, device)
     words = {"doing": "Re-encoding", "done": "Re-encoded", "saved": "The bank is unchanged"}
-    how = {"drop_missing": drop_missing, "workers": number_of_workers(workers)}
+    processes = number_of_workers(workers)
     with (
         ending_with("The bank is intact, either as before or renewed; run the same command again to continue."),
         IngestProgress(str(bank), as_json=json, **words) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
         try:
-            for event in mbc_engine.reencode(loaded, bank, stop=stop, **how):
+            for event in mbc_engine.reencode(loaded, bank, drop_missing=drop_missing, workers=processes, stop=stop):
                 view.show(event)
         except BankError:
             view.show_skipped()
