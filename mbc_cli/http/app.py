@@ -12,22 +12,15 @@ from fastapi.security import HTTPBearer
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from mbc_cli.http import documents
 from mbc_cli.http.chat import ChatRequest, Completion, completion, stream_events
-from mbc_cli.http.documents import (
-    INGESTED,
-    LONGEST_NAME,
-    DocumentReply,
-    ListReply,
-    NewDocuments,
-    find_document,
-    list_documents,
-)
+from mbc_cli.http.documents import INGESTED, LONGEST_NAME, DocumentReply, ListReply, NewDocuments
 from mbc_cli.http.queue import BATCH_CHARACTERS, MemoryService, until_disconnected
 from mbc_cli.http.server import EXCEPTION_HANDLERS, ApiError, ErrorReply
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError
 
-# What the model's thread may still be at when the server waits no longer for requests.
+# For the model's thread, once the server no longer waits for requests.
 _LAST_SECONDS: Final = 10
 _DOCUMENTS: Final = "documents"
 _EVENTS: Final = "text/event-stream"
@@ -83,20 +76,20 @@ async def _raise_unexpected(answer: "asyncio.Future[Any]") -> None:
         raise error
 
 
-@router.get("/v1/models", tags=["Look"])
+@router.get("/v1/models", tags=["Inspect"])
 async def list_models(service: Service) -> ListReply[dict[str, str | int]]:
     """The model that is served."""
     return ListReply(data=[_model(service)])
 
 
-@router.get("/v1/models/{id}", tags=["Look"])
+@router.get("/v1/models/{id}", tags=["Inspect"])
 async def show_model(id: str, service: Service) -> dict[str, str | int]:
-    """The model that is served, if it is that one."""
+    """The model that is served, if this is its name."""
     _require_model(id, service)
     return _model(service)
 
 
-@router.get("/v1/bank", tags=["Look"])
+@router.get("/v1/bank", tags=["Inspect"])
 def show_bank(service: Service) -> dict[str, Any]:
     """What the banks hold, and their sizes in bytes."""
     header, totals, sizes = service.memory.info()
@@ -106,16 +99,13 @@ def show_bank(service: Service) -> dict[str, Any]:
 
 
 @router.post(
-    "/v1/documents",
-    status_code=201,
-    response_model=DocumentReply | ListReply[DocumentReply],
-    tags=["Documents"],
+    "/v1/documents", status_code=201, response_model=DocumentReply | ListReply[DocumentReply], tags=["Documents"]
 )
 async def add(given: NewDocuments, request: Request, service: Service) -> Response:
-    """Memorise a document, or several. Once this is answered, every question finds them, whatever happens."""
-    documents = given if isinstance(given, list) else [given]
-    size = sum(len(document.text) for document in documents) / BATCH_CHARACTERS
-    work = service.queue.submit(_DOCUMENTS, documents, size)
+    """Memorise one document or several. Every question asked after the reply finds them."""
+    several = given if isinstance(given, list) else [given]
+    size = sum(len(document.text) for document in several) / BATCH_CHARACTERS
+    work = service.queue.submit(_DOCUMENTS, several, size)
     records = [record.model_dump(exclude=_NO_TEXT) for record in await until_disconnected(request, work, work)]
     return JSONResponse({"object": "list", "data": records} if isinstance(given, list) else records[0], 201)
 
@@ -124,16 +114,16 @@ async def add(given: NewDocuments, request: Request, service: Service) -> Respon
 def show_documents(
     service: Service,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    after: Annotated[str, Query(max_length=LONGEST_NAME, description="The last id of the page before.")] = "",
+    after: Annotated[str, Query(max_length=LONGEST_NAME, description="The last id of the previous page.")] = "",
 ) -> ListReply[DocumentReply]:
-    """The documents of the memory, those of clients first."""
-    return list_documents(service.bank, service.folder, limit, after)
+    """List the documents of the memory, those of clients first."""
+    return documents.list_documents(service.bank, service.folder, limit, after)
 
 
 @router.get("/v1/documents/{id}", tags=["Documents"])
 def show_document(id: DocumentId, service: Service) -> DocumentReply:
     """A document, with its text if a client sent it."""
-    found = find_document(service.bank, service.folder, id)
+    found = documents.find_document(service.bank, service.folder, id)
     if found is None:
         raise _no_document()
     return found
@@ -141,13 +131,10 @@ def show_document(id: DocumentId, service: Service) -> DocumentReply:
 
 @router.delete("/v1/documents/{id}", tags=["Documents"])
 async def remove(id: DocumentId, request: Request, service: Service) -> dict[str, str | bool]:
-    """Forget a document that a client sent."""
+    """Remove a document that a client sent."""
     if id.startswith(INGESTED):
-        raise ApiError(
-            403,
-            "Only documents that clients sent can be removed here; others with `mbc bank remove`.",
-            "not_kept_here",
-        )
+        message = "Only documents that clients sent can be removed here; `mbc bank remove` removes others."
+        raise ApiError(403, message, "not_kept_here")
     work = service.queue.submit(_DOCUMENTS, id)
     if not await until_disconnected(request, work, work):
         raise _no_document()
@@ -155,7 +142,7 @@ async def remove(id: DocumentId, request: Request, service: Service) -> dict[str
 
 
 async def health(service: Service) -> Response:
-    """Whether questions are answered."""
+    """Whether the server accepts requests."""
     return JSONResponse({"status": "ok"}) if service.queue.is_open else JSONResponse({"status": "unavailable"}, 503)
 
 
@@ -174,7 +161,7 @@ def _no_document() -> ApiError:
 
 
 def application(service: MemoryService, *, has_token: bool) -> FastAPI:
-    """The app that serves a memory. At its end, `state.is_finished` says whether the model's thread has finished."""
+    """The app that serves a memory. At the end, `state.is_finished` tells whether the model's thread has finished."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -191,7 +178,7 @@ def application(service: MemoryService, *, has_token: bool) -> FastAPI:
         exception_handlers=EXCEPTION_HANDLERS,
     )
     app.state.service, app.state.is_finished = service, False
-    app.add_api_route("/health", health, tags=["Look"])
+    app.add_api_route("/health", health, tags=["Inspect"])
     # The token itself is checked before a request is read, see `guarded`.
     app.include_router(router, dependencies=[Depends(HTTPBearer(auto_error=False))] if has_token else [])
     return app

@@ -23,7 +23,7 @@ _MOST_READ: Final = 1000
 
 
 class Message(BaseModel):
-    """A message of a conversation; of its parts only texts can be used."""
+    """A message of a conversation; only its text can be used."""
 
     model_config = ConfigDict(strict=True)
 
@@ -45,13 +45,12 @@ class MemoryOptions(BaseModel):
     exclude: fields.Exclude = []
     read: fields.Word | None = Field(
         None,
-        description="How a model of the paper's method reads its bank: flat, routed:N, hierarchical:N. "
-        "Other models refuse it.",
+        description="How a model of the paper's method reads its bank: flat, routed:N, hierarchical:N.",
     )
 
 
 class ChatRequest(BaseModel):
-    """A question: the text of the user's last message. Unknown fields are ignored."""
+    """A question, the text of the user's last message. Unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True)
 
@@ -79,7 +78,7 @@ class ChatRequest(BaseModel):
         if isinstance(content, list):
             texts = [part.get("text") if part.get("type") == "text" else None for part in content]
             if not all(isinstance(text, str) for text in texts):
-                raise ApiError(400, "Only parts of type text can be used.", "invalid_value", "messages")
+                raise ApiError(400, "Only parts of type text are supported.", "invalid_value", "messages")
             content = "\n".join(text for text in texts if text)
         question = storable(content or "").strip()
         if not question:
@@ -100,7 +99,7 @@ class ChatRequest(BaseModel):
 
 
 class Completion(BaseModel):
-    """An answer, the documents it came from, and under `mbc` everything that `mbc ask --json` prints."""
+    """An answer with its sources, and under `mbc` everything that `mbc ask --json` prints."""
 
     id: str = Field(default_factory=lambda: f"chatcmpl-{uuid.uuid4().hex}")
     object: Literal["chat.completion", "chat.completion.chunk"] = "chat.completion"
@@ -109,7 +108,7 @@ class Completion(BaseModel):
     choices: list[dict[str, Any]] = []
     usage: dict[Literal["prompt_tokens", "completion_tokens", "total_tokens"], int] = {}
     sources: list[dict[str, Any]] = Field(
-        [], description="As `mbc ask --json` prints them; the first is the one the answer was read in, where it was."
+        [], description="As `mbc ask --json` prints them; with a retriever-reader, the answer was read in the first."
     )
     mbc: dict[str, Any] = {}
 
@@ -129,9 +128,8 @@ async def stream_events(
     with_usage: bool,
 ) -> AsyncIterator[str]:
     """An answer as server-sent events; `tokens` ends with None, `token` is the first of them."""
-    head = Completion(model=model, object="chat.completion.chunk").model_dump(
-        include={"id", "object", "created", "model"}
-    )
+    names = {"id", "object", "created", "model"}
+    head = Completion(model=model, object="chat.completion.chunk").model_dump(include=names)
 
     def event(delta: dict[str, str], finish_reason: str | None = None, **more: Any) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
@@ -141,7 +139,7 @@ async def stream_events(
         yield event({"role": "assistant", "content": ""})
         sent = held = ""
         while token is not None:
-            # White space at the end is not part of the answer.
+            # White space at either end is not part of the answer.
             text = held + (token if sent else token.lstrip())
             held = text[len(text.rstrip()) :]
             if text := text.rstrip():

@@ -24,7 +24,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from mbc_cli.render.terminal import detail, notes, out
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
@@ -32,7 +31,6 @@ from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCEr
 TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
 # For accepted requests when the server shuts down.
 GRACE_SECONDS: Final = 30
-HEAD_SECONDS: Final = 30
 BODY_SECONDS: Final = 30
 # Read and discarded of a body that is too long: a client that is still sending would not see the error.
 _DISCARDED: Final = 16 << 20
@@ -257,20 +255,6 @@ def base_url(listener: socket.socket, *, is_tls: bool) -> str:
     return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
-class Connection(H11Protocol):
-    """A connection that is closed if the head of the next request does not arrive in time."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(HEAD_SECONDS, self._check_progress, None)
-
-    def _check_progress(self, last: RequestResponseCycle | None) -> None:
-        if self.cycle is last and (last is None or last.response_complete):
-            self.timeout_keep_alive_handler()
-        if not self.transport.is_closing():
-            self.loop.call_later(HEAD_SECONDS, self._check_progress, self.cycle)
-
-
 class Server(uvicorn.Server):
     """Serves until SIGINT or SIGTERM, then finishes what was accepted; a second SIGINT ends the process at once."""
 
@@ -280,7 +264,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http=Connection,
+                http="h11",
                 ws="none",
                 lifespan="on",
                 interface="asgi3",

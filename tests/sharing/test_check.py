@@ -1,4 +1,4 @@
-"""What is shared is checked: damage, a claim that the weights do not bear out, a reach for this machine."""
+"""What is shared is checked: damage, settings that cannot be used, a reach for this machine."""
 
 import json
 import pickle
@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
 
 from mbc_engine.config import packaged_model
 from mbc_engine.errors import ModelError
@@ -92,7 +90,7 @@ def test_damaged_weights_are_refused(saved, file, damage):
     assert "damaged" in refused(saved)
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"[model", b"x = " + b"[" * 100_000, b"#" * (1 << 20) + b"##"])
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[model", b"x = " + b"[" * 100_000])
 def test_a_config_that_is_none_is_refused(saved, content):
     (saved / "config.toml").write_bytes(content)
     assert refused(saved).startswith("It cannot be used: config.toml")
@@ -126,42 +124,9 @@ def test_an_encoder_is_never_embedded(saved):
     assert "not a hub id" in refused(saved)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("tokens = 4", "tokens = 5"),
-        ("codes = 8", "codes = 65536"),
-        ("per_position = false", "per_position = true"),
-        ("blocks = 2", "blocks = 1000000000"),
-        ("blocks = 2", "blocks = 1"),
-        ("heads = 2", "heads = 4096"),
-        ("hidden = 24", "hidden = 23"),
-        ("hidden = 16", "hidden = 15"),
-        ("columns = 2", "columns = 30000"),
-        ("rank = 2", "rank = 4096"),
-        ("routing = true", "routing = false"),
-    ],
-)
-def test_sizes_that_the_weights_do_not_bear_out_are_refused(saved, before, after):
-    reworded(saved, before, after)
-    refused(saved)
-
-
 def test_codes_that_no_bank_can_hold_are_refused(saved):
     reworded(saved, "tokens = 4", "tokens = 70000")
-    assert "No bank can hold these codes" in refused(saved)
-
-
-def test_weights_of_other_parts_or_numbers_are_refused(saved):
-    state = load_file(saved / WEIGHTS)
-    save_file({**state, "base.weight": torch.zeros(1)}, saved / WEIGHTS)
-    assert "base" in refused(saved)
-    save_file({**state, "codebook.usage": state["codebook.usage"].long()}, saved / WEIGHTS)
-    assert "I64" in refused(saved)
-    save_file({**state, "codebook.usage": torch.zeros(1, 1, 7)}, saved / WEIGHTS)
-    assert "codebook" in refused(saved)
-    save_file({**state, "codebook.books": torch.zeros(())}, saved / WEIGHTS)
-    assert "codebook" in refused(saved)
+    assert "1 to 65,536 tokens" in refused(saved)
 
 
 def test_the_settings_of_peft_are_never_read(saved):
@@ -169,14 +134,6 @@ def test_the_settings_of_peft_are_never_read(saved):
     path.write_text(json.dumps({"peft_type": "PREFIX_TUNING", "megatron_core": "antigravity", "r": 1 << 20}))
     check(saved, "It", WAY_OUT)
     assert load_model(saved).base.model.peft_config["default"].r == 2
-
-
-def test_an_adapter_holds_what_its_config_says(saved):
-    state = load_file(saved / ADAPTER)
-    save_file({name: torch.zeros(3, 3) for name in state}, saved / ADAPTER)
-    assert "LoRA of rank 2" in refused(saved)
-    save_file({}, saved / ADAPTER)
-    assert "LoRA of rank 2" in refused(saved)
 
 
 @pytest.mark.parametrize(
