@@ -86,7 +86,7 @@ def scan(name: str, folder: str, shards: int = 1) -> dict[str, float]:
 
     def unfold() -> None:
         with MemoryBank.open(path, read_only=True) as bank:
-            if bank.keeps_text:
+            if bank.header.keeps_text:
                 bank.texts_at([0])
             else:
                 bank.codes_at([0])

@@ -5,8 +5,9 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate, chain, compress, islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +15,11 @@ from numpy.typing import NDArray
 from mbc_engine.bank.records import BankHeader, Codes, CodeShape, Counts, Indices, Origin, StoredDocument
 from mbc_engine.errors import BankError
 
-_T = TypeVar("_T")
-
 # A fifth faster to append than zlib's own choice, for two in a hundred bytes more.
 _LEVEL: Final = 2
 # No block of honest origins comes near; what a damaged or malicious file could unfold to has to end somewhere.
 _MOST_BYTES: Final = 1 << 28
 
-# For so few keys, every run is searched by itself: sorting all of them into one would take longer.
-_FEW_KEYS: Final = 64
-_FEW_RUNS: Final = 20
 _BLOCK_BITS: Final = np.uint64(32)
 _BLOCK: Final = np.uint64(0xFFFFFFFF)
 
@@ -46,7 +42,7 @@ class Row(NamedTuple):
     texts: bytes
 
     def checksum(self) -> int:
-        """The CRC-32 that `crc` must be: of the numbers and the columns in order."""
+        """What `crc` must be."""
         numbers = np.array([self.documents, self.origins, self.chunks], "<i8").tobytes()
         return checksum(numbers, self.keys, self.digests, self.lengths, self.described, self.texts)
 
@@ -73,7 +69,6 @@ class Block:
 
     @classmethod
     def empty(cls, shape: CodeShape) -> "Block":
-        """A block without documents."""
         return cls([], [], [], [], [], np.empty((0, shape.tokens, shape.levels), np.uint16))
 
     def __len__(self) -> int:
@@ -81,7 +76,6 @@ class Block:
 
     @property
     def known_codes(self) -> Codes:
-        """The codes of a block that was read with them."""
         assert self.codes is not None
         return self.codes
 
@@ -100,33 +94,20 @@ class Block:
         ends = np.cumsum(self.lengths[start : start + room])  # a document has at least one chunk
         keep = np.zeros(len(self), np.bool_)
         keep[start : start + 1 + int(np.searchsorted(ends, room))] = True
-        return self._where(keep)
+        return self.where(keep)
 
-    def without(self, rows: Iterable[int]) -> "Block":
-        """The block less some documents."""
-        keep = np.ones(len(self), np.bool_)
-        keep[list(rows)] = False
-        return self._where(keep)
-
-    def _where(self, keep: NDArray[np.bool_]) -> "Block":
-        def kept(column: list[_T]) -> list[_T]:
-            return list(compress(column, keep))
-
-        return Block(
-            kept(self.digests),
-            kept(self.lengths),
-            kept(self.sizes),
-            kept(self.origins),
-            kept(self.first_texts),
-            self.known_codes[np.repeat(keep, self.lengths)],
-        )
+    def where(self, keep: NDArray[np.bool_]) -> "Block":
+        """Some of the documents."""
+        columns = self.digests, self.lengths, self.sizes, self.origins, self.first_texts
+        kept: list[Any] = [list(compress(column, keep)) for column in columns]
+        return Block(*kept, self.known_codes[np.repeat(keep, self.lengths)])
 
     def document(self, row: int) -> StoredDocument:
-        """One of its documents, without codes."""
+        """A document, without codes."""
         return StoredDocument(self.digests[row].hex(), self.lengths[row], self.sizes[row], self.origins[row])
 
     def documents(self) -> Iterator[StoredDocument]:
-        """All of its documents, with their codes if the block has them."""
+        """All documents, with their codes if the block has them."""
         for row, (end, length) in enumerate(zip(accumulate(self.lengths), self.lengths, strict=True)):
             codes = None if self.codes is None else self.codes[end - length : end]
             yield StoredDocument(self.digests[row].hex(), length, self.sizes[row], self.origins[row], codes)
@@ -202,7 +183,7 @@ def read_origins(row: Row, header: BankHeader) -> tuple[list[int | None], Origin
         and all(type(number) is int and number > 0 for number in numbers)
     ):
         raise ValueError("origins do not add up")
-    "".join([*sources, *parts, *filter(None, dates)]).encode()  # half a surrogate could be read, but not be written
+    "".join([*sources, *parts, *filter(None, dates)]).encode()  # half a surrogate could not be written again
     every = map(Origin, sources, parts, dates)
     return sizes, [tuple(islice(every, number)) for number in numbers]
 
@@ -217,11 +198,10 @@ def read_first_texts(row: Row, header: BankHeader, lengths: Sequence[int] | Leng
     if len(gaps) != row.documents:
         raise ValueError("texts do not add up")
     chunks = np.array(lengths, np.int64)
-    firsts = np.cumsum(gaps) + np.cumsum(chunks) - chunks
-    if not (firsts > 0).all():
+    firsts: list[int] = (np.cumsum(gaps) + np.cumsum(chunks) - chunks).tolist()
+    if any(first <= 0 for first in firsts):
         raise ValueError("no text has such a number")
-    numbers: list[int] = firsts.tolist()
-    return numbers
+    return firsts
 
 
 def keys_of(origins: Iterable[Iterable[Origin]]) -> Keys:
@@ -254,10 +234,10 @@ class KeyIndex:
     """
 
     def __init__(self, blocks: Iterable[tuple[int, NDArray[np.integer[Any]]]]) -> None:
-        self._runs = [_pairs(block, keys) for block, keys in blocks]
+        every = [_pairs(block, keys) for block, keys in blocks]
+        self._runs = [np.sort(np.concatenate(every))] if every else []
 
     def add(self, block: int, keys: NDArray[np.integer[Any]]) -> None:
-        """Say that a block now holds further keys."""
         pairs = _pairs(block, keys)
         while self._runs and len(self._runs[-1]) <= len(pairs):
             pairs = np.sort(np.concatenate([self._runs.pop(), pairs]))
@@ -266,8 +246,6 @@ class KeyIndex:
     def blocks_of(self, keys: NDArray[np.integer[Any]]) -> dict[int, set[int]]:
         """The blocks to look in, for each key that may be in any."""
         wanted = np.sort(keys).astype(np.uint64)
-        if len(wanted) > _FEW_KEYS and len(self._runs) > _FEW_RUNS:
-            self._runs = [np.sort(np.concatenate(self._runs))]
         found: defaultdict[int, set[int]] = defaultdict(set)
         for pairs in self._runs:
             starts = np.searchsorted(pairs, wanted << _BLOCK_BITS)
@@ -280,17 +258,12 @@ class KeyIndex:
 def _pairs(block: int, keys: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
     if not 0 <= block <= _BLOCK:
         raise OverflowError(f"{block} is no number of a block")
-    if (keys[1:] < keys[:-1]).any():
-        keys = np.sort(keys)
-    return keys.astype(np.uint64) << _BLOCK_BITS | np.uint64(block)
+    return np.sort(keys).astype(np.uint64) << _BLOCK_BITS | np.uint64(block)
 
 
 def checksum(*data: bytes) -> int:
     """CRC-32 of bytes one after another."""
-    value = 0
-    for some in data:
-        value = zlib.crc32(some, value)
-    return value
+    return reduce(lambda value, some: zlib.crc32(some, value), data, 0)
 
 
 def write_counts(counts: Counts) -> bytes:

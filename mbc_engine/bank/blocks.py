@@ -5,7 +5,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,16 +50,25 @@ from mbc_engine.text import Chunk
 _HELD: Final = 4
 _COLUMNS: Final = "documents, origins, chunks, crc, keys, digests, lengths, described, texts"
 
+_T = TypeVar("_T")
 Name = tuple[str, str]  # a source, and a part of it
 Place = tuple[int, int]  # a document's block, and its row there
+
+
+def by_block(items: Iterable[tuple[Place, _T]]) -> dict[int, dict[int, list[_T]]]:
+    """What belongs to documents, by their blocks and rows."""
+    blocks: defaultdict[int, defaultdict[int, list[_T]]] = defaultdict(lambda: defaultdict(list))
+    for (block, row), item in items:
+        blocks[block][row].append(item)
+    return dict(blocks)
 
 
 class BlockTable:
     """Reads and writes blocks and texts; transactions are the caller's.
 
-    Checksums of a block are compared when it is first read; those of texts each time. What it holds in memory stays
-    right while only its owner writes: after another's write, or a rollback, `forget`. Stored values that make no sense
-    raise BankError, or where a method says so ValueError or TypeError.
+    Checksums of a block are compared when it is first read, those of texts each time. After another's write, or a
+    rollback, `forget` what is held in memory. Stored values that make no sense raise BankError, or where a method says
+    so ValueError or TypeError.
     """
 
     counts: Counts  # how often each code occurs, from `read_counts` on
@@ -70,7 +79,6 @@ class BlockTable:
         self.forget()
 
     def forget(self) -> None:
-        """Trust the database alone."""
         self._held: OrderedDict[int, Block] = OrderedDict()
         self._by_origin: KeyIndex | None = None
         self._by_digest: KeyIndex | None = None
@@ -79,7 +87,6 @@ class BlockTable:
         self._sizes: NDArray[np.int64] | None = None
 
     def read_counts(self) -> None:
-        """Look up what changes start from."""
         self.counts, self.text_bytes = read_state(self._connection, self._header, self._name)
 
     def sizes(self) -> NDArray[np.int64]:
@@ -94,8 +101,7 @@ class BlockTable:
 
     def numbers(self) -> list[int]:
         """The blocks' numbers in stored order."""
-        numbers: list[int] = self.sizes()[:, 0].tolist()
-        return numbers
+        return list(map(int, self.sizes()[:, 0]))
 
     def extents(self) -> NDArray[np.int64]:
         """Number and chunks of each block in stored order, [blocks, 2]."""
@@ -135,29 +141,26 @@ class BlockTable:
     def all_origins(self) -> Iterator[tuple[Origins, Lengths]]:
         """The origins of each block in stored order and the chunks of each document; codes are not read."""
         for block in self.numbers():
-            row = self._known_row(block)
             with decoded(self._name):
+                row = self.row(block)
                 own = read_origins(row, self._header)[1], read_lengths(row.lengths, row.documents, row.chunks)
             yield own
 
     def find(self, block: int, *, with_codes: bool = False) -> Block | None:
         """A block, or None where there is none of this number: an index may name blocks that are gone."""
         content = self._held.get(block)
-        if content is None:
+        if content is None or (with_codes and content.codes is None):
             row = self._row_if_there(block)
             if row is None:
                 return None
             with decoded(self._name):
-                content = read_block(row, self._header)
-        if with_codes and content.codes is None:
-            with decoded(self._name):
-                codes = unpack(self.packed(block), self._header.shape, sum(content.lengths))
-            content = replace(content, codes=codes)
+                codes = unpack(self.packed(block), self._header.shape, row.chunks) if with_codes else None
+                content = read_block(row, self._header, codes)
         self._hold(block, content)
         return content
 
     def get(self, block: int, *, with_codes: bool = False) -> Block:
-        """A block that must be there; BankError if it is not."""
+        """A block that must be there."""
         content = self.find(block, with_codes=with_codes)
         if content is None:
             raise damaged(self._name)
@@ -179,8 +182,8 @@ class BlockTable:
         if held is not None:
             lengths, firsts = np.array(held.lengths), held.first_texts
         else:
-            row = self._known_row(block)
             with decoded(self._name):
+                row = self.row(block)
                 lengths = read_lengths(row.lengths, row.documents, row.chunks)
                 firsts = read_first_texts(row, self._header, lengths)
         rows, ordinals = rows_of(lengths, within)
@@ -252,7 +255,6 @@ class BlockTable:
         }
 
     def digest_at(self, place: Place) -> bytes:
-        """The content hash of a document."""
         return self.get(place[0]).digests[place[1]]
 
     def put(self, documents: Sequence[StoredDocument]) -> list[int]:
@@ -290,15 +292,11 @@ class BlockTable:
         found = self.find_origins(names)
         self._drop_origins(found)
         documents = self.find_digests(digests)
-        rows: defaultdict[int, list[int]] = defaultdict(list)
-        for block, row in documents.values():
-            rows[block].append(row)
-        for block, gone in rows.items():
+        for block, gone in by_block((place, digest) for digest, place in documents.items()).items():
             self._drop_rows(block, gone)
         return len(found) + len(documents)
 
     def compact(self) -> None:
-        """Fill the blocks that removals left half empty."""
         extents = self.extents()
         if len(extents) > -(-int(extents[:, 1].sum()) // self._header.block_chunks):
             for block in extents[:, 0].tolist():
@@ -310,16 +308,14 @@ class BlockTable:
         if not new:
             return
         documents, header = list(new.values()), self._header
-        codes = check(
-            np.concatenate([document.codes for document in documents if document.codes is not None]), header.shape
-        )
-        lengths = [len(document.codes) for document in documents if document.codes is not None]
+        each = [document.codes for document in documents if document.codes is not None]
+        codes, lengths = check(np.concatenate(each), header.shape), list(map(len, each))
         self._append(
             Block(
                 digests=list(new),
                 lengths=lengths,
                 sizes=[document.size if header.keeps_origins else None for document in documents],
-                origins=[tuple(sorted(origins.get(digest, ()), key=lambda origin: origin[:2])) for digest in new],
+                origins=[tuple(sorted(origins.get(digest, ()))) for digest in new],
                 first_texts=self._append_texts(documents, lengths),
                 codes=codes,
             )
@@ -372,23 +368,18 @@ class BlockTable:
         self._hold(block, content)
 
     def _add_origins(self, added: Mapping[Place, Sequence[Origin]]) -> None:
-        blocks: defaultdict[int, dict[int, Sequence[Origin]]] = defaultdict(dict)
-        for (block, row), several in added.items():
-            blocks[block][row] = several
-        for block, rows in blocks.items():
+        for block, rows in by_block((place, origin) for place, own in added.items() for origin in own).items():
             content = self.get(block, with_codes=True)
             origins = content.origins.copy()
             for row, several in rows.items():
-                origins[row] = _united(origins[row], several)
+                united = {origin[:2]: origin for origin in (*origins[row], *several)}  # of one name the new one
+                origins[row] = tuple(sorted(united.values()))
             if origins != content.origins:
                 self._write(block, replace(content, origins=origins))
                 self._note_origins(block, rows.values())
 
     def _drop_origins(self, dropped: Mapping[Name, Place]) -> None:
-        blocks: defaultdict[int, defaultdict[int, set[Name]]] = defaultdict(lambda: defaultdict(set))
-        for name, (block, row) in dropped.items():
-            blocks[block][row].add(name)
-        for block, rows in blocks.items():
+        for block, rows in by_block((place, name) for name, place in dropped.items()).items():
             content = self.get(block, with_codes=True)
             origins = content.origins.copy()
             for row, gone in rows.items():
@@ -396,15 +387,15 @@ class BlockTable:
             self._hold(block, replace(content, origins=origins))
             self._drop_rows(block, [row for row in rows if not origins[row]])
 
-    def _drop_rows(self, block: int, rows: Sequence[int]) -> None:
+    def _drop_rows(self, block: int, rows: Iterable[int]) -> None:
         content = self.get(block, with_codes=True)
         is_gone = np.zeros(len(content), np.bool_)
         is_gone[list(rows)] = True
-        self.counts -= count(content.known_codes[np.repeat(is_gone, content.lengths)], self._header.shape)
+        self.counts -= count(content.where(is_gone).known_codes, self._header.shape)
         if self._header.keeps_text:
             for row in rows:
                 self._delete_texts(content.first_texts[row], content.lengths[row])
-        self._write(block, content.without(rows))
+        self._write(block, content.where(~is_gone))
 
     def _delete_texts(self, first: int, count: int) -> None:
         span = (first, first + count - 1)
@@ -425,12 +416,6 @@ class BlockTable:
                 return self.row(block)
             except KeyError:
                 return None
-
-    def _known_row(self, block: int) -> Row:
-        row = self._row_if_there(block)
-        if row is None:
-            raise damaged(self._name)
-        return row
 
     def _check_rows(self) -> None:
         for block in self.numbers():
@@ -479,8 +464,3 @@ class BlockTable:
         rows = self._connection.execute(f"SELECT id, {column} FROM blocks")  # noqa: S608 - ours
         with decoded(self._name):
             return KeyIndex((block, keys(data)) for block, data in rows)
-
-
-def _united(own: Sequence[Origin], others: Sequence[Origin]) -> tuple[Origin, ...]:
-    """Both, sorted; of two with one name the other."""
-    return tuple(sorted({origin[:2]: origin for origin in (*own, *others)}.values()))

@@ -6,12 +6,12 @@ other processes go on beside one writer.
 
 import os
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank.block import Block, Lengths, write_counts
-from mbc_engine.bank.blocks import BlockTable, Name
+from mbc_engine.bank.blocks import BlockTable, Name, by_block
 from mbc_engine.bank.database import (
     bytes_at,
     closed_on_error,
@@ -67,14 +67,13 @@ class MemoryBank:
     """The codes of every document (paper, section 3.2), with where they came from and how often each code occurs.
 
     A document is a content: read from several places, it is stored once, and stays until the last of these origins is
-    removed. Chunks have a stored order, that of their codes, which any change may alter. A bank may pass from thread to
-    thread but serves one at a time. Use it as a context manager, or `close` it.
+    removed. Any change may alter the stored order of chunks. A bank may pass from thread to thread but serves one at a
+    time. Use it as a context manager, or `close` it.
     """
 
     is_weighted: Final = False  # without a selection, each of its documents counts once
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
-        """Not for callers: use `create`, `open` or `open_or_create`."""
         self.path = path
         self._connection = connection
         with closed_on_error(connection), explained(self.name):
@@ -137,11 +136,8 @@ class MemoryBank:
             if bytes_at(path):  # otherwise the making of it was interrupted, which opening has undone
                 raise
             return create()
-        try:
+        with closed_on_error(bank._connection):  # noqa: SLF001 - one of its own kind
             bank.require(signature)
-        except ModelMismatch:
-            bank.close()
-            raise
         return bank
 
     @property
@@ -222,10 +218,8 @@ class MemoryBank:
                     yield
                     if self._connection.total_changes != before:
                         counts, text_bytes = write_counts(self._blocks.counts), self._blocks.text_bytes
-                        self._connection.execute(
-                            "UPDATE bank SET counts = ?, text_bytes = ?, state_crc = ?",
-                            (counts, text_bytes, state_checksum(counts, text_bytes)),
-                        )
+                        state = counts, text_bytes, state_checksum(counts, text_bytes)
+                        self._connection.execute("UPDATE bank SET counts = ?, text_bytes = ?, state_crc = ?", state)
             except BaseException:
                 self._blocks.forget()
                 raise
@@ -252,7 +246,7 @@ class MemoryBank:
             return self.header.shortened([document.digest]) == [self._blocks.digest_at(at) for at in found.values()]
 
     def has_content(self, digest: str) -> bool:
-        """Whether the bank holds a document with this digest, wherever it was read."""
+        """Whether the bank holds a document with this digest."""
         with self.snapshot():
             return bool(self._blocks.find_digests(self.header.shortened([digest])))
 
@@ -265,36 +259,32 @@ class MemoryBank:
         self, names: Collection[Name], digests: Collection[str] = (), *, with_texts: bool = False
     ) -> list[StoredDocument]:
         """The documents with these origins, given as source and part, or these digests, each once, with their codes."""
-        rows: defaultdict[int, set[int]] = defaultdict(set)
         with self.snapshot():
             by_digest = self._blocks.find_digests(set(self.header.shortened(digests)))
-            for block, row in (*self._blocks.find_origins(names).values(), *by_digest.values()):
-                rows[block].add(row)
-            blocks = (self._blocks.documents(block, rows[block], with_texts=with_texts) for block in sorted(rows))
+            places = by_block(
+                (place, None) for place in (*self._blocks.find_origins(names).values(), *by_digest.values())
+            )
+            blocks = (self._blocks.documents(block, places[block], with_texts=with_texts) for block in sorted(places))
             return [document for several in blocks for document in several]
 
     def documents(self, *, whole: bool = False) -> Iterator[StoredDocument]:
         """All documents in stored order; `whole` with codes and texts. The bank may be changed meanwhile."""
-        if not whole:
-            for block in self.document_blocks():
-                yield from block.documents()
-            return
-        with self.snapshot():
-            numbers = self._blocks.numbers()
-        for number in numbers:
-            with self.snapshot():
-                documents = list(self._blocks.documents(number))
-            yield from documents
+        if whole:
+            yield from chain.from_iterable(self._by_block(lambda number: list(self._blocks.documents(number))))
+        else:
+            yield from chain.from_iterable(block.documents() for block in self.document_blocks())
 
     def document_blocks(self) -> Iterator[Block]:
         """All documents in stored order, some thousand at a time, without codes. The bank may be changed meanwhile."""
+        return (replace(block, codes=None) for block in self._by_block(self._blocks.find) if block is not None)
+
+    def _by_block(self, read: Callable[[int], _T]) -> Iterator[_T]:
         with self.snapshot():
             numbers = self._blocks.numbers()
         for number in numbers:
             with self.snapshot():
-                block = self._blocks.find(number)
-            if block is not None:
-                yield replace(block, codes=None)
+                found = read(number)
+            yield found
 
     def origins(self) -> Iterator[Origin]:
         """All origins, in no certain order; quicker than `documents`. The bank may be changed meanwhile."""
@@ -313,12 +303,8 @@ class MemoryBank:
             file = bytes_at(self.path) + bytes_at(wal_of(self.path))
         with explained(self.name):
             _, text_bytes = read_state(self._connection, self.header, self.name)
-        return BankSizes(
-            codes=self._row("SELECT coalesce(sum(length(data)), 0) FROM codes")[0],
-            texts=text_bytes,
-            codebook=self.header.codebook_bytes,
-            file=file,
-        )
+        codes = self._row("SELECT coalesce(sum(length(data)), 0) FROM codes")[0]
+        return BankSizes(codes, text_bytes, self.header.codebook_bytes, file)
 
     def counts(self) -> Counts:
         """How often each code occurs, [levels, positions, num_codes]."""
@@ -386,7 +372,7 @@ class MemoryBank:
         return self._gathered(chunks, self._blocks.chunks_at)
 
     def close(self) -> None:
-        """Close the file. The last to close it merges the log of changes into it."""
+        """Close the file; the last to do so merges the log of changes into it."""
         self._connection.close()
 
     def __enter__(self) -> Self:

@@ -150,7 +150,7 @@ class Lived:
             assert document.size == (100 + content if plain.keeps_origins else None)
             listed += [(document, ordinal, code) for ordinal, code in enumerate(document.codes)]
             texts += made.chunks(content)
-            if bank.keeps_text:
+            if bank.header.keeps_text:
                 assert list(map(decode_chunk, document.texts)) == made.chunks(content)
         assert not contents
         assert list(bank.documents(whole=True)) == list(bank.documents())
@@ -163,7 +163,7 @@ class Lived:
         assert [(chunk.document, chunk.ordinal) for chunk in bank.chunks_at(wanted)] == [
             listed[at][:2] for at in wanted
         ]
-        if bank.keeps_text:
+        if bank.header.keeps_text:
             assert bank.texts_at(wanted) == [texts[at] for at in wanted]
             assert bank.sizes().texts == sum(len(encode_chunk(chunk)) for chunk in texts)
             with pytest.raises(IndexError):

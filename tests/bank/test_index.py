@@ -3,7 +3,6 @@
 from collections import defaultdict
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +27,7 @@ def test_a_key_is_found_in_every_block_that_was_said_to_hold_it(
 
     index = KeyIndex(noted(at_first))
     for step in later:
-        if isinstance(step, bool):  # many keys make it sort what it has, few do not
+        if isinstance(step, bool):
             index.blocks_of(np.arange(200 if step else 2, dtype=np.uint32))
         else:
             for block, keys in noted(step):
@@ -37,8 +36,7 @@ def test_a_key_is_found_in_every_block_that_was_said_to_hold_it(
     assert index.blocks_of(np.array(wanted, np.uint32)) == expected
 
 
-def test_many_keys_are_found_after_being_sorted_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbc_engine.bank.block._FEW_RUNS", 1)
+def test_many_keys_are_found_after_being_sorted_in() -> None:
     random = np.random.default_rng(0)
     index = KeyIndex([])
     reference: defaultdict[int, set[int]] = defaultdict(set)

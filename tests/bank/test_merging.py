@@ -47,7 +47,7 @@ def test_texts_go_along_or_are_dropped_but_are_never_missing(made: Any) -> None:
         (document,) = full.lookup((), [made.digest(2)], with_texts=True)
         assert list(map(decode_chunk, document.texts or [])) == made.chunks(2)
         list(merge(bare, full))
-        assert not bare.keeps_text
+        assert not bare.header.keeps_text
         assert (bare.totals().documents, bare.sizes().texts) == (2, 0)
         before = made.lines(full)
         with pytest.raises(BankError, match="does not keep the text of its documents") as caught:

@@ -75,7 +75,7 @@ READER = """
                 found = sum((count(codes, bank.header.shape) for codes, _ in bank.blocks()), 0 * counts)
                 assert (found == counts).all(), "the counts are not those of the codes"
                 assert totals.documents == sum(1 for _ in bank.documents())
-                assert not bank.keeps_text or len(bank.texts_at(range(totals.chunks))) == totals.chunks
+                assert not bank.header.keeps_text or len(bank.texts_at(range(totals.chunks))) == totals.chunks
                 looks += 1
         except BankError as error:
             assert "No bank at" in str(error) or "is not a bank" in str(error), error
@@ -147,7 +147,7 @@ def _require_whole(path: Path, model: Model) -> int:
     with MemoryBank.open(path, read_only=True) as bank, bank.snapshot():
         found = sum((count(codes, bank.header.shape) for codes, _ in bank.blocks()), 0 * bank.counts())
         assert np.array_equal(found, bank.counts())
-        for document in bank.documents(whole=True) if bank.keeps_text else ():
+        for document in bank.documents(whole=True) if bank.header.keeps_text else ():
             (origin,) = document.origins
             assert list(map(decode_chunk, document.texts)) == model.chunker.chunks(Path(origin.source).read_text())
         return bank.totals().documents
