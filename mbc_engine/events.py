@@ -43,10 +43,9 @@ class TrainStarted(Event):
 
 @dataclass(frozen=True)
 class TrainStep(Event):
-    """One optimiser step. Losses are means over the step; `route_accuracy` is a fraction, None without a router.
+    """One optimiser step: mean losses, and the fraction that the router got right, None without one.
 
-    `perplexity`, `dead_codes` and `reset_codes`, which took vectors of the batch (paper, section 3.3), are 0 in a model
-    that makes no codes.
+    Figures of codes are 0 in a model without; `reset_codes` took vectors of the batch (paper, section 3.3).
     """
 
     step: int
@@ -67,7 +66,7 @@ class TrainStep(Event):
 
 @dataclass(frozen=True)
 class QuantisationStarted(Event):
-    """The codebook was fitted by k-means to `vectors` vectors; from here on documents are codes."""
+    """The codebook was fitted to `vectors` vectors by k-means; from here on documents are codes."""
 
     step: int
     vectors: int
@@ -131,11 +130,9 @@ class FileSkipped(Event):
 
 @dataclass(frozen=True)
 class DocumentsIngested(Event):
-    """Progress of this ingest so far.
+    """Progress of this ingest: documents committed, chunks encoded, and bytes of the files on disk dealt with.
 
-    `documents` are memorised and committed, `unchanged` ones were skipped; `chunks` are encoded, those of unfinished
-    documents among them; `size` bytes of the files on disk have been dealt with. `source` is the document or file last
-    dealt with, "" for a bank that keeps no names.
+    `source` is the document or file last dealt with, "" for a bank that keeps no names.
     """
 
     documents: int
@@ -148,10 +145,10 @@ class DocumentsIngested(Event):
 
 @dataclass(frozen=True)
 class IngestFinished(Event):
-    """The ingest is over. Counts are of this ingest, `bank_...` and sizes in bytes of the whole bank.
+    """The ingest is over; `bank_...` and sizes in bytes are of the whole bank.
 
-    `is_complete` is False if it was stopped before. `removed` origins are in the bank no more: parts that a changed
-    file has lost and, in pruning, files that are gone. `encoding` is the part of `seconds` that the model was at work.
+    `removed` are parts that a changed file has lost and, in pruning, files that are gone. `encoding` is the part of
+    `seconds` that the model was at work. `is_complete` is False if it was stopped before.
     """
 
     documents: int
@@ -261,10 +258,10 @@ class ExperimentFinished(Event):
 class Calibrated(Event):
     """How the gains of a model's answers are to be read, and how well that does on questions it was not fitted to.
 
-    `questions` were asked twice, of a bank with their document and of one without it, of `bank_documents` documents
-    each. The four settings, as in `ConfidenceSettings`, are fitted to some of the questions. The rest is of the
-    `held_out` others: `auc` is how often an informed answer gains more than an uninformed one, in [0, 1]; the rates, in
-    percent, are how often informed and uninformed answers are called from memory, unsure, from the model alone.
+    `questions` were asked of a bank of `bank_documents` documents with theirs, and of one without it. The settings are
+    those of `ConfidenceSettings`. Of the `held_out` questions, `auc` is how often an informed answer gains more than an
+    uninformed one, in [0, 1]; the rates, in percent, are how often answers are called from memory, unsure, and from the
+    model alone.
     """
 
     questions: int

@@ -30,9 +30,9 @@ from mbc_engine.bank.database import (
     wal_of,
 )
 from mbc_engine.bank.records import BankHeader, CodeShape, ModelSignature, Origin, StoredDocument, check, count
-from mbc_engine.bank.store import MemoryBank
+from mbc_engine.bank.store import MemoryBank, require_one_model
 from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
-from mbc_engine.errors import BankError, DataError, ModelMismatch
+from mbc_engine.errors import BankError, DataError
 from mbc_engine.events import Event, Progressed
 from mbc_engine.text import Chunk
 
@@ -45,19 +45,11 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
     The result is what ingesting the other's documents after the bank's own would have given: a content both have is
     kept once, with the origins of both; where both read the same source and part, the other's content stays.
 
-    Raises:
-        ModelMismatch: the banks have different codebooks or amortizers.
-        BankError: the bank cannot be written, or keeps origins or text that the other lacks.
+    Raises ModelMismatch if the banks are not of one model, BankError if the bank cannot be written, or keeps origins or
+    text that the other lacks.
     """
-    own, others = bank.header.signature, other.header.signature
-    if own != others:
-        raise ModelMismatch(
-            f"{bank.name} has codebook {own.codebook} of amortizer {own.amortizer}, "
-            f"{other.name} has codebook {others.codebook} of amortizer {others.amortizer}.",
-            hint="Only banks of one model go together; `mbc bank reencode` brings a bank to another model.",
-        )
-    _require_origins(bank, other.header.keeps_origins, other.name)
-    _require_text(bank, other.header.keeps_text, other.name)
+    require_one_model(bank, other)
+    _require_kept(bank, other.name, has_origins=other.header.keeps_origins, has_texts=other.header.keeps_text)
     with other.snapshot(), bank.changing():
         done, total = 0, other.totals().documents
         documents = other.documents(whole=True)
@@ -69,16 +61,13 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
     yield Progressed("copy documents", total, total)
 
 
-def _require_origins(bank: MemoryBank, are_given: bool, giver: str) -> None:
-    if bank.header.keeps_origins and not are_given:
+def _require_kept(bank: MemoryBank, giver: str, *, has_origins: bool, has_texts: bool) -> None:
+    if bank.header.keeps_origins and not has_origins:
         raise BankError(
             f"{giver} does not know where its documents came from, as {bank.name} does of its own.",
             hint="Put it into a bank made with --no-sources.",
         )
-
-
-def _require_text(bank: MemoryBank, is_given: bool, giver: str) -> None:
-    if bank.header.keeps_text and not is_given:
+    if bank.header.keeps_text and not has_texts:
         raise BankError(
             f"{giver} does not keep the text of its documents, as {bank.name} does.",
             hint="Put it into a bank that keeps no text, or ingest its documents again.",
@@ -115,10 +104,8 @@ def export(bank: MemoryBank) -> Iterator[bytes]:
 def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     """Add what `export` gave to the bank at `path`, made if there is none: all of it or, on any error, nothing.
 
-    Raises:
-        DataError: the lines are not an export, or are damaged or cut off.
-        BankError: the bank cannot be written, or keeps origins or text that the export lacks.
-        ModelMismatch: the bank belongs to another model.
+    Raises DataError if the lines are not an export, or damaged or cut off; BankError if the bank cannot be written, or
+    keeps origins or text that the export lacks; ModelMismatch if it belongs to another model.
     """
     numbered = enumerate(lines, 1)
     _, first = next(numbered, (1, b""))
@@ -130,8 +117,7 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     )
     try:
         with bank, bank.changing():
-            _require_origins(bank, head.keeps_origins, "The export")
-            _require_text(bank, head.keeps_text, "The export")
+            _require_kept(bank, "The export", has_origins=head.keeps_origins, has_texts=head.keeps_text)
             yield from _import_documents(bank, numbered, head)
     except BaseException:
         if is_new:
@@ -319,7 +305,8 @@ def restore(bank: MemoryBank, taken: Taken) -> int:
     """
     with bank.changing():
         bank.require(taken.signature)
-        _require_text(bank, all(own.texts is not None for own in taken.documents), "What was removed")
+        has_texts = all(own.texts is not None for own in taken.documents)
+        _require_kept(bank, "What was removed", has_origins=True, has_texts=has_texts)
         if bank.header.keeps_origins:
             names = {own[:2] for document in taken.documents for own in document.origins}
             held = {own[:2] for document in bank.lookup(names) for own in document.origins}

@@ -24,22 +24,21 @@ from mbc_engine.bank.records import (
     gathered,
 )
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.store import MemoryBank
-from mbc_engine.errors import ConfigError, ModelMismatch
+from mbc_engine.bank.store import MemoryBank, require_one_model
+from mbc_engine.errors import ConfigError
 from mbc_engine.text import Chunk
 
 _T = TypeVar("_T")
 
 
 class Banks:
-    """Banks to be read as one that holds the documents of each, in their order; see `MemoryBank` for what can be read.
+    """Banks to be read as one that holds the documents of each, in their order; each method is as `MemoryBank`'s.
 
     Chunks are numbered through all banks, which are closed with this. A content that two banks hold counts twice. A
     bank of weight w counts as if it held each of its documents w times; only the ratio of weights matters.
 
-    Raises:
-        ModelMismatch: the banks are not of one model.
-        ConfigError: there is none, one is there twice, or weights do not fit.
+    Raises ModelMismatch if the banks are not of one model, ConfigError if there is none, one is there twice, or weights
+    do not fit.
     """
 
     def __init__(self, banks: Sequence[MemoryBank], weights: Sequence[float] | None = None) -> None:
@@ -48,14 +47,13 @@ class Banks:
         if weights is not None:
             _require_weights(len(banks), weights)
         for number, bank in enumerate(banks):
-            _require_others(banks[:number], bank)
-            _require_one_model(banks[0], bank)
+            _require_another(banks[:number], bank)
+            require_one_model(banks[0], bank)
         self.banks, self.header = tuple(banks), banks[0].header
         self._weights = (1.0,) * len(banks) if weights is None else tuple(weights)
 
     @classmethod
     def open(cls, paths: Sequence[Path], weights: Sequence[float] | None = None) -> Self:
-        """Open banks to read them; raises what `MemoryBank.open` and the class do."""
         with ExitStack() as opened:
             banks = cls([opened.enter_context(MemoryBank.open(path, read_only=True)) for path in paths], weights)
             opened.pop_all()  # they stay open
@@ -63,32 +61,28 @@ class Banks:
 
     @property
     def name(self) -> str:
-        """The names of all, as messages put them."""
         return " + ".join(bank.name for bank in self.banks)
 
     @property
     def is_weighted(self) -> bool:
-        """Whether the documents of one bank count more than those of another."""
         return len(set(self._weights)) > 1
 
     def require(self, signature: ModelSignature) -> None:
-        """Raises ModelMismatch if another model than this wrote the banks."""
         for bank in self.banks:
             bank.require(signature)
 
     def totals(self) -> BankTotals:
-        """How much the banks hold; what two of them hold counts twice."""
         each = [astuple(bank.totals()) for bank in self.banks]
         return BankTotals(*map(sum, zip(*each, strict=True)))
 
     def sizes(self) -> BankSizes:
-        """What the banks weigh, in bytes; the codebook is that of the model, once."""
+        """In bytes; the codebook is that of the model, once."""
         each = [astuple(bank.sizes()) for bank in self.banks]
         total = BankSizes(*map(sum, zip(*each, strict=True)))
         return replace(total, codebook=self.header.codebook_bytes)
 
     def counts(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """How often each code counts, [levels, positions, num_codes]."""
+        """Weighted, if the banks are: [levels, positions, num_codes]."""
         with self.snapshot():
             each = np.stack([bank.counts() for bank in self.banks])
             if not self.is_weighted:
@@ -98,19 +92,17 @@ class Banks:
             return weighted
 
     def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
-        """As `MemoryBank.blocks`, of one bank after the other."""
         with self.snapshot():
             for bank in self.banks:
                 yield from bank.blocks()
 
     def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
-        """As `MemoryBank.scan`, of one bank after the other."""
         with self.snapshot():
             for bank in self.banks:
                 yield from bank.scan(tables)
 
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
-        """As `MemoryBank.log_weights`, each plus the logarithm of its bank's weight over the largest bank's."""
+        """Each plus the logarithm of its bank's weight over the largest bank's."""
         with self.snapshot():
             for bank, log in zip(self.banks, self._logs(), strict=True):
                 if selection.is_everything:
@@ -119,36 +111,29 @@ class Banks:
                     yield from (own + log for own in bank.log_weights(selection))
 
     def codes_at(self, chunks: Numbers) -> Codes:
-        """As `MemoryBank.codes_at`."""
         shape = self.header.shape
         return np.array(self._gathered(chunks, MemoryBank.codes_at), np.uint16).reshape(-1, shape.tokens, shape.levels)
 
     def texts_at(self, chunks: Numbers) -> Sequence[Chunk | None]:
-        """As `MemoryBank.texts_at`; None for the chunks of a bank that keeps no text."""
         return self._gathered(chunks, MemoryBank.texts_at)
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
-        """As `MemoryBank.chunks_at`; each chunk says which bank it is in."""
         return self._gathered(chunks, MemoryBank.chunks_at)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """As `MemoryBank.snapshot`, of all banks."""
         with ExitStack() as stack:
             for bank in self.banks:
                 stack.enter_context(bank.snapshot())
             yield
 
     def version(self) -> tuple[tuple[int, int], ...]:
-        """As `MemoryBank.version`, of all banks."""
         return tuple(bank.version() for bank in self.banks)
 
     def is_replaced(self) -> bool:
-        """Whether another file, or none, stands at the path of one of them by now."""
         return any(bank.is_replaced() for bank in self.banks)
 
     def close(self) -> None:
-        """Close all."""
         for bank in self.banks:
             bank.close()
 
@@ -176,9 +161,8 @@ ReadableBank = MemoryBank | Banks
 
 def _require_weights(banks: int, weights: Sequence[float]) -> None:
     if len(weights) != banks:
-        given = "1 weight" if len(weights) == 1 else f"{len(weights)} weights"
         raise ConfigError(
-            f"There {'is' if len(weights) == 1 else 'are'} {given} for {banks} bank{'s' if banks > 1 else ''}.",
+            f"The numbers of weights ({len(weights)}) and of banks ({banks}) differ.",
             hint="Give one --weight for each --bank, in their order, or none.",
         )
     for weight in weights:
@@ -188,7 +172,7 @@ def _require_weights(banks: int, weights: Sequence[float]) -> None:
             )
 
 
-def _require_others(banks: Sequence[MemoryBank], bank: MemoryBank) -> None:
+def _require_another(banks: Sequence[MemoryBank], bank: MemoryBank) -> None:
     for other in banks:
         if other is bank or (other.path and bank.path and identity(other.path) == identity(bank.path)):
             is_same = other.name == bank.name
@@ -196,13 +180,3 @@ def _require_others(banks: Sequence[MemoryBank], bank: MemoryBank) -> None:
                 f"{bank.name} is named twice." if is_same else f"{other.name} and {bank.name} are the same file.",
                 hint="Name it once; with a larger --weight than the others it counts more.",
             )
-
-
-def _require_one_model(one: MemoryBank, other: MemoryBank) -> None:
-    own, others = one.header.signature, other.header.signature
-    if own != others:
-        raise ModelMismatch(
-            f"{one.name} was written by model {own.name} ({own.fingerprint}), "
-            f"{other.name} by model {others.name} ({others.fingerprint}).",
-            hint="Only banks of one model are read together; `mbc bank reencode` brings a bank to another model.",
-        )

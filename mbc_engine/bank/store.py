@@ -409,3 +409,14 @@ class MemoryBank:
         with self.snapshot():
             extents = self._blocks.extents()
             return gathered(chunks, extents[:, 1], lambda row, within: read(int(extents[row, 0]), within))
+
+
+def require_one_model(one: MemoryBank, other: MemoryBank) -> None:
+    """Raises ModelMismatch if two banks were written by different models."""
+    own, others = one.header.signature, other.header.signature
+    if own != others:
+        raise ModelMismatch(
+            f"{one.name} was written by model {own.name} ({own.fingerprint}), "
+            f"{other.name} by model {others.name} ({others.fingerprint}).",
+            hint="`mbc bank reencode` rebuilds a bank with another model.",
+        )

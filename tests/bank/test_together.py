@@ -119,9 +119,9 @@ def test_the_weight_of_an_empty_bank_is_none(made: Any, files: list[Path]) -> No
 @pytest.mark.parametrize(
     ("weights", "told"),
     [
-        ([1.0], "There is 1 weight for 2 banks"),
-        ([1.0, 2.0, 3.0], "There are 3 weights for 2 banks"),
-        ([], "There are 0 weights for 2 banks"),
+        ([1.0], r"weights \(1\) and of banks \(2\) differ"),
+        ([1.0, 2.0, 3.0], r"weights \(3\) and of banks \(2\) differ"),
+        ([], r"weights \(0\) and of banks \(2\) differ"),
         ([1.0, 0.0], "cannot count 0 times"),
         ([-1.0, 1.0], "cannot count -1 times"),
         ([1.0, math.nan], "cannot count nan times"),

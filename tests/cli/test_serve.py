@@ -68,7 +68,7 @@ def test_a_model_that_is_not_there_leaves_nothing_behind(mbc: Callable[..., Any]
         (["--bank", "b.mbc", "--bank", "missing.mbc"], "No bank at missing.mbc", 5),
         (["--bank", "notes/ada.txt"], "not a bank", 5),
         (["--bank", "memory.mbc", "--bank", "memory.mbc"], "twice", 2),
-        (["--bank", "memory.mbc", "--weight", "1", "--weight", "2"], "2 weights for 1 bank", 2),
+        (["--bank", "memory.mbc", "--weight", "1", "--weight", "2"], "weights (2) and of banks (1) differ", 2),
     ],
 )
 def test_wrong_banks_are_told_before_a_model_is_loaded(

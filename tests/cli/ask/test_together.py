@@ -187,7 +187,7 @@ def test_banks_of_two_models_are_refused_before_any_model_is_loaded(mbc, make_ba
     result = mbc("ask", QUESTION, "--bank", one, "--bank", other, "--model", "no-such-model")
     assert result.exit_code == 4
     with Banks.open([one]) as banks:
-        assert f"{one} was written by model tiny ({banks.headers[0].signature.fingerprint})" in result.stderr
+        assert f"{one} was written by model tiny ({banks.header.signature.fingerprint})" in result.stderr
     assert "mbc bank reencode" in result.stderr
 
 
