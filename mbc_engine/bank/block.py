@@ -100,7 +100,8 @@ class Block:
         """Some of the documents."""
         columns = self.digests, self.lengths, self.sizes, self.origins, self.first_texts
         kept: list[Any] = [list(compress(column, keep)) for column in columns]
-        return Block(*kept, codes=self.known_codes[np.repeat(keep, self.lengths)])
+        kept.append(self.known_codes[np.repeat(keep, self.lengths)])
+        return Block(*kept)
 
     def document(self, row: int) -> StoredDocument:
         """A document, without codes."""
