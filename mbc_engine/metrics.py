@@ -3,8 +3,8 @@
 Texts are normalised as by the official SQuAD scripts: lower case, then no ASCII punctuation, then no articles, then
 single spaces. Other punctuation (curly quotes, dashes) is text, and nothing is done about accents.
 
-Where nothing is left of both answers, precision and recall are 0 / 0, which the paper leaves open. They are the same,
-so that F1 is 1 here, as by the script for SQuAD 2.0, and EM never exceeds F1; that for SQuAD 1.1 gives EM 1 and F1 0.
+Where nothing is left of both answers, F1 is 1, as by the script for SQuAD 2.0, so that EM never exceeds F1; the paper
+leaves that open, and the script for SQuAD 1.1 gives EM 1 and F1 0.
 """
 
 import re

@@ -22,7 +22,7 @@ from mbc_engine.paper.scoring import memorise_documents
 
 Gains = NDArray[np.float64]
 
-# The thresholds pass over one answer in twenty; of fewer they could pass over none.
+# The thresholds leave out one answer in twenty.
 _FEWEST: Final = 20
 _BATCH: Final = 32
 
@@ -32,16 +32,10 @@ def calibrate(
 ) -> Iterator[Event]:
     """Ask every question twice, informed and uninformed, and fit `ConfidenceSettings`; last comes `Calibrated`.
 
-    The model's own read asks them, the only one that the settings hold for. Documents are dealt out
-    to banks of `bank_documents` in turn, so that neighbours, which often are about one thing, come into different ones;
-    those that fill no bank are left out. A question is asked of the bank with its document, and of the next. Settings
-    are fitted to the questions on the first documents, about half of them; the rates are of the others.
-
-    Args:
-        model: what is calibrated; it is not changed.
-        examples: questions that it was not trained on; those about blank documents are left out.
-        bank_documents: how many documents a bank holds.
-        questions: most questions to ask, evenly spaced; None asks all.
+    Documents are dealt out to banks of `bank_documents` in turn, as neighbours are often about one thing; those that
+    fill no bank are left out. A question is asked of the bank with its document, and of the next, by the model's own
+    read: the settings hold for no other. They are fitted to the questions on the first documents, about half; the rates
+    are of the others. `examples` are questions that the model was not trained on, `questions` the most to ask.
 
     Raises:
         DataError: there are too few documents or questions.
@@ -66,15 +60,13 @@ def calibrate(
 
 
 def require_enough(examples: Sequence[QAExample], *, bank_documents: int = 64, questions: int | None = None) -> None:
-    """Make sure, before a model is loaded, that `calibrate` has enough to go by; DataError if not."""
+    """DataError if `calibrate` would have too few documents or questions."""
     _dealt(examples, bank_documents, questions)
 
 
 def settings_of(event: Calibrated) -> ConfidenceSettings:
     """What a calibration found, as the model's config keeps it."""
-    return ConfidenceSettings(
-        slope=event.slope, intercept=event.intercept, from_memory=event.from_memory, from_model=event.from_model
-    )
+    return ConfidenceSettings(**{name: getattr(event, name) for name in ConfidenceSettings.model_fields})
 
 
 def separation(informed: Gains, uninformed: Gains) -> float:
@@ -84,7 +76,7 @@ def separation(informed: Gains, uninformed: Gains) -> float:
 
 
 def require_writable(folder: Path) -> None:
-    """Make sure, before the work, that `store` can write; ModelError if not."""
+    """ModelError if `store` could not write."""
     if not os.access(_config_of(folder).parent, os.W_OK):
         raise _not_writable(folder, "permission denied")
 
@@ -109,8 +101,7 @@ def _dealt(
     banks = len(texts) // bank_documents
     if banks < 2:
         raise DataError(
-            f"{len(texts):,} documents do not fill two banks of {bank_documents:,}, one with a question's document and "
-            "one without.",
+            f"{len(texts):,} documents do not fill the two banks of {bank_documents:,} that calibration needs.",
             hint="Give --data more documents, or make the banks smaller with --bank-size.",
         )
     del texts[banks * bank_documents :]
@@ -120,7 +111,7 @@ def _dealt(
     places = np.array([place[example.text] for example in asked], np.int64)
     if min((fitted := _is_fitted(places)).sum(), (~fitted).sum()) < _FEWEST:
         raise DataError(
-            f"{len(asked):,} questions are too few: {_FEWEST} are needed to fit to, and {_FEWEST} on other documents.",
+            f"{len(asked):,} questions are too few: calibration needs {_FEWEST}, and {_FEWEST} on other documents.",
             hint="Ask more of them with --questions." if len(asked) < len(askable) else "Give --data more questions.",
         )
     return texts, asked, places
@@ -140,15 +131,10 @@ def _gains(model: MBC, reader: Reader, memory: ReadableMemory, questions: Sequen
 def _calibrated(
     settings: ConfidenceSettings, informed: Gains, uninformed: Gains, questions: int, bank_documents: int
 ) -> Calibrated:
-    def percents(gains: Gains) -> list[float]:
+    rates = {}
+    for name, gains in (("informed", informed), ("uninformed", uninformed)):
         found = [judge(settings, gain)[1] for gain in gains]
-        return [round(100 * found.count(origin) / len(found), 2) for origin in ORIGINS]
-
-    rates = {
-        f"{name}_{origin}": share
-        for name, gains in (("informed", informed), ("uninformed", uninformed))
-        for origin, share in zip(ORIGINS, percents(gains), strict=True)
-    }
+        rates |= {f"{name}_{origin}": round(100 * found.count(origin) / len(found), 2) for origin in ORIGINS}
     auc = round(separation(informed, uninformed), 4)
     return Calibrated(questions, len(informed), bank_documents, **settings.model_dump(), auc=auc, **rates)
 

@@ -23,9 +23,7 @@ from mbc_engine.metrics import Golds
 
 @dataclass(frozen=True)
 class Stream:
-    """Documents in the order in which they arrive, each once; all questions about them, in the dataset's order; and how
-    many a protocol asks at most, None for all.
-    """
+    """Documents in the order in which they arrive, all questions about them, and how many are asked at most."""
 
     documents: tuple[str, ...]
     examples: tuple[QAExample, ...]
@@ -39,17 +37,14 @@ class Stream:
         return [example for example in self.examples if start <= self.place_of[example.text] < end]
 
     def asked_about(self, end: int) -> list[QAExample]:
-        """The questions to ask about the first `end` documents: all, or as many as are asked, evenly spaced."""
+        """The questions to ask about the first `end` documents."""
         return evenly_spaced(self.about(0, end), self.most_questions)
 
 
 def stream(examples: Sequence[QAExample], documents: int | None = 1665, questions: int | None = None) -> Stream:
-    """The first documents of a dataset, the paper's 1,665 or all, and the questions about them.
+    """The first documents of a dataset, and the questions about them; a protocol asks at most `questions`, evenly spaced.
 
-    `questions` is the most that a protocol asks, evenly spaced over those it could ask; None asks all.
-
-    Raises:
-        DataError: there are no questions.
+    Raises DataError if there are no questions.
     """
     if not examples:
         raise DataError("There are no questions to ask.", hint="Give a dataset with questions to test with.")
@@ -64,7 +59,7 @@ _BATCH: Final = 32
 class _Session:
     """Leads a method through a stream in batches, and times it. It has taken in the documents from `start` to `end`.
 
-    `documents` and `questions` are how many there will be in all, for events.
+    `documents` and `questions` are how many there will be in all, for events. The first batches of all are not timed.
     """
 
     def __init__(
@@ -75,7 +70,6 @@ class _Session:
         self._adapted = self._answered = 0
         self._names_sources = False
         self.start = self.end = 0
-        # What happens but once is over before anything is timed.
         method.reset()
         method.adapt([stream.examples[0].text])
         method.answer([stream.examples[0].question])
@@ -101,8 +95,7 @@ class _Session:
     def ask(self, examples: Sequence[QAExample]) -> Generator[Event, None, tuple[list[Prediction], float]]:
         """Ask questions, those of about one length together; returns predictions in their order, and the seconds."""
         order = sorted(range(len(examples)), key=lambda number: len(examples[number].question))
-        found: dict[int, Prediction] = {}
-        seconds = 0.0
+        found, seconds = dict[int, Prediction](), 0.0
         for first in range(0, len(order), self._batch_size):
             batch = order[first : first + self._batch_size]
             questions = [examples[number].question for number in batch]
@@ -110,17 +103,16 @@ class _Session:
             answers = self._method.answer(questions)
             seconds += _now() - began
             for number, answer in zip(batch, answers, strict=True):
-                place = self._stream.place_of[examples[number].text]
-                found[number] = predict(
-                    examples[number], answer, document=place, place=place - self.start, golds=self._golds
-                )
+                example, document = examples[number], self._stream.place_of[examples[number].text]
+                place = document - self.start
+                found[number] = predict(example, answer, document=document, place=place, golds=self._golds)
                 self._names_sources |= answer.sources is not None
             self._answered += len(batch)
             yield Progressed("answer questions", self._answered, self._questions)
         return [found[number] for number in range(len(examples))], seconds
 
     def kept(self) -> tuple[int, int | None]:
-        """Bytes on disk and as the paper counts them: a row for each question there is, asked or not."""
+        """Bytes on disk, and as the paper counts them: a row for each question there is, asked or not."""
         footprint = self._method.footprint()
         row, rows = footprint.paper_row, len(self._stream.about(self.start, self.end))
         return footprint.on_disk, None if row is None else footprint.paper_fixed + row * rows
@@ -130,7 +122,7 @@ class _Session:
 
 
 def _now() -> float:
-    """Seconds on a clock, read when a GPU has done what it was given: else it would be timed with what comes next."""
+    """Seconds on a clock, once a GPU has finished what it was given."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.synchronize()
@@ -149,17 +141,9 @@ def online(
     """Let a method take in the stream, and ask it the questions; it is reset before, not after.
 
     Times are of whole batches, shared out among their documents and questions; what a method puts off until it is
-    asked counts as time to answer. One document and one question come before, untimed, and are forgotten again.
-
-    Args:
-        bank_documents: how many documents a memory holds. The stream is then cut into as many as it fills, a method
-            begins each anew and is asked about its documents alone; a last, smaller one is left out unless it is the
-            only one. None puts all documents in one memory.
-        batch_size: documents, and questions, at a time.
-        seed: of the intervals' draws.
-
-    Returns:
-        The figures, and the predictions in the order of the memories. Costs are means over the memories.
+    asked counts as time to answer. With `bank_documents` the stream is cut into memories of as many documents, each
+    begun anew and asked about its own; a last, smaller one is left out unless it is the only one. Costs are then means
+    over the memories, and predictions are in their order. `seed` is of the intervals' draws.
     """
     size = min(bank_documents or len(stream.documents), len(stream.documents))
     banks = len(stream.documents) // size
@@ -206,12 +190,9 @@ def evaluate(
 
     Args:
         method: such as `RetrieveAndRead(model)`, or `MemoryMethod(model)` for a model of the paper's method.
-        examples: questions and their documents.
         documents: most documents; None takes all.
         bank_documents: documents of a memory; None puts all in one.
         questions: most questions, spread evenly; None asks all.
-        golds: which gold answers count.
-        seed: of the intervals' draws.
 
     Returns:
         An `Outcome`: `online.scores` has exact match, F1 and how often the right document came first, in percent;
@@ -236,17 +217,14 @@ def retention(
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Ask the questions about the `first` documents after these, and again after each `step` of up to `further` others.
 
-    Other arguments are those of `online`; a shorter stream gives fewer steps.
-
-    Raises:
-        DataError: the stream ends before the first step.
+    A shorter stream gives fewer steps; DataError if it ends before the first.
     """
     sizes = range(first, min(first + further, len(stream.documents)) + 1, step)
     if len(sizes) < 2:
         raise DataError(
-            f"{len(stream.documents):,} documents are too few for retention: {first:,} are asked about, and at least "
-            f"{step:,} have to follow.",
-            hint="Take more documents, or set `first` and `step` of [retention] to less.",
+            f"{len(stream.documents):,} documents are too few for retention, which needs {first:,} to ask about and at "
+            f"least {step:,} more.",
+            hint="Take more documents, or lower `first` and `step` of [retention].",
         )
     steps = yield from scaling(method, stream, sizes, golds=golds, seed=seed)
     at_first = steps[0].scores.f1.value
@@ -260,17 +238,13 @@ def scaling(
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Ask the questions about the first documents, as many as the smallest size, of memories of every size.
 
-    Other documents only come in between: what changes from size to size is how many a method has to tell apart, or has
-    learnt since, and nothing else. Times to take a document in are of those that were added for a size. Sizes beyond
-    the stream are left out; other arguments are those of `online`.
-
-    Raises:
-        DataError: the stream fills no memory.
+    So only the number of other documents changes from size to size. Times to take in a document are of those added for
+    a size. Sizes beyond the stream are left out; DataError if all are.
     """
     filled = sorted({size for size in sizes if size <= len(stream.documents)})
     if not filled:
         raise DataError(
-            f"{len(stream.documents):,} documents are too few for scaling, which begins with {min(sizes):,}.",
+            f"{len(stream.documents):,} documents are too few for scaling, which starts at {min(sizes):,}.",
             hint="Take more documents, or give `scaling` smaller sizes.",
         )
     asked = stream.asked_about(filled[0])

@@ -30,10 +30,9 @@ _SOURCES: Final = 5
 
 @dataclass(frozen=True)
 class Prediction:
-    """A question and its gold `answers`, what a method answered, and its scores; F1 is in [0, 1].
+    """A question, its gold `answers`, a method's answer and its scores; F1 is in [0, 1].
 
-    `document` is its document's place in the stream, `rank` that among the method's sources: 0 is first, None beyond
-    the first five and where the method names none.
+    `document` is its document's place in the stream; `rank` that among the method's first five sources, from 0.
     """
 
     id: str
@@ -49,8 +48,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds, everything included, and the bytes of a memory with `documents` documents in it, as they are stored and
-    as the paper counts them, None where it does not."""
+    """Seconds, everything included, and bytes of a memory of `documents` documents, as stored and as the paper counts."""
 
     documents: int
     seconds_per_document: float
@@ -61,8 +59,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionScores:
-    """Scores of questions; `first_source` and `in_five` are how often the question's own document ranked first, or among
-    the first five; None where the method names no sources."""
+    """Scores of questions, and how often their own document ranked first, or in the first five, of the method's sources."""
 
     questions: int
     exact_match: Interval
@@ -75,7 +72,7 @@ class QuestionScores:
 @dataclass(frozen=True)
 class Measurement:
     """Scores and costs of `banks` memories of `cost.documents` documents each; `retained` is F1 in percent of what it was
-    before further documents came, None where that was 0, and where nobody asked before."""
+    before further documents came, if it was asked before and not 0."""
 
     scores: QuestionScores
     cost: Cost
@@ -93,9 +90,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class MethodResults:
-    """What a method did in each protocol, None and empty for those that it did not go through; every answer of online
-    adaptation (paper, section 4.2); and the learning rate that did best on validation questions, for fine-tuning.
-    """
+    """A method's results in each protocol that was run, and the learning rate chosen for fine-tuning."""
 
     online: Measurement | None = None
     predictions: Sequence[Prediction] = ()
@@ -114,35 +109,30 @@ class CodeUsage:
 
 
 def predict(example: QAExample, given: MethodAnswer, *, document: int, place: int, golds: Golds) -> Prediction:
-    """An answer, compared with the gold answers; `document` and `place` are those of the example's document in the
-    stream, and among the documents taken in."""
+    """Score an answer; its example's document is number `document` of the stream and `place` of those taken in."""
     answer, sources = storable(given.text), (given.sources or ())[:_SOURCES]
-    compared = compare(answer, example.answers, golds)
-    scores = compared.exact_match, compared.f1, compared.lenient_match
+    match = compare(answer, example.answers, golds)
+    scores = match.exact_match, match.f1, match.lenient_match
     rank = sources.index(place) if place in sources else None
     return Prediction(example.id, document, example.question, example.answers, answer, *scores, rank)
 
 
 def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) -> QuestionScores:
     """The scores of one or more predictions."""
-    documents = [prediction.document for prediction in predictions]
-
-    def mean(values: Sequence[float]) -> Interval:
-        return interval([100 * value for value in values], documents, seed=seed)
-
+    documents = [one.document for one in predictions]
     return QuestionScores(
         questions=len(predictions),
-        exact_match=mean([prediction.exact_match for prediction in predictions]),
-        f1=mean([prediction.f1 for prediction in predictions]),
-        lenient_match=100 * fmean(prediction.lenient_match for prediction in predictions),
-        first_source=100 * fmean(prediction.rank == 0 for prediction in predictions) if names_sources else None,
-        in_five=100 * fmean(prediction.rank is not None for prediction in predictions) if names_sources else None,
+        exact_match=interval([100 * one.exact_match for one in predictions], documents, seed=seed),
+        f1=interval([100 * one.f1 for one in predictions], documents, seed=seed),
+        lenient_match=100 * fmean(one.lenient_match for one in predictions),
+        first_source=100 * fmean(one.rank == 0 for one in predictions) if names_sources else None,
+        in_five=100 * fmean(one.rank is not None for one in predictions) if names_sources else None,
     )
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The first against the second, by their names, on the `questions` questions that both were asked."""
+    """The first against the second, by their names, on the questions that both were asked."""
 
     first: str
     second: str
@@ -178,13 +168,12 @@ def pair_all(
 
 
 def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
-    """Predictions by what a question is known by: its id, its words, and how often both were there before."""
+    """Predictions by the question's id and words, and how often both came before."""
     before: Counter[tuple[str, str]] = Counter()
     known = {}
-    for prediction in predictions:
-        name = prediction.id, prediction.question
-        known[*name, before[name]] = prediction
-        before[name] += 1
+    for one in predictions:
+        known[one.id, one.question, before[one.id, one.question]] = one
+        before[one.id, one.question] += 1
     return known
 
 
@@ -204,14 +193,14 @@ _ENVIRONMENTS: Final = TypeAdapter(list[dict[str, Any]])
 
 
 class CellFolder:
-    """The results of a base LM on a dataset, each a file that is there whole or not at all."""
+    """The results of a base LM on a dataset, each a file that is written whole or not at all."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, path.name
         self.prepared_folder = path / _PREPARED
 
     def file(self, method: str, kind: str) -> Path:
-        """Where a result lies: a protocol's or the rate of a method, or `code-usage`, of no method."""
+        """Where a result lies: of a protocol or `rate`, by method; `code-usage` has none."""
         folder = self.path / _RESULTS
         return (folder / _checked(method) if method else folder) / f"{kind}.json"
 
@@ -253,8 +242,8 @@ class CellFolder:
             _write(path, digest, _DIGEST)
         elif before != digest:
             raise DataError(
-                f"The questions of {self.name} are others than when it was begun: a file has changed.",
-                hint="Put it back, or evaluate into another folder.",
+                f"The questions of {self.name} have changed since the evaluation began.",
+                hint="Restore their files, or use another folder.",
             )
 
     def is_prepared(self, name: str) -> bool:
@@ -267,18 +256,17 @@ class CellFolder:
         return self.file(method, "online").with_name("online.predictions.jsonl")
 
     def _predictions(self, method: str, online: Measurement) -> list[Prediction]:
-        path, predictions = self._predictions_of(method), list[Prediction]()
-        hint = _again(self.file(method, "online"))
+        path, predictions, asked = self._predictions_of(method), list[Prediction](), online.scores.questions
         try:
             for line in path.read_bytes().splitlines():
                 predictions.append(_LINE.validate_json(line, strict=True))
+            wrong = f"has {len(predictions):,} of {asked:,} answers" if len(predictions) != asked else ""
         except ValidationError as error:
-            wrong = f"{path}, line {len(predictions) + 1:,} is not a prediction: {_fault(error)}."
-            raise DataError(wrong, hint=hint) from error
+            wrong = f"is damaged in line {len(predictions) + 1:,}: {_fault(error)}"
         except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror or error}.", hint=hint) from error
-        if len(predictions) != online.scores.questions:
-            raise DataError(f"{path} has {len(predictions):,} of {online.scores.questions:,} answers.", hint=hint)
+            wrong = f"cannot be read: {error.strerror or error}"
+        if wrong:
+            raise DataError(f"{path} {wrong}.", hint=_again(self.file(method, "online")))
         return predictions
 
 
@@ -304,9 +292,8 @@ class ExperimentFolder:
             with work_lock(self.path / LOCK):
                 yield
         except Timeout as error:
-            raise ConfigError(
-                f"Another evaluation is at work in {self.path}.", hint="Wait for it, or use another folder."
-            ) from error
+            hint = "Wait for it, or use another folder."
+            raise ConfigError(f"Another evaluation is running in {self.path}.", hint=hint) from error
         except OSError as error:
             raise ConfigError(
                 f"The evaluation in {self.path} cannot read or write its files: {error}.",
@@ -314,25 +301,22 @@ class ExperimentFolder:
             ) from error
 
     def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
-        """Note what is done here and by what, or make sure that what was begun is the same.
-
-        The environment is added to those of before if more than date and command differ.
-        """
+        """Note what is done here, or make sure that it is what was begun; the environment is added if it is a new one."""
         import tomlkit
 
         given = tomlkit.dumps(settings)
         if given != storable(given):
             raise ConfigError(
-                "The settings hold what no text file can: the name of a file that is not UTF-8, perhaps.",
-                hint="Give the file another name.",
+                "The settings cannot be written as text; perhaps the name of a file is not UTF-8.",
+                hint="Rename the file.",
             )
         if self.is_there:
             before, now = self.settings(), tomllib.loads(given)
             others = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
             if others and _folders(self.path):
                 raise ConfigError(
-                    f"{self.path} holds an experiment with other settings: {', '.join(others)}.",
-                    hint="Use another folder, or the settings it was begun with.",
+                    f"{self.path} holds an evaluation with other settings: {', '.join(others)}.",
+                    hint="Use another folder, or the settings that it was begun with.",
                 )
             if others:  # it failed before its first stage: there is nothing that could be mixed up
                 for path in (self.events, self._environments, self._settings):
@@ -348,13 +332,11 @@ class ExperimentFolder:
         try:
             return tomllib.loads(self._settings.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise DataError(
-                f"There is no experiment in {self.path}.", hint="`mbc eval` makes one; name its folder."
-            ) from error
+            hint = "Name the folder of one that `mbc eval` made."
+            raise DataError(f"There is no evaluation in {self.path}.", hint=hint) from error
         except (OSError, ValueError) as error:
-            raise DataError(
-                f"{self._settings} cannot be read: {error}.", hint="Repair it, or evaluate into another folder."
-            ) from error
+            hint = "Repair it, or use another folder."
+            raise DataError(f"{self._settings} cannot be read: {error}.", hint=hint) from error
 
     def environments(self) -> list[dict[str, Any]]:
         return _read(self._environments, _ENVIRONMENTS) or []

@@ -29,8 +29,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """The means of two methods on the same questions, the first less the second; `p` is how often a difference at least
-    as large, in either direction, comes about where a coin's toss for each document swaps the methods' values.
+    """The means of two methods on the same questions, and the first less the second; `p` is the two-sided p-value of a
+    sign-flip test over documents.
     """
 
     first: float
@@ -51,8 +51,7 @@ class Difference:
 def interval(values: ArrayLike, documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0) -> Interval:
     """The mean over questions, with the percentile interval of means over documents drawn with replacement.
 
-    `values` are of each question, `documents` what it is about: both [Q]. Where all documents have the same mean, as
-    where there is only one, the interval has no width: that says how little is known, not how much.
+    `values` and `documents`, what a question is about, are [Q]. Of a single document the interval has no width.
     """
     sums, counts = _by_document([values], documents)
     return _intervals(sums, counts, resamples, seed)[0]
@@ -61,10 +60,9 @@ def interval(values: ArrayLike, documents: Sequence[Any], *, resamples: int = 10
 def compare_pairs(
     pairs: Sequence[tuple[ArrayLike, ArrayLike]], documents: Sequence[Any], *, resamples: int = 10_000, seed: int = 0
 ) -> list[Difference]:
-    """Compare two methods on the same questions, for several pairs, each as it would be alone.
+    """Compare two methods on the same questions, for several pairs, which share what is drawn: that takes most time.
 
-    Values and `documents` are [Q]. All pairs share what is drawn, which takes most of the time: 40 pairs take twice as
-    long as one. The test goes through all flips where these are no more than `resamples`.
+    Values and `documents` are [Q]. The test goes through all flips where these are no more than `resamples`.
     """
     if not pairs:
         return []
@@ -93,8 +91,7 @@ def _intervals(sums: Floats, counts: Floats, resamples: int, seed: int) -> list[
 
 
 def _sign_flip_p_values(sums: Floats, resamples: int, seed: int) -> list[float]:
-    """Two-sided, of each column of the documents' sums of differences, [documents, N]; of drawn flips the given one
-    counts as one (Phipson and Smyth 2010), so that it is never 0."""
+    """Of each column of the documents' sums of differences, [documents, N]; never 0 (Phipson and Smyth 2010)."""
     totals = sums.sum(0)
     # What differs in the last bits only is as large.
     least = np.abs(totals) - 1e-9 * np.abs(sums).sum(0)

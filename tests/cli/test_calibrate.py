@@ -114,7 +114,7 @@ def unloadable(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "said", "hint"),
     [
-        ((), "44 documents do not fill two banks of 64", "--bank-size"),
+        ((), "44 documents do not fill the two banks of 64", "--bank-size"),
         (("--bank-size", 20, "--questions", 5), "5 questions are too few", "--questions"),
     ],
 )

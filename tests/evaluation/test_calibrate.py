@@ -133,8 +133,8 @@ def test_progress_ends_at_two_answers_a_question(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("count", "options", "said", "hint"),
     [
-        (0, {}, "0 documents do not fill two banks of 64", "--bank-size"),
-        (50, {"bank_documents": 26}, "50 documents do not fill two banks of 26", "--bank-size"),
+        (0, {}, "0 documents do not fill the two banks of 64", "--bank-size"),
+        (50, {"bank_documents": 26}, "50 documents do not fill the two banks of 26", "--bank-size"),
         (39, {"bank_documents": 1}, "39 questions are too few", "--data"),
         (39, {"bank_documents": 1, "questions": 39}, "39 questions are too few", "--data"),
         (50, {"bank_documents": 1, "questions": 20}, "20 questions are too few", "--questions"),

@@ -147,12 +147,12 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("old", "new", "wrong"),
         [
-            (b'"f1":1.0', b'"f1":"1.0"', "line 1 is not a prediction: f1: Input should be a valid number"),
-            (b'"rank":null', b'"rang":null', "line 1 is not a prediction: rank: Field required"),
-            (b'{"id"', b'"id"', "line 1 is not a prediction: Invalid JSON"),
-            (b"Ada", b"\xff", "line 1 is not a prediction: Invalid JSON"),
-            (b"}\n", b"", "line 1 is not a prediction: Invalid JSON"),
-            (b"}\n", b"}\n\n", "line 2 is not a prediction: Invalid JSON"),
+            (b'"f1":1.0', b'"f1":"1.0"', "is damaged in line 1: f1: Input should be a valid number"),
+            (b'"rank":null', b'"rang":null', "is damaged in line 1: rank: Field required"),
+            (b'{"id"', b'"id"', "is damaged in line 1: Invalid JSON"),
+            (b"Ada", b"\xff", "is damaged in line 1: Invalid JSON"),
+            (b"}\n", b"", "is damaged in line 1: Invalid JSON"),
+            (b"}\n", b"}\n\n", "is damaged in line 2: Invalid JSON"),
         ],
     )
     def test_a_line_that_is_no_prediction_is_named(self, cell, old, new, wrong):
@@ -161,7 +161,7 @@ class TestDamage:
         path.write_bytes(path.read_bytes().replace(old, new, 1))
         with pytest.raises(DataError) as caught:
             cell.results("mbc")
-        assert caught.value.message.startswith(f"{path}, {wrong}")
+        assert caught.value.message.startswith(f"{path} {wrong}")
         assert caught.value.hint == f"Delete {cell.file('mbc', 'online')} and run the evaluation again."
 
     def test_missing_predictions_are_named(self, cell):
@@ -240,12 +240,12 @@ class TestBeginning:
     def test_other_settings_are_refused_and_named(self, folder):
         folder.begin(SETTINGS, HERE)
         folder.cell("b-d").require_same_questions("abc")
-        with pytest.raises(ConfigError, match=r"holds an experiment with other settings: questions, rates\."):
+        with pytest.raises(ConfigError, match=r"holds an evaluation with other settings: questions, rates\."):
             folder.begin({**SETTINGS, "rates": [1e-4], "questions": 4}, HERE)
         assert folder.settings() == SETTINGS
 
     def test_a_folder_without_an_experiment_says_so(self, folder):
-        with pytest.raises(DataError, match="There is no experiment in"):
+        with pytest.raises(DataError, match="There is no evaluation in"):
             folder.settings()
 
     @pytest.mark.parametrize("damage", [b"title = ", b"\xff"])
@@ -260,7 +260,7 @@ class TestWork:
         monkeypatch.setattr("mbc_engine.runs.event_log._PATIENCE", 0.01)
         with (
             folder.at_work(),
-            pytest.raises(ConfigError, match="Another evaluation is at work in"),
+            pytest.raises(ConfigError, match="Another evaluation is running in"),
             folder.at_work(),
         ):
             pass

@@ -351,7 +351,9 @@ class TestRetention:
         assert found[0].scores.questions == 3
 
     def test_a_stream_without_a_second_step_is_an_error(self, examples):
-        with pytest.raises(DataError, match="5 documents are too few for retention: 4 are asked about, and at least 2"):
+        with pytest.raises(
+            DataError, match="5 documents are too few for retention, which needs 4 to ask about and at least 2"
+        ):
             finished(retention(Perfect(), stream(examples(5)), first=4, step=2, further=4))
 
 
@@ -386,5 +388,5 @@ class TestScaling:
         assert [own.cost.seconds_per_document for own in found] == [2 + 2 / 2, 2 + 4 / 2]
 
     def test_a_stream_that_fills_no_memory_is_an_error(self, examples):
-        with pytest.raises(DataError, match="3 documents are too few for scaling, which begins with 4"):
+        with pytest.raises(DataError, match="3 documents are too few for scaling, which starts at 4"):
             finished(scaling(Perfect(), stream(examples(3)), [8, 4]))

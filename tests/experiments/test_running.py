@@ -128,7 +128,7 @@ def test_results_of_other_questions_do_not_stand_beside_those_that_are_there(wor
     test = Path(given.datasets[0].test)
     text = test.read_text()
     test.write_text(text.replace("Where", "Whither", 1))
-    with pytest.raises(DataError, match="The questions of tiny-people are others than when it was begun"):
+    with pytest.raises(DataError, match="The questions of tiny-people have changed since the evaluation began"):
         work(given, skips=False)
     test.write_text(text)
     assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]

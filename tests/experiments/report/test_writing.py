@@ -126,7 +126,7 @@ def test_an_empty_experiment_has_a_report_too(tmp_path):
 
 
 def test_a_folder_without_an_experiment_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no experiment"):
+    with pytest.raises(DataError, match="no evaluation"):
         read_report(ExperimentFolder(tmp_path))
 
 
