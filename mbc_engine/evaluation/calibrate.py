@@ -131,7 +131,7 @@ def _gains(model: MBC, reader: Reader, memory: ReadableMemory, questions: Sequen
 def _calibrated(
     settings: ConfidenceSettings, informed: Gains, uninformed: Gains, questions: int, bank_documents: int
 ) -> Calibrated:
-    rates = {}
+    rates: dict[str, float] = {}
     for name, gains in (("informed", informed), ("uninformed", uninformed)):
         found = [judge(settings, gain)[1] for gain in gains]
         rates |= {f"{name}_{origin}": round(100 * found.count(origin) / len(found), 2) for origin in ORIGINS}

@@ -234,7 +234,7 @@ class TestBeginning:
     def test_questions_that_have_changed_are_refused(self, folder):
         folder.cell("b-d").require_same_questions("abc")
         folder.cell("b-d").require_same_questions("abc")
-        with pytest.raises(DataError, match="The questions of b-d are others"):
+        with pytest.raises(DataError, match="The questions of b-d have changed"):
             folder.cell("b-d").require_same_questions("abd")
 
     def test_other_settings_are_refused_and_named(self, folder):
