@@ -1,7 +1,6 @@
 """Training runs by name, and what a run remembers of the command that started it."""
 
 import json
-import shlex
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import count
@@ -10,15 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from mbc_cli.config import name_in, placed, runs_folder
 from mbc_engine.errors import ConfigError
-from mbc_engine.runs.training_runs import (
-    CONFIG,
-    EVENTS,
-    MODEL,
-    FollowedRun,
-    Request,
-    is_at_work,
-    make_request,
-)
+from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, FollowedRun
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config
@@ -52,9 +43,8 @@ class RunCommand:
             run.mkdir(parents=True, exist_ok=True)
             (run / _COMMAND).write_text(json.dumps(asdict(self), indent=2) + "\n")
         except OSError as error:
-            raise ConfigError(
-                f"{run} cannot be written: {error.strerror}.", hint="Check the path and the room on the disk."
-            ) from error
+            hint = "Check the path and the free disk space."
+            raise ConfigError(f"{run} cannot be written: {error.strerror}.", hint=hint) from error
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -62,11 +52,16 @@ class RunCommand:
         try:
             return cls(**json.loads((run / _COMMAND).read_text()))
         except FileNotFoundError as error:
-            raise ConfigError(
-                f"There is no run to resume at {run}.", hint="Start one with `mbc train --preset NAME --data SPEC`."
-            ) from error
+            hint = "Start one with `mbc train --preset NAME --data SPEC`."
+            raise ConfigError(f"There is no run to resume at {run}.", hint=hint) from error
         except (OSError, ValueError, TypeError) as error:
             raise ConfigError(f"{run / _COMMAND} cannot be read: {error}", hint="Start a new run.") from error
+
+
+def command_of(run: Path) -> RunCommand | None:
+    with suppress(ConfigError):
+        return RunCommand.load(run)
+    return None
 
 
 def config_of(run: Path) -> "Config":
@@ -87,13 +82,6 @@ def new_run(preset: str, runs: Path) -> Path:
     return next(runs / f"{stem}-{number}" for number in count(1) if not (runs / f"{stem}-{number}").exists()).absolute()
 
 
-def read_run(folder: Path, *, has_curves: bool = True) -> FollowedRun:
-    """A run as its log has it now; without its curves that takes a tenth of the time."""
-    run = FollowedRun(folder, has_curves=has_curves)
-    run.update()
-    return run
-
-
 def existing_run(name: str, runs: Path) -> Path:
     folder = placed(name, runs)
     if not (folder / EVENTS).is_file():
@@ -101,41 +89,12 @@ def existing_run(name: str, runs: Path) -> Path:
     return folder
 
 
-def open_run(name: str, runs: Path) -> FollowedRun:
-    return read_run(existing_run(name, runs))
-
-
-def run_at_work(name: str, runs: Path) -> FollowedRun:
-    run = open_run(name, runs)
-    if is_at_work(run.folder):
-        return run
-    own, state = shlex.quote(name_of(run.folder)), run.state
-    if state == "finished":
-        raise ConfigError(f"The training {name} has finished.", hint=f"`mbc runs show {own}` shows how it went.")
-    raise ConfigError(f"The training {name} was {state}.", hint=f"Continue with: mbc train --resume --run {own}")
-
-
-def ask(run: FollowedRun, request: Request | None) -> None:
-    """Ask the training at work for something, or no longer for what was asked before."""
-    try:
-        make_request(run.folder, request)
-    except OSError as error:
-        raise ConfigError(
-            f"{run.folder} cannot be written: {error.strerror}.", hint="Ask as the user who trains."
-        ) from error
+def read_run(folder: Path, *, has_curves: bool = True) -> FollowedRun:
+    """A run as its log has it now; without its curves that takes a tenth of the time."""
+    run = FollowedRun(folder, has_curves=has_curves)
+    run.update()
+    return run
 
 
 def run_of(model: Path) -> Path | None:
     return model.parent if model.name == MODEL and (model.parent / EVENTS).is_file() else None
-
-
-def base_of(run: Path) -> str | None:
-    with suppress(ConfigError):
-        return config_of(run).model.base
-    return None
-
-
-def command_of(run: Path) -> RunCommand | None:
-    with suppress(ConfigError):
-        return RunCommand.load(run)
-    return None

@@ -2,20 +2,29 @@
 
 import shlex
 import time
-from dataclasses import asdict
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from mbc_cli.completion import runs
 from mbc_cli.options import JsonOption, RunsOption
 from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
+from mbc_cli.runs import command_of, config_of, existing_run, name_of, read_run
 from mbc_cli.text import counted, plain, seconds
-
-if TYPE_CHECKING:
-    from mbc_engine.events import Validated
-    from mbc_engine.runs.training_runs import FollowedRun, Request, RunHistory
+from mbc_engine.errors import ConfigError
+from mbc_engine.events import Validated
+from mbc_engine.runs.training_runs import (
+    MODEL,
+    FollowedRun,
+    Request,
+    RunHistory,
+    is_at_work,
+    make_request,
+    request_in,
+    runs_in,
+)
 
 RunArgument = Annotated[str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=runs)]
 _REQUESTED = {"pause": "to be paused", "stop": "to be stopped"}
@@ -54,16 +63,23 @@ def resume(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> 
     _request(name, runs, None, as_json=json)
 
 
-def _request(name: str, runs: Path, wanted: "Request | None", *, as_json: bool) -> None:
-    from mbc_cli.runs import ask, name_of, run_at_work
-
-    run = run_at_work(name, runs)
-    ask(run, wanted)
+def _request(name: str, runs: Path, wanted: Request | None, *, as_json: bool) -> None:
+    """Ask the training at work for something, or no longer for what was asked before."""
+    folder = existing_run(name, runs)
+    quoted = shlex.quote(plain(name_of(folder)))
+    if not is_at_work(folder):
+        state = read_run(folder, has_curves=False).state
+        if state == "finished":
+            raise ConfigError(f"The training {name} has finished.", hint=f"`mbc runs show {quoted}` shows how it went.")
+        raise ConfigError(f"The training {name} was {state}.", hint=f"Continue with: mbc train --resume --run {quoted}")
+    try:
+        make_request(folder, wanted)
+    except OSError as error:
+        hint = "Run this command as the user who started the training."
+        raise ConfigError(f"{folder} cannot be written: {error.strerror}.", hint=hint) from error
     if as_json:
-        print_json({"run": run.folder.name, "path": str(run.folder), "request": wanted})
-        return
-    quoted = shlex.quote(plain(name_of(run.folder)))
-    if wanted is None:
+        print_json({"run": folder.name, "path": folder, "request": wanted})
+    elif wanted is None:
         out.print(f"{quoted} continues.")
     else:
         way = "runs resume" if wanted == "pause" else "train --resume --run"
@@ -80,25 +96,17 @@ def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
       mbc runs list
       mbc runs list --json | jq -r 'select(.state == "training").run'
     """
-    from mbc_cli.runs import read_run
-    from mbc_engine.runs.training_runs import runs_in
-
     found = [read_run(folder, has_curves=False) for folder in runs_in(runs.absolute())]
     if json:
         print_json_lines(map(_summary, found))
     elif not found:
         notes.print("There are no runs yet. Start one with: mbc train --preset NAME --data SPEC")
     else:
-        rows = [
-            (
-                run.folder.name,
-                _state(run),
-                _steps(run.history),
-                f"{run.history.best.f1:.1f}" if run.history.best else "",
-                _moment(run.history.last_time),
-            )
-            for run in found
-        ]
+        rows = []
+        for run in found:
+            history = run.history
+            best = f"{history.best.f1:.1f}" if history.best else ""
+            rows.append((run.folder.name, _state(run), _steps(history), best, _moment(history.last_time)))
         print_table(("run", "state", "steps", "F1 %", "changed"), rows, right=("steps", "F1 %"))
 
 
@@ -111,38 +119,38 @@ def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
       mbc runs show first
       mbc runs show first --json | jq .latest.loss
     """
-    from mbc_cli.runs import open_run
-
-    run = open_run(name, runs)
+    run = read_run(existing_run(name, runs))
+    base, model = None, run.folder / MODEL
+    with suppress(ConfigError):
+        base = config_of(run.folder).model.base
     if json:
-        print_json(_details(run))
+        print_json(_details(run, base, model if model.is_dir() else None))
     else:
-        print_facts(_facts(run))
+        print_facts(_facts(run, base, model if model.is_dir() else None))
 
 
-def _facts(run: "FollowedRun") -> list[tuple[str, str]]:
-    from mbc_cli.runs import base_of, command_of
-    from mbc_engine.runs.training_runs import MODEL
-
-    history, command = run.history, command_of(run.folder)
+def _facts(run: FollowedRun, base: str | None, model: Path | None) -> list[tuple[str, str]]:
+    history, command, name = run.history, command_of(run.folder), shlex.quote(name_of(run.folder))
+    ways = {"paused": f"runs resume {name}"} | dict.fromkeys(("stopped", "interrupted"), f"train --resume --run {name}")
+    way = f"; continue with: mbc {ways[run.state]}" if run.state in ways else ""
     unread = f", {history.cached.done:,} of {history.cached.total:,} texts read" if history.cached else ""
     return [
         ("run", run.folder.name),
         ("folder", str(run.folder)),
-        ("state", f"{_state(run)}{_way_to_continue(run)}"),
-        ("base", base_of(run.folder) or "unknown"),
+        ("state", f"{_state(run)}{way}"),
+        ("base", base or "unknown"),
         *([("data", ", ".join(command.data))] if command else []),
         ("steps", _steps(history) or f"none yet{unread}"),
         *_step_facts(history),
         *([("best", _validation(history.best))] if history.best else []),
         *([("latest", _validation(history.validations[-1]))] if history.validations else []),
         *([("snapshot", f"of step {history.checkpoints[-1]:,}")] if history.checkpoints else []),
-        *([("model", str(run.folder / MODEL))] if (run.folder / MODEL).is_dir() else []),
+        *([("model", str(model))] if model else []),
         ("changed", _moment(history.last_time)),
     ]
 
 
-def _step_facts(history: "RunHistory") -> list[tuple[str, str]]:
+def _step_facts(history: RunHistory) -> list[tuple[str, str]]:
     latest, left = history.latest, history.seconds_left
     if latest is None:
         return []
@@ -155,70 +163,56 @@ def _step_facts(history: "RunHistory") -> list[tuple[str, str]]:
     return [("epoch", f"{latest.epoch + 1:,}"), ("loss", f"{latest.loss:.4g}{route}"), ("codes", codes), ("pace", pace)]
 
 
-def _details(run: "FollowedRun") -> dict[str, Any]:
+def _details(run: FollowedRun, base: str | None, model: Path | None) -> dict[str, Any]:
     """What `mbc runs show --json` prints; times in seconds."""
-    from mbc_cli.runs import base_of, command_of
-    from mbc_engine.runs.training_runs import MODEL
-
-    history, command = run.history, command_of(run.folder)
+    history = run.history
     return {
         **_summary(run),
-        "base": base_of(run.folder),
-        "command": asdict(command) if command else None,
-        "latest": asdict(history.latest) if history.latest else None,
-        "validations": [asdict(validation) for validation in history.validations],
+        "base": base,
+        "command": command_of(run.folder),
+        "latest": history.latest,
+        "validations": history.validations,
         "quantised": history.quantised.step if history.quantised else None,
         "codes_reset": history.codes_reset,
         "snapshot": history.checkpoints[-1] if history.checkpoints else None,
         "questions_per_second": history.throughput,
         "seconds_left": history.seconds_left,
-        "model": str(run.folder / MODEL) if (run.folder / MODEL).is_dir() else None,
+        "model": model,
     }
 
 
-def _summary(run: "FollowedRun") -> dict[str, Any]:
+def _summary(run: FollowedRun) -> dict[str, Any]:
     history = run.history
     return {
         "run": run.folder.name,
-        "path": str(run.folder),
+        "path": run.folder,
         "state": run.state,
         "request": _pending(run),
         "step": history.step,
         "total_steps": history.total_steps,
-        "best": asdict(history.best) if history.best else None,
+        "best": history.best,
         "changed": history.last_time,
     }
 
 
-def _pending(run: "FollowedRun") -> str | None:
+def _pending(run: FollowedRun) -> str | None:
     """What is asked of the training at work and has not come about."""
-    from mbc_engine.runs.training_runs import request_in
-
     request, state = request_in(run.folder), run.state
     if request == "pause" and state == "paused":
         return None
     return request if state in ("preparing", "training", "paused") else None
 
 
-def _state(run: "FollowedRun") -> str:
+def _state(run: FollowedRun) -> str:
     request = _pending(run)
     return f"{run.state}, {_REQUESTED[request]}" if request else run.state
 
 
-def _way_to_continue(run: "FollowedRun") -> str:
-    from mbc_cli.runs import name_of
-
-    name = shlex.quote(name_of(run.folder))
-    if run.state == "paused":
-        return f"; continue with: mbc runs resume {name}"
-    return f"; continue with: mbc train --resume --run {name}" if run.state in ("stopped", "interrupted") else ""
-
-
-def _steps(history: "RunHistory") -> str:
+def _steps(history: RunHistory) -> str:
     return f"{history.step:,} of {history.total_steps:,}" if history.total_steps else ""
 
 
-def _validation(validation: "Validated") -> str:
+def _validation(validation: Validated) -> str:
     return (
         f"F1 {validation.f1:.1f} %, exact match {validation.exact_match:.1f} % at step {validation.step:,} "
         f"({counted(validation.questions, 'question')})"

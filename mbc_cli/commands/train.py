@@ -8,15 +8,17 @@ import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mbc_cli.completion import models, presets, runs
+from mbc_cli.commands.models import show_presets
+from mbc_cli.completion import models, presets
+from mbc_cli.completion import runs as known_runs
 from mbc_cli.config import placed, states_cache
 from mbc_cli.engine import loading, prepare_torch, read_data, require_device
-from mbc_cli.options import DeviceOption, JsonOption, RunsOption, ThreadsOption
-from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
+from mbc_cli.options import DeviceOption, JsonOption, RunsOption, ThreadsOption, option
+from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out
 from mbc_cli.runs import RunCommand, config_of, name_of, new_run
@@ -39,71 +41,38 @@ from mbc_engine.machine import is_launched, is_main_process
 
 _HELD_OUT = 0.05  # of the documents, where none to validate on are named
 
-PresetOption = Annotated[
-    str | None, typer.Option(metavar="NAME|FILE", autocompletion=presets, help="A built-in preset, or a TOML file.")
-]
-DataOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="SPEC",
-        help="Training data: a .jsonl, .csv or .json file, squad:train, or newswire:[b]train[/b]:5000; can be repeated.",
-    ),
-]
-ValidationOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SPEC",
-        show_default="squad:validation for squad:train, else the last 5% of the documents",
-        help="Validation data, in the same form.",
-    ),
-]
-RunOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME|PATH",
-        show_default="the preset's name and a number",
-        autocompletion=runs,
-        help="The run's folder.",
-    ),
-]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue --run where it stopped.")]
-BaseOption = Annotated[
-    str | None,
-    typer.Option(metavar="MODEL", show_default="the preset's", help="The base LM: a hub id, or the folder of a model."),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: training.epochs=3; can be repeated."),
-]
-FromOption = Annotated[
-    str | None,
-    typer.Option("--from", metavar="MODEL", autocompletion=models, help="Start from the weights of this model."),
-]
-CompileOption = Annotated[bool, typer.Option("--compile", help="Compile encoders and aggregator with torch.compile.")]
-TrackOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TRACKER", help="Log metrics to tensorboard, wandb, ...; can be repeated."),
-]
-ListPresetsOption = Annotated[bool, typer.Option("--list-presets", help="List the built-in presets.")]
+_DATA = "Training data: a .jsonl, .csv or .json file, squad:train, or newswire:[b]train[/b]:5000; can be repeated."
+_HELD_OUT_DATA = "squad:validation for squad:train, else the last 5% of the documents"
+_BASE = "The base LM: a hub id, or the folder of a model."
+_CHANGE = "Change a setting: training.epochs=3; can be repeated."
+_PRESET = "A built-in preset, or a TOML file."
+_NUMBERED = "the preset's name and a number"
+_TRACK = "Log metrics to tensorboard, wandb, ...; can be repeated."
 
 
 def train(
     ctx: typer.Context,
     *,
-    preset: PresetOption = None,
-    data: DataOption = None,
-    validation: ValidationOption = None,
-    run: RunOption = None,
-    resume: ResumeOption = False,
-    base: BaseOption = None,
-    settings: SetOption = None,
-    start: FromOption = None,
+    preset: Annotated[str | None, option(_PRESET, metavar="NAME|FILE", completion=presets)] = None,
+    data: Annotated[list[str] | None, option(_DATA, metavar="SPEC")] = None,
+    validation: Annotated[
+        str | None, option("Validation data, in the same form.", metavar="SPEC", show_default=_HELD_OUT_DATA)
+    ] = None,
+    run: Annotated[
+        str | None, option("The run's folder.", metavar="NAME|PATH", show_default=_NUMBERED, completion=known_runs)
+    ] = None,
+    resume: Annotated[bool, option("Continue --run where it stopped.", "--resume")] = False,
+    base: Annotated[str | None, option(_BASE, metavar="MODEL", show_default="the preset's")] = None,
+    settings: Annotated[list[str] | None, option(_CHANGE, "--set", metavar="KEY=VALUE")] = None,
+    start: Annotated[
+        str | None, option("Start from the weights of this model.", "--from", metavar="MODEL", completion=models)
+    ] = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
-    compiles: CompileOption = False,
-    track: TrackOption = None,
+    compiles: Annotated[bool, option("Compile encoders and aggregator with torch.compile.", "--compile")] = False,
+    track: Annotated[list[str] | None, option(_TRACK, metavar="TRACKER")] = None,
     runs: RunsOption,
-    list_presets: ListPresetsOption = False,
+    list_presets: Annotated[bool, option("List the built-in presets.", "--list-presets")] = False,
     json: JsonOption = False,
 ) -> None:
     """Train a model. Ctrl-C stops after the current step; --resume continues from there.
@@ -118,49 +87,36 @@ def train(
       mbc train --preset distilgpt2 --base Qwen/Qwen3-0.6B --data train.jsonl
     """
     if list_presets:
-        from mbc_cli.commands.models import show_presets
-
         show_presets(as_json=json)
         return
-    from mbc_cli.program import is_typed
-
     if resume:
         kept = ("preset", "data", "validation", "base", "settings", "start", "compiles")
         if any(run and is_typed(ctx, name) for name in kept):
             raise ConfigError(
                 "A resumed run keeps its preset, settings and data.", hint=f"Only: mbc train --resume --run {run}"
             )
-        folder, config, command = _resumed(run, runs, device if is_typed(ctx, "device") else None, track)
+        if not run:
+            raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
+        folder = placed(run, runs)
+        before = RunCommand.load(folder)
+        device = (device if is_typed(ctx, "device") else None) or before.device
+        command, config = replace(before, device=device, track=track or before.track), config_of(folder)
     else:
-        typed = RunCommand(data or [], validation, start, device, track or [])
-        changes = _changes(settings or [], base, compiles=compiles)
-        folder, config, command = _begun(run, runs, preset, changes, typed)
+        if preset is None or not data:
+            missing = [name for name, given in (("--preset", preset), ("--data", data)) if not given]
+            raise ConfigError(
+                f"A new training needs {' and '.join(missing)}.",
+                hint="For example: mbc train --preset mini --data newswire:train:5000; "
+                "`mbc train --list-presets` lists the presets.",
+            )
+        if run is None and is_launched():
+            raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
+        config = load_preset(preset, _changes(settings or [], base, compiles=compiles))
+        folder, data = placed(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
+        validation = absolute(validation) if validation else own_validation(data)
+        start = str(Path(start).absolute()) if start and Path(start).exists() else start
+        command = RunCommand(data, validation, start, device, track or [])
     _train(folder, config, command, threads, resume=resume, as_json=json)
-
-
-def _begun(
-    run: str | None, runs: Path, preset: str | None, changes: list[str], typed: RunCommand
-) -> tuple[Path, Config, RunCommand]:
-    """The folder, settings and command of a new training; `run` None takes a folder that is not there yet."""
-    if preset is None or not typed.data:
-        missing = [option for option, given in (("--preset", preset), ("--data", typed.data)) if not given]
-        raise ConfigError(
-            f"A new training needs {' and '.join(missing)}.",
-            hint="For example: mbc train --preset mini --data newswire:train:5000; "
-            "`mbc train --list-presets` lists the presets.",
-        )
-    if run is None and is_launched():
-        raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
-    config = load_preset(preset, changes)
-    folder = placed(run, runs) if run else new_run(preset, runs)
-    data, start = [absolute(spec) for spec in typed.data], typed.start
-    command = replace(
-        typed,
-        data=data,
-        validation=absolute(typed.validation) if typed.validation else own_validation(data),
-        start=str(Path(start).absolute()) if start and Path(start).exists() else start,
-    )
-    return folder, config, command
 
 
 def _changes(settings: list[str], base: str | None, *, compiles: bool) -> list[str]:
@@ -170,24 +126,10 @@ def _changes(settings: list[str], base: str | None, *, compiles: bool) -> list[s
         place = str(Path(base).absolute()) if Path(base).is_dir() else base  # the same from every working folder
         # A string in JSON is one in TOML.
         changes.append(f"model.base={json_format.dumps(place, ensure_ascii=False)}")
-    if compiles:
-        changes.append("training.compile=true")
-    return changes
-
-
-def _resumed(
-    run: str | None, runs: Path, device: str | None, track: list[str] | None
-) -> tuple[Path, Config, RunCommand]:
-    if not run:
-        raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
-    folder = placed(run, runs)
-    command = RunCommand.load(folder)
-    command = replace(command, device=device or command.device, track=track or command.track)
-    return folder, config_of(folder), command
+    return [*changes, "training.compile=true"] if compiles else changes
 
 
 def _train(run: Path, config: Config, command: RunCommand, threads: int | None, *, resume: bool, as_json: bool) -> None:
-    """Train, and show how it goes in the first of the processes; Ctrl-C stops it after the step in progress."""
     is_main = is_main_process()
     notes.quiet = notes.quiet or not is_main
     require_device(command.device)
@@ -205,18 +147,8 @@ def _train(run: Path, config: Config, command: RunCommand, threads: int | None, 
         if start is not None:
             require_start(start)
         device = prepare_torch(command.device, threads)
-    train_here = partial(
-        train,
-        config,
-        examples,
-        validation,
-        run,
-        cache=states_cache(),
-        resume=resume,
-        start=start,
-        device=device,
-        trackers=command.track,
-    )
+    where: dict[str, Any] = {"cache": states_cache(), "device": device, "trackers": command.track}
+    train_here = partial(train, config, examples, validation, run, resume=resume, start=start, **where)
     if not is_main:
         with stop_on_interrupt(lambda: None) as stop:
             for _ in train_here(stop=stop):
@@ -252,7 +184,6 @@ class TrainProgress(ProgressView):
         self.end: TrainFinished | None = None
 
     def show(self, event: Event) -> None:
-        """Draw or print an event."""
         if isinstance(event, TrainFinished):
             self.end = event
         if self._as_json:
@@ -300,11 +231,9 @@ class TrainProgress(ProgressView):
         )
 
     def stopping(self) -> None:
-        """Answer a first Ctrl-C."""
         again = "" if is_launched() else "; Ctrl-C again ends at once and loses the steps since the last snapshot"
         self.announce(f"Stopping after this step{again}.")
 
     @property
     def way_to_continue(self) -> str:
-        """How to continue after a stop or an interruption."""
         return f"Continue with: mbc train --resume --run {shlex.quote(plain(self._name))}"
