@@ -19,7 +19,7 @@ def processor() -> str:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use, at least 1: containers and schedulers grant fewer than the machine has."""
+    """How many cores this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -42,12 +42,12 @@ def is_main_process() -> bool:
 
 
 def installing(extra: str) -> str:
-    """What brings an extra, typed in the folder of mbc: on the registries its name is another project's."""
+    """The command that installs an extra, in mbc's folder: elsewhere the name is another project's."""
     return f"pip install -c constraints.txt -e '.[{extra}]'"
 
 
 def require_extra(extra: str, *packages: str, asked_by: str) -> None:
-    """Raise ConfigError if a package of an extra, which the command `asked_by` needs, is not installed."""
+    """Raise ConfigError if the command `asked_by` needs packages of an extra that are not installed."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise ConfigError(
@@ -57,7 +57,7 @@ def require_extra(extra: str, *packages: str, asked_by: str) -> None:
 
 
 class SlowDown:
-    """Says when work is due again that should take at most a `share` of the time, and begin `least` seconds apart."""
+    """Says when work is due again that may take a `share` of the time and begins at least `least` seconds apart."""
 
     def __init__(self, share: float, least: float) -> None:
         self._share, self._least, self._next = share, least, -float("inf")

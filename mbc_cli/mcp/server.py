@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, redirect_stdout
+from contextlib import asynccontextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -26,7 +26,7 @@ from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
 from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.question import AskOptions, Label, State, TextFrom
-from mbc_engine.text import Found, Skipped, find_files, printable_path, require_paths
+from mbc_engine.text import Found, Skipped, find_files, printable_path
 
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
@@ -54,27 +54,14 @@ def allowed_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(Path(os.path.realpath(folder)) for folder in folders)
 
 
-def resolve_allowed(names: Sequence[str], folders: Sequence[Path]) -> list[Path]:
-    """Resolve names, absolute or relative to an allowed folder. Hidden files are refused."""
+def find_allowed(names: Sequence[str], folders: Sequence[Path]) -> Found:
+    """The readable files at and below names, which are absolute or relative to an allowed folder.
+
+    Hidden files are refused. Links out of the folders are not followed, and reported as one skip.
+    """
     if not folders:
         raise ConfigError("No folder is allowed.", hint="Start the server with `mbc mcp --allow FOLDER`.")
-    paths = []
-    for name in names:
-        try:
-            places = [folder / Path(name).expanduser() for folder in folders]  # an absolute name stays as it is
-            path = Path(os.path.realpath(next((place for place in places if place.exists()), places[0])))
-        except (OSError, RuntimeError, ValueError):  # too long, ~NOBODY, a null character
-            path = None
-        if path is None or not _is_inside(path, folders):
-            below = ", ".join(map(printable_path, folders))
-            raise DataError(f"{name} is not allowed.", hint=f"Only visible files below {below} may be memorised.")
-        paths.append(path)
-    require_paths(paths)
-    return paths
-
-
-def find_allowed(paths: Sequence[Path], folders: Sequence[Path]) -> Found:
-    """The readable files at and below paths. Links out of the folders are not followed, and reported as one skip."""
+    paths = [_resolve(name, folders) for name in names]
     found = find_files(paths)
     files = tuple(path for path in found.files if _is_inside(path, folders))
     # A name that is not UTF-8 is shown in other characters, under which no file exists.
@@ -85,6 +72,16 @@ def find_allowed(paths: Sequence[Path], folders: Sequence[Path]) -> Found:
         named = ", ".join(map(printable_path, paths))
         skipped += (Skipped(named, "has links to places outside the allowed folders, which are not followed"),)
     return Found(files, skipped)
+
+
+def _resolve(name: str, folders: Sequence[Path]) -> Path:
+    with suppress(OSError, RuntimeError, ValueError):  # too long, ~NOBODY, a null character
+        places = [folder / Path(name).expanduser() for folder in folders]  # an absolute name stays as it is
+        path = Path(os.path.realpath(next((place for place in places if place.exists()), places[0])))
+        if _is_inside(path, folders):
+            return path
+    below = ", ".join(map(printable_path, folders))
+    raise DataError(f"{name} is not allowed.", hint=f"Only visible files below {below} may be memorised.")
 
 
 def _is_inside(path: Path, folders: Sequence[Path]) -> bool:
@@ -105,13 +102,11 @@ class Quotation(BaseModel):
     part: Plain = Field(description="Which part of the file, such as a row; empty for all of it.")
     bank: Plain
     share: Annotated[float, AfterValidator(partial(round, ndigits=4))] = Field(
-        description="The search's probability for it, or its share of the attention, 0 to 1."
+        description="Its probability in the search, or its share of the attention, 0 to 1."
     )
     date: Plain | None = Field(description="The day it was written, ISO 8601.")
     state: State = Field(description="Whether the file has changed since it was memorised.")
-    text_from: TextFrom | None = Field(
-        description="Where the quoted text is from: the unchanged file, or the copy kept in the bank."
-    )
+    text_from: TextFrom | None = Field(description="Quoted from the unchanged file, or from the bank's copy.")
     sentence: Plain | None = Field(
         None, description="`ask` only: the sentence the answer was read in, or the one that fits the question best."
     )
@@ -123,16 +118,11 @@ class AskResult(BaseModel):
 
     answer: Plain | None = Field(description="The answer; null if it is not in this memory.")
     confidence: float | None = Field(
-        description="The probability that the answer is right, 0 to 1; if the model answers through a prefix, that the "
-        "memory holds what was asked. Null if the model is not calibrated."
+        description="The probability that the answer is right, 0 to 1, or, if the label is memory, model or unsure, "
+        "that the memory holds what was asked. Null if the model is not calibrated."
     )
-    label: Label | None = Field(
-        description="The confidence in a word: high, medium or low; if the model answers through a prefix, where the "
-        "answer comes from: memory, model, or unsure."
-    )
-    sources: list[Quotation] = Field(
-        description="First the document the answer was read in. Without an answer, the closest documents."
-    )
+    label: Label | None = Field(description="The confidence in a word, or where the answer comes from.")
+    sources: list[Quotation] = Field(description="Best first. Without an answer, the closest documents.")
 
 
 class SearchResult(BaseModel):
@@ -149,9 +139,7 @@ class IngestResult(BaseModel):
     unchanged: int = Field(description="Skipped because the bank has them already.")
     removed: int = Field(description="Parts that a changed file no longer has.")
     skipped: int
-    reasons: list[dict[Literal["source", "reason"], Plain]] = Field(
-        description=f"The first {_MOST_REASONS} skipped files, and why."
-    )
+    reasons: list[dict[Literal["source", "reason"], Plain]] = Field(description="Why the first few were skipped.")
     seconds: float
     bank: dict[str, int] = Field(description="What the memory now holds, and its size in bytes.")
 
@@ -228,7 +216,7 @@ class MemoryServer:
     async def ask(
         self,
         question: Annotated[
-            _Question, Field(description="A question in plain words that can be understood without the conversation.")
+            _Question, Field(description="A question that can be understood without the conversation.")
         ],
         sources: fields.SourceCount = AskOptions.sources,
         min_confidence: fields.MinConfidence = None,
@@ -268,7 +256,9 @@ class MemoryServer:
 
     async def ingest(
         self,
-        paths: Annotated[list[str], Field(min_length=1, description="Relative ones are in an allowed folder.")],
+        paths: Annotated[
+            list[str], Field(min_length=1, description="Files and folders; relative paths are in an allowed folder.")
+        ],
         context: Context,
     ) -> Annotated[CallToolResult, IngestResult]:
         """Memorise files and folders so that `ask` and `search` can find them. Files that haven't changed since the
@@ -279,8 +269,7 @@ class MemoryServer:
             asyncio.run_coroutine_threadsafe(context.report_progress(done, total or None, message), loop)
 
         def work() -> IngestResult:
-            found = find_allowed(resolve_allowed(paths, self._allowed), self._allowed)
-            return self._ingest(found, report, stop)
+            return self._ingest(find_allowed(paths, self._allowed), report, stop)
 
         try:
             return await self._run(work)
@@ -314,7 +303,7 @@ class MemoryServer:
         return json.dumps({**counts, **bytes_held, **names}, indent=2, ensure_ascii=False)
 
     async def run(self) -> None:
-        """Serve until the client closes stdin, then end the process, as SIGINT and SIGTERM do: stdin cannot be left."""
+        """Serve until the client closes stdin or a signal comes, then end the process: a read of stdin cannot be cancelled."""
         async with anyio.create_task_group() as group:
             with anyio.CancelScope() as serving:
                 group.start_soon(self._exit_on_signal, serving)
@@ -326,10 +315,10 @@ class MemoryServer:
 
     @asynccontextmanager
     async def _lifespan(self, _: MCPServer[None]) -> AsyncIterator[None]:
-        # File descriptor 1 leads to stderr by now, but what stays in Python's buffer would come out at the end.
+        # File descriptor 1 leads to stderr by now, but what is left in Python's buffer would be written at the end.
         with redirect_stdout(sys.stderr):
             if all(path.exists() for path in self._memory.paths):
-                self._thread.submit(self._memory.open)  # whatever is wrong, the first call meets it again
+                self._thread.submit(self._memory.open)  # the first call reports what is wrong
             yield
 
     async def _exit_on_signal(self, serving: anyio.CancelScope) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.mcp.server import allowed_folders, find_allowed, resolve_allowed
+from mbc_cli.mcp.server import allowed_folders, find_allowed
 
 
 def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:
@@ -17,17 +17,22 @@ def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:
     (notes / "away").symlink_to(home)
     (home / "near").symlink_to(notes)
     folders = allowed_folders([notes, other])
-    assert resolve_allowed(
-        [str(notes / "ada.txt"), "bruno.md", "x.txt", ".", str(home / "near" / "ada.txt")], folders
-    ) == [*(notes / "ada.txt", notes / "bruno.md", other / "x.txt", notes, notes / "ada.txt")]
+    ada, bruno = notes / "ada.txt", notes / "bruno.md"
+    for name, files in (
+        (str(ada), (ada,)),
+        ("bruno.md", (bruno,)),
+        ("x.txt", (other / "x.txt",)),
+        (str(home / "near" / "ada.txt"), (ada,)),
+    ):
+        assert find_allowed([name], folders).files == files
     for name in (
         *(str(home), str(home / "secret.txt"), str(home / "missing.txt"), "/", "../secret.txt", "away/secret.txt"),
         *("away", ".env", "~root", "~nobody-of-this-name", "nul\0", "x" * 5000, f"{notes}-else"),
     ):
         with pytest.raises(Exception, match="is not allowed"):
-            resolve_allowed([name], folders)
+            find_allowed([name], folders)
     with pytest.raises(Exception, match="does not exist"):
-        resolve_allowed(["missing.txt"], folders)
+        find_allowed(["missing.txt"], folders)
 
 
 def test_links_below_lead_nowhere_else(notes: Path, home: Path) -> None:
@@ -39,7 +44,7 @@ def test_links_below_lead_nowhere_else(notes: Path, home: Path) -> None:
     (notes / "file.txt").symlink_to(outside / "a.txt")
     (notes / "broken.txt").symlink_to(home / "missing")
     (notes / "within.txt").symlink_to(notes / "ada.txt")
-    found = find_allowed([notes], allowed_folders([notes]))
+    found = find_allowed([str(notes)], allowed_folders([notes]))
     assert [path.name for path in found.files] == ["ada.txt", "bruno.md"]
     (skipped,) = found.skipped
     assert skipped.source == str(notes) and "links to places outside" in skipped.reason
@@ -51,6 +56,6 @@ def test_an_allowed_folder_may_have_any_name(home: Path) -> None:
     folder.mkdir()
     (folder / "ada.txt").write_text("text")
     (folder / "picture.png").write_bytes(b"\x89PNG")
-    found = find_allowed([folder], allowed_folders([folder]))
+    found = find_allowed([str(folder)], allowed_folders([folder]))
     assert found.files == (folder / "ada.txt",)
     assert [Path(own.source).name for own in found.skipped] == ["picture.png"]
