@@ -79,9 +79,7 @@ class EncoderSettings(_Settings):
     name: str = Field(description="hub id or path")
     window: PositiveInt = Field(512, description="longest text in tokens; longer documents are chunked")
     frozen: bool = Field(False, description="keep the pretrained weights; its token states are then computed once")
-    weights: EncoderWeights = Field(
-        "float32", description="how its linear weights are held; packed in 4 or 8 bits they do not train"
-    )
+    weights: EncoderWeights = Field("float32", description="linear weights; packed in 4 or 8 bits they do not train")
 
 
 class CodebookSettings(_Settings):
@@ -124,9 +122,7 @@ class LoraSettings(_Settings):
 class ConfidenceSettings(_Settings):
     """How the gain of an answer is read: a line under a sigmoid, and two thresholds; `mbc calibrate` finds them."""
 
-    slope: NonNegativeFloat = Field(
-        allow_inf_nan=False, description="of the log-odds over the gain, 1 / (nats per token)"
-    )
+    slope: NonNegativeFloat = Field(allow_inf_nan=False, description="of the log-odds over the gain, per nat per token")
     intercept: float = Field(allow_inf_nan=False, description="of the log-odds, where the bank adds nothing")
     from_memory: float = Field(ge=0, le=1, description="confidence from which on an answer is called from memory")
     from_model: float = Field(ge=0, le=1, description="confidence up to which it is called from the model alone")
@@ -238,17 +234,11 @@ class TrainingSettings(_Settings):
     clip: float = Field(100.0, gt=0, description="largest gradient norm")
     backprop_dropout: float = Field(0.0, ge=0, lt=1, description="share of documents without gradient")
     reset_codes: bool = True
-    bank_documents: NonNegativeInt = Field(
-        0, description="documents a question reads in training: its own and the best routed; 0 is the whole batch"
-    )
-    quantise_from: float = Field(
-        0.0, ge=0, lt=1, description="share of the steps with continuous vectors; after it the codebook is fitted"
-    )
+    bank_documents: NonNegativeInt = Field(0, description="a question's own and the best routed; 0 is the whole batch")
+    quantise_from: float = Field(0.0, ge=0, lt=1, description="share of the steps before the codebook is fitted")
     pca_start: bool = Field(False, description="start frozen encoders' readouts as PCA of their sentence vectors")
     precision: Literal["float32", "bf16"] = "bf16"
-    gradient_checkpointing: bool = Field(
-        False, description="compute activations a second time instead of keeping them: less memory, more time"
-    )
+    gradient_checkpointing: bool = Field(False, description="recompute activations: less memory, more time")
     compile: bool = Field(False, description="compile encoders and aggregator with torch.compile")
     question_window: PositiveInt = 128
     answer_window: PositiveInt = 24
@@ -278,14 +268,10 @@ def preset_names() -> list[str]:
 
 
 def load_preset(name: str, overrides: list[str] | None = None) -> Config:
-    """A built-in preset or a TOML file, with `section.key=value` overrides; a calibration, which is a model's, goes.
+    """A built-in preset by name, or a TOML file by path; a calibration, which is a model's, is left out.
 
-    Args:
-        name: a preset's name, or the path of a file.
-        overrides: settings to change, such as `training.epochs=1`; the value is TOML, or else a string.
-
-    Raises:
-        ConfigError: there is no such preset, or a value cannot be used.
+    `overrides` are settings to change, such as `training.epochs=1`; the value is TOML, or else a string. Raises
+    ConfigError if there is no such preset, or a value cannot be used.
     """
     if name in preset_names():
         text = (files("mbc_engine") / "presets" / f"{name}.toml").read_text()
@@ -304,7 +290,7 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
 
 
 def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:
-    """Parse the TOML of a model of the paper's method. Raises ConfigError with the place and what is wrong there."""
+    """As `parse_model_config`, of a model of the paper's method."""
     config = parse_model_config(text, origin, overrides)
     if isinstance(config, RetrieverReaderConfig):
         raise ConfigError(
@@ -327,9 +313,8 @@ def parse_model_config(text: str, origin: str, overrides: list[str] | None = Non
             _apply(table, override)
         return Config.model_validate(table)
     except ValidationError as error:
-        raise ConfigError(
-            f"{origin}: {first_fault(error)}.", hint="The presets' TOML files show every setting."
-        ) from error
+        hint = "The presets' TOML files show every setting."
+        raise ConfigError(f"{origin}: {first_fault(error)}.", hint=hint) from error
 
 
 def first_fault(error: ValidationError) -> str:

@@ -5,7 +5,6 @@ import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -133,21 +132,14 @@ def bundle_folder() -> Path | None:
 
 def unofficial_file(folder: Path) -> Path | None:
     """The first of the bundle's files in a folder that is missing or not the official one; None if all are."""
-    return next((folder / name for name, digest in _BUNDLE_DIGESTS.items() if _sha256(folder / name) != digest), None)
-
-
-def _sha256(path: Path) -> str | None:
-    try:
-        identity = path.stat()
-        return _hashed(path, identity.st_size, identity.st_mtime_ns)
-    except OSError:
-        return None
-
-
-@cache
-def _hashed(path: Path, *_identity: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    for name, digest in _BUNDLE_DIGESTS.items():
+        try:
+            with (folder / name).open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                    return folder / name
+        except OSError:
+            return folder / name
+    return None
 
 
 def locate(name: str) -> str:

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -23,8 +24,6 @@ from mbc_engine.events import Event
 
 # Seconds since the epoch that still are a date everywhere.
 _END_OF_TIME: Final = 1e11
-
-
 # When an event was logged, in seconds since the epoch, and the event.
 Stamped: TypeAlias = tuple[float, Event]
 
@@ -70,14 +69,11 @@ def read_events(path: Path) -> Iterator[Event]:
 
 @dataclass(frozen=True)
 class Followed:
-    """What was appended to a log since the last look, or all of it if `is_anew`: the log was cut back or replaced.
-
-    `has_more` says that there are further lines already.
-    """
+    """What was appended to a log since the last look, or all of it if `is_anew`: the log was cut back or replaced."""
 
     events: list[Stamped]
     is_anew: bool = False
-    has_more: bool = False
+    has_more: bool = False  # there are further lines already
 
 
 _NOTHING = Followed([])
@@ -124,31 +120,24 @@ class EventFollower:
         return is_anew
 
     def _read(self, file: BinaryIO, most: int | None) -> tuple[list[Stamped], int]:
-        events: list[Stamped] = []
-        lines, skimmed = 0, b""
+        kept: list[bytes] = []
+        lines, was_skimmed = 0, False
         for line in islice(file, most):
             if not line.endswith(b"\n"):
                 break
             lines += 1
             self._position += len(line)
             self._last = line
-            if self._skimmed is not None and self._skimmed in line:
-                skimmed = line
-                continue
-            if skimmed:
-                events += _event_of(skimmed)
-                skimmed = b""
-            events += _event_of(line)
-        if skimmed:
-            events += _event_of(skimmed)
+            is_skimmed = self._skimmed is not None and self._skimmed in line
+            if is_skimmed and was_skimmed:
+                kept.pop()
+            kept.append(line)
+            was_skimmed = is_skimmed
+        events: list[Stamped] = []
+        for line in kept:
+            with suppress(ValueError):
+                events.append(parse_line(line))
         return events, lines
-
-
-def _event_of(line: bytes) -> list[Stamped]:
-    try:
-        return [parse_line(line)]
-    except ValueError:
-        return []
 
 
 def _looks(status: os.stat_result) -> tuple[int, int, int]:

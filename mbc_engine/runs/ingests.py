@@ -50,7 +50,6 @@ def recorded(events: Iterable[Event], path: Path) -> Iterator[Event]:
 
 
 def _written(log: EventLog | None, events: Iterable[Event], opened: ExitStack) -> EventLog | None:
-    """Write events to a log, if there is one; returns it as long as it can be written."""
     if log is None:
         return None
     try:
@@ -106,35 +105,24 @@ IngestState: TypeAlias = Literal["running", "finished", "stopped", "interrupted"
 
 
 class IngestHistory:
-    """Folds the events of ingests into one bank, in their order.
-
-    Attributes:
-        state: what the present or last ingest is at; None before the first.
-        growth: the end of each ingest and when it was, in seconds since the epoch.
-        started: what the present ingest has to do, and since when (`began`).
-        reported: how far it is.
-        skipped: the last files or rows that it skipped; `skips` counts all of them.
-        sources: names of the documents last dealt with, the newest last.
-        pace: `rate` as it was after reports, by the seconds since the ingest began; of the last few minutes.
-        last_time: when the last event was, in seconds since the epoch.
-    """
+    """Folds the events of ingests into one bank, in their order; times are in seconds since the epoch."""
 
     def __init__(self) -> None:
-        self.state: IngestState | None = None
+        self.state: IngestState | None = None  # of the present or last ingest
         self.growth: list[tuple[float, IngestFinished]] = []
         self.started: IngestStarted | None = None
         self.began: float | None = None
         self.reported: DocumentsIngested | None = None
         self.finished: IngestFinished | None = None
-        self.skipped: deque[FileSkipped] = deque(maxlen=_SKIPPED)
+        self.skipped: deque[FileSkipped] = deque(maxlen=_SKIPPED)  # the last of `skips` files or rows
         self.skips = 0
-        self.sources: deque[str] = deque(maxlen=_SOURCES)
+        self.sources: deque[str] = deque(maxlen=_SOURCES)  # of the documents last dealt with, the newest last
+        # `rate` as it was after reports of the last few minutes, by the seconds since the ingest began.
         self.pace: deque[tuple[float, float]] = deque(maxlen=_PACE)
         self.last_time: float | None = None
         self._reports: deque[DocumentsIngested] = deque(maxlen=_RECENT + 1)
 
     def add(self, events: Iterable[Stamped]) -> None:
-        """Take further events in."""
         for time, event in events:
             self.last_time = time
             match event:

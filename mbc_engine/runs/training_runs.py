@@ -5,7 +5,7 @@ looks at between two steps.
 """
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import fields
 from itertools import pairwise
@@ -14,18 +14,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from mbc_engine import events
 from mbc_engine.atomic_write import atomic_write
-from mbc_engine.events import (
-    CheckpointSaved,
-    Event,
-    Progressed,
-    QuantisationStarted,
-    TrainFinished,
-    TrainStarted,
-    TrainStateChanged,
-    TrainStep,
-    Validated,
-)
 from mbc_engine.runs.event_log import EventFollower, Followed, Stamped, is_held
 
 if TYPE_CHECKING:
@@ -41,14 +31,11 @@ TRACKED = "tracked"
 _REQUEST = "request"
 _USAGE = "usage.safetensors"
 # What of a step makes a curve.
-CURVES: Final = tuple(field.name for field in fields(TrainStep) if field.name != "step")
+CURVES: Final = tuple(field.name for field in fields(events.TrainStep) if field.name != "step")
 # Steps that say how fast a training is now.
 _RECENT: Final = 50
-
-
-# What is asked of a training that is at work.
 Request: TypeAlias = Literal["pause", "stop"]
-# What a training is at. Its events cannot tell that it was interrupted, see `RunHistory.state_beside`.
+# Its events cannot tell that a training was interrupted, see `RunHistory.state_beside`.
 RunState: TypeAlias = Literal["preparing", "training", "paused", "stopped", "finished", "interrupted"]
 
 
@@ -71,7 +58,7 @@ def request_in(run: Path) -> Request | None:
 
 
 def is_at_work(run: Path) -> bool:
-    """Whether a training is at work in the folder, in whatever process."""
+    """Whether a training is at work in the folder, in any process."""
     return is_held(run / LOCK)
 
 
@@ -105,90 +92,65 @@ def runs_in(folder: Path) -> list[Path]:
     return sorted(changed, key=lambda run: (-changed[run], run.name))
 
 
-_OVER: Final = ("stopped", "finished")
-_STATES: Final[Mapping[type[Event], RunState]] = {
-    TrainStarted: "training",
-    TrainStep: "training",
-    TrainFinished: "finished",
-}
-
-
 class RunHistory:
-    """Folds the events of one training, in their order.
-
-    Attributes:
-        state: what the training was at with the last event.
-        started: how it began, or was resumed last.
-        cached: how many texts are read, before it begins.
-        latest: the last step.
-        best: the validation whose model is kept, the run's model.
-        resets: the steps in which dead codes were reset; `codes_reset` counts the codes.
-        quantised: when documents became codes, in a training that starts without.
-        checkpoints: the steps of all snapshots.
-        last_time: when the last event was, in seconds since the epoch.
-    """
+    """Folds the events of one training, in their order."""
 
     def __init__(self) -> None:
         self.state: RunState = "preparing"
-        self.started: TrainStarted | None = None
-        self.cached: Progressed | None = None
-        self.latest: TrainStep | None = None
-        self.validations: list[Validated] = []
-        self.best: Validated | None = None
-        self.resets: list[int] = []
+        self.started: events.TrainStarted | None = None  # or resumed last
+        self.cached: events.Progressed | None = None  # texts that are read before it begins
+        self.latest: events.TrainStep | None = None
+        self.validations: list[events.Validated] = []
+        self.best: events.Validated | None = None  # whose model is the run's
+        self.resets: list[int] = []  # steps in which dead codes were reset
         self.codes_reset = 0
-        self.quantised: QuantisationStarted | None = None
-        self.checkpoints: list[int] = []
-        self.finished: TrainFinished | None = None
-        self.last_time: float | None = None
+        self.quantised: events.QuantisationStarted | None = None
+        self.checkpoints: list[int] = []  # steps of all snapshots
+        self.finished: events.TrainFinished | None = None
+        self.last_time: float | None = None  # seconds since the epoch
         self._steps, self._times = array("d"), array("d")
         self._curves = {name: array("d") for name in CURVES}
 
-    def add(self, events: Iterable[Stamped]) -> None:
-        """Take further events in."""
-        curves = list(self._curves.items())
-        for time, event in events:
+    def add(self, stamped: Iterable[Stamped]) -> None:
+        for time, event in stamped:
             self.last_time = time
-            self.state = _STATES.get(type(event), self.state)
-            if isinstance(event, TrainStep):  # as nearly all are
-                self.latest = event
-                self._steps.append(event.step)
-                self._times.append(time)
-                values = vars(event)
-                for name, curve in curves:
-                    value = values[name]
-                    curve.append(nan if value is None else value)
-                if event.reset_codes:
-                    self.resets.append(event.step)
-                    self.codes_reset += event.reset_codes
-            else:
-                self._note(event)
+            match event:
+                case events.TrainStep():  # as nearly all are
+                    self._add_step(time, event)
+                case events.Progressed():
+                    self.cached = event
+                case events.TrainStarted():
+                    self.state, self.started = "training", event
+                case events.TrainStateChanged():
+                    self.state = event.state
+                case events.QuantisationStarted():
+                    self.quantised = event
+                case events.Validated():
+                    self.validations.append(event)
+                    self.best = event if event.is_best else self.best
+                case events.CheckpointSaved():
+                    self.checkpoints.append(event.step)
+                case events.TrainFinished():
+                    self.state, self.finished = "finished", event
 
-    def _note(self, event: Event) -> None:
-        match event:
-            case Progressed():
-                self.cached = event
-            case TrainStarted():
-                self.started = event
-            case TrainStateChanged():
-                self.state = event.state
-            case QuantisationStarted():
-                self.quantised = event
-            case Validated():
-                self.validations.append(event)
-                self.best = event if event.is_best else self.best
-            case CheckpointSaved():
-                self.checkpoints.append(event.step)
-            case TrainFinished():
-                self.finished = event
+    def _add_step(self, time: float, step: events.TrainStep) -> None:
+        self.state, self.latest = "training", step
+        self._steps.append(step.step)
+        self._times.append(time)
+        values = vars(step)
+        for name, curve in self._curves.items():
+            value = values[name]
+            curve.append(nan if value is None else value)
+        if step.reset_codes:
+            self.resets.append(step.step)
+            self.codes_reset += step.reset_codes
 
     def state_beside(self, is_at_work: bool) -> RunState:
         """What the training is at, given whether anyone is at work on it: interrupted if not, and it has no end."""
-        return self.state if is_at_work or self.state in _OVER else "interrupted"
+        return self.state if is_at_work or self.state in ("stopped", "finished") else "interrupted"
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
         return self.latest.step if self.latest else self.started.step if self.started else 0
 
     @property
@@ -236,7 +198,7 @@ class FollowedRun:
     def __init__(self, folder: Path, *, has_curves: bool = True) -> None:
         self.folder = folder
         self.history = RunHistory()
-        self._follower = EventFollower(folder / EVENTS, skims=None if has_curves else TrainStep)
+        self._follower = EventFollower(folder / EVENTS, skims=None if has_curves else events.TrainStep)
 
     def update(self, most: int | None = None) -> Followed:
         """Read on in the log, at most so many events; the history is another object if the log began anew."""

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -13,20 +13,10 @@ import torch
 from accelerate import Accelerator
 from accelerate.tracking import get_available_trackers
 
+from mbc_engine import events
 from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.events import (
-    CheckpointSaved,
-    Event,
-    Progressed,
-    QuantisationStarted,
-    TrainFinished,
-    TrainStarted,
-    TrainStateChanged,
-    TrainStep,
-    Validated,
-)
 from mbc_engine.lm.pretrained import checkpoint_layers
 from mbc_engine.machine import SlowDown
 from mbc_engine.paper.builder import build, load_pretrained, trainable_parameters
@@ -35,19 +25,10 @@ from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.scoring import within_window
 from mbc_engine.runs.event_log import EventLog
 from mbc_engine.runs.training_runs import CONFIG, EVENTS, MODEL, SNAPSHOT, TRACKED, request_in, write_usage
+from mbc_engine.training import run_files
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
 from mbc_engine.training.processes import Processes, Result, processes_on
-from mbc_engine.training.run_files import (
-    TrainingState,
-    at_work,
-    keep_model,
-    load_snapshot,
-    recover_model,
-    require_no_run,
-    require_start,
-    save_snapshot,
-)
 from mbc_engine.training.warm_start import fit_centring, fit_codebook, require_enough, start_from_pca, validate
 
 # How long the end of a pause may go unnoticed.
@@ -69,7 +50,7 @@ def train(
     device: str = "cpu",
     trackers: Sequence[str] = (),
     stop: threading.Event | None = None,
-) -> Iterator[Event]:
+) -> Iterator[events.Event]:
     """Train a model and keep the best validated one in `run/model`; without `validation`, the last one.
 
     Between two steps it does what is asked for in the run's folder (`make_request`): to pause, to stop. In processes
@@ -90,24 +71,28 @@ def train(
     """
     require_trackers(trackers)
     if start is not None:
-        require_start(start)
+        run_files.require_start(start)
     if not resume:
-        require_no_run(run)  # before any process can write there
+        run_files.require_no_run(run)  # before any process can write there
     processes = processes_on(device, trackers=trackers, folder=run / TRACKED)
     training = _Training(config, examples, validation, run, cache, start, processes, stop)
     accelerator = processes.accelerator
     if not processes.is_main:
-        for _ in training.events(None):
+        for _ in training.all_events(None):
             pass
         accelerator.end_training()
         return
-    with at_work(run):
+    with run_files.at_work(run), closing(EventLog(run / EVENTS)) as log:
         (run / CONFIG).write_text(config.to_toml())
-        with _tracked(accelerator, config, run), closing(EventLog(run / EVENTS)) as log:
-            for event in training.events(log):
+        settings = _dotted(config.model_dump())
+        accelerator.init_trackers(run.name, config=settings, init_kwargs={"wandb": {"dir": str(run)}})
+        try:
+            for event in training.all_events(log):
                 log.append(event)
                 _track(accelerator, event)
                 yield event
+        finally:
+            accelerator.end_training()
 
 
 def require_trackers(names: Sequence[str]) -> None:
@@ -122,19 +107,9 @@ def require_trackers(names: Sequence[str]) -> None:
             )
 
 
-@contextmanager
-def _tracked(accelerator: Accelerator, config: Config, run: Path) -> Iterator[None]:
-    """Inside, a run is tracked under its folder's name, with its settings."""
-    accelerator.init_trackers(run.name, config=_dotted(config.model_dump()), init_kwargs={"wandb": {"dir": str(run)}})
-    try:
-        yield
-    finally:
-        accelerator.end_training()
-
-
-def _track(accelerator: Accelerator, event: Event) -> None:
-    if isinstance(event, TrainStep | Validated):
-        group = "train" if isinstance(event, TrainStep) else "validation"
+def _track(accelerator: Accelerator, event: events.Event) -> None:
+    if isinstance(event, events.TrainStep | events.Validated):
+        group = "train" if isinstance(event, events.TrainStep) else "validation"
         figures = {name: value for name, value in vars(event).items() if isinstance(value, int | float)}
         named = {f"{group}/{name}": value for name, value in figures.items() if name not in ("step", "epoch")}
         accelerator.log(named, step=event.step)
@@ -192,17 +167,17 @@ class _Training:
         self.optimizer = processes.prepare(self.objective, optimizer, self.model.codebook)
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
-        self.state = TrainingState(0, -1.0, self.model.is_quantising, 0, 0.0)
+        self.state = run_files.TrainingState(0, -1.0, self.model.is_quantising, 0, 0.0)
         self.usage_rest = SlowDown(_USAGE_SHARE, _USAGE_SECONDS)
         self.is_fresh = start is None
 
-    def events(self, log: EventLog | None) -> Iterator[Event]:
+    def all_events(self, log: EventLog | None) -> Iterator[events.Event]:
         """Everything that happens, until the last epoch or a stop; `log` is the main process's, which alone writes."""
         is_resumed = (self.run / SNAPSHOT).exists()
         if is_resumed:
             if log is not None:
-                recover_model(self.run)
-            self.state = load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
+                run_files.recover_model(self.run)
+            self.state = run_files.load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
         if log is not None:
             log.rewind(self.state.events)
             yield from self._read_texts()
@@ -218,22 +193,22 @@ class _Training:
                 self.processes.agree_on(side.amortizer)
             self._centre()
         sizes = len(self.data), len(self.data.documents), trainable_parameters(self.model)
-        yield TrainStarted(self.state.step, self.total_steps, *sizes)
+        yield events.TrainStarted(self.state.step, self.total_steps, *sizes)
         self.saved = time.monotonic()
         for epoch in range(self.state.step // self.steps_per_epoch, self.settings.epochs):
             if (yield from self._epoch(epoch, log)):
                 return
         self._show_usage(at_once=True)
-        yield TrainFinished(self.state.step, round(self._seconds(), 1), str(self.run / MODEL))
+        yield events.TrainFinished(self.state.step, round(self._seconds(), 1), str(self.run / MODEL))
 
-    def _read_texts(self) -> Iterator[Progressed]:
+    def _read_texts(self) -> Iterator[events.Progressed]:
         """Compute the states of frozen encoders that are not on the disk, until a stop is asked for."""
         for event in chain(self.documents.fill(), self.questions.fill()):
             yield event
             if self._requested() == _STOP:
                 return
 
-    def _epoch(self, epoch: int, log: EventLog | None) -> Generator[Event, None, bool]:
+    def _epoch(self, epoch: int, log: EventLog | None) -> Generator[events.Event, None, bool]:
         """What is left of an epoch; True ends the training."""
         skip = self.state.step - epoch * self.steps_per_epoch
         for batch in self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip):
@@ -246,7 +221,7 @@ class _Training:
         yield from self._validate(epoch)
         return (yield from self._between_steps(log, is_due=True))
 
-    def _between_steps(self, log: EventLog | None, *, is_due: bool = False) -> Generator[Event, None, bool]:
+    def _between_steps(self, log: EventLog | None, *, is_due: bool = False) -> Generator[events.Event, None, bool]:
         """A snapshot, if one is due or something is asked for, and what is asked for; True ends the training."""
         is_due = is_due or time.monotonic() - self.saved > self.settings.checkpoint_seconds
         action = self._next_action(is_due=is_due)
@@ -262,7 +237,7 @@ class _Training:
                 time.sleep(_PAUSE_SECONDS)
             self.began = time.monotonic()
             if action != _STOP:
-                yield TrainStateChanged("training", self.state.step, self.total_steps)
+                yield events.TrainStateChanged("training", self.state.step, self.total_steps)
         if action == _STOP:
             yield self._changed("stopped")
             return True
@@ -282,9 +257,9 @@ class _Training:
         own = self._requested() or (_SNAPSHOT if is_due else _STEP)
         return self.processes.highest(own)
 
-    def _changed(self, state: Literal["paused", "stopped"]) -> TrainStateChanged:
+    def _changed(self, state: Literal["paused", "stopped"]) -> events.TrainStateChanged:
         self._show_usage(at_once=True)
-        return TrainStateChanged(state, self.state.step, self.total_steps)
+        return events.TrainStateChanged(state, self.state.step, self.total_steps)
 
     def _show_usage(self, *, at_once: bool = False) -> None:
         """Write the codes' usage if that is due; there is none before documents are codes."""
@@ -295,7 +270,7 @@ class _Training:
             write_usage(self.run, codebook.usage.cpu().numpy(), self.state.step)
             self.usage_rest.took(began, time.monotonic())
 
-    def _step(self, epoch: int, batch: Batch) -> Iterator[Event]:
+    def _step(self, epoch: int, batch: Batch) -> Iterator[events.Event]:
         """The beginning of quantisation, if it is due, and a step."""
         model, step, processes = self.model, self.state.step, self.processes
         self._seed()
@@ -303,7 +278,7 @@ class _Training:
             self._centre()
             fitted_to = self._without_gradient(fit_codebook, model, self.documents, len(self.data.documents))
             processes.agree_on(model.require_codebook())
-            yield QuantisationStarted(step, fitted_to)
+            yield events.QuantisationStarted(step, fitted_to)
         began = time.monotonic()
         rate = learning_rate(step, self.total_steps, self.settings)
         passes, resets = optimiser_step(self.objective, self.optimizer, batch, self._seed(processes.rank), rate=rate)
@@ -315,7 +290,7 @@ class _Training:
         rounded: dict[str, Any] = {
             name: value if value is None else float(f"{value:.6g}") for name, value in figures.items()
         }
-        yield TrainStep(
+        yield events.TrainStep(
             step=step + 1,
             epoch=epoch,
             dead_codes=dead,
@@ -324,21 +299,21 @@ class _Training:
             **rounded,
         )
 
-    def _validate(self, epoch: int) -> Iterator[Event]:
+    def _validate(self, epoch: int) -> Iterator[events.Event]:
         """EM and F1 on the validation questions; the best model so far becomes `run/model`, none in a warm start."""
         self._centre()
         if not self.validation:
             if not self.model.is_warming_up:
-                keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
+                run_files.keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
             return
         scores = validate(self.model, self.validation, self.processes)
         is_best = not self.model.is_warming_up and scores.f1 > self.state.best_f1
         if is_best:
             self.state = replace(self.state, best_f1=scores.f1)
-            keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
+            run_files.keep_model(self.model, self.config, self.run, writes=self.processes.is_main)
         exact_match, f1, first = (round(share, 3) for share in (scores.exact_match, scores.f1, scores.first_source))
         documents = len({example.text for example in self.validation})
-        yield Validated(self.state.step, epoch, scores.questions, documents, exact_match, f1, first, is_best)
+        yield events.Validated(self.state.step, epoch, scores.questions, documents, exact_match, f1, first, is_best)
 
     def _seed(self, rank: int = 0) -> torch.Generator:
         """Make torch draw the same numbers whenever this rank does this step; returns chance that all ranks share."""
@@ -361,13 +336,13 @@ class _Training:
     def _without_gradient(self, work: Callable[..., Result], *arguments: Any) -> Result:
         return self.processes.inside(work, *arguments)
 
-    def _checkpoint(self, log: EventLog | None) -> CheckpointSaved:
-        events = 0 if log is None else log.position()
-        self.state = replace(self.state, is_quantising=self.model.is_quantising, events=events, seconds=self._seconds())
+    def _checkpoint(self, log: EventLog | None) -> events.CheckpointSaved:
+        logged = 0 if log is None else log.position()
+        self.state = replace(self.state, is_quantising=self.model.is_quantising, events=logged, seconds=self._seconds())
         self.began = time.monotonic()
         snapshot = self.run / SNAPSHOT
-        save_snapshot(snapshot, self.model, self.optimizer, self.state, writes=log is not None)
-        return CheckpointSaved(self.state.step, str(snapshot))
+        run_files.save_snapshot(snapshot, self.model, self.optimizer, self.state, writes=log is not None)
+        return events.CheckpointSaved(self.state.step, str(snapshot))
 
     def _seconds(self) -> float:
         return self.state.seconds + time.monotonic() - self.began
