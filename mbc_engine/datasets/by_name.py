@@ -18,11 +18,10 @@ _PART = re.compile(r"(?P<whole>.+)\[(?P<start>\d*):(?P<end>\d*)\]", re.DOTALL)
 def load_examples(source: str) -> list[QAExample]:
     """The questions of a dataset.
 
-    Args:
-        source: a .jsonl, .csv or .json file (SQuAD's layout), plain or packed; `squad:SPLIT[:FOLDER]` for the paper's
-            splits of SQuAD v1.1, from the hub or from the folder of its original files; or
-            `newswire:SPLIT:STORIES[:SEED]` for generated stories. Of any of these, `[FROM:TO]` after it takes the
-            documents FROM to TO - 1 with all their questions, counted from 0 in order of their first question.
+    `source` is a .jsonl, .csv or .json file (SQuAD's layout), plain or packed; `squad:SPLIT[:FOLDER]` for the paper's
+    splits of SQuAD v1.1, from the hub or from the folder of its original files; or `newswire:SPLIT:STORIES[:SEED]` for
+    generated stories. `[FROM:TO]` after any of them takes the documents FROM to TO - 1 with all their questions,
+    counted from 0 in order of their first question.
 
     Raises:
         DataError: it is missing, of an unknown kind, lacks a column or holds no questions.
@@ -30,15 +29,14 @@ def load_examples(source: str) -> list[QAExample]:
     whole, part = _split_part(source)
     name = _name_of(whole)
     examples = NAMED[name](whole) if name else read_examples(Path(whole))
+    if part is not None:
+        documents = list(dict.fromkeys(example.text for example in examples))
+        taken = set(documents[part])
+        examples = [example for example in examples if example.text in taken]
     if not examples:
-        raise DataError(f"{source} holds no questions.", hint="Ask for more of it.")
-    if part is None:
-        return examples
-    documents = list(dict.fromkeys(example.text for example in examples))
-    taken = set(documents[part])
-    if not taken:
-        raise DataError(f"{source} holds no questions.", hint=f"{whole} has {len(documents):,} documents.")
-    return [example for example in examples if example.text in taken]
+        hint = f"{whole} has {len(documents):,} documents." if part else "Ask for more of it."
+        raise DataError(f"{source} holds no questions.", hint=hint)
+    return examples
 
 
 def absolute(source: str, folder: Path | None = None) -> str:
@@ -66,12 +64,12 @@ def file_of(source: str) -> Path | None:
 
 
 def is_of_hub(source: str) -> bool:
-    """Whether a dataset has to be had from the hub."""
+    """Whether a dataset is downloaded from the hub."""
     return _name_of(source) == squad.NAME and file_of(source) is None
 
 
 def own_validation(sources: Sequence[str]) -> str | None:
-    """What the paper validates on where it trains on `sources`: a part of SQuAD, if they are `squad:train` alone."""
+    """What the paper validates on if it trains on `sources`: a part of SQuAD for `squad:train` alone."""
     if len(sources) != 1 or _name_of(sources[0]) != squad.NAME:
         return None
     split, folder = squad.parse(_split_part(sources[0])[0])

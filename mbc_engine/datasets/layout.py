@@ -1,7 +1,6 @@
 """Questions about documents, and the files they are read from: .jsonl, .csv and .json, plain or packed (.gz, .xz).
 
-A reader is one entry of `READERS`: a suffix and a function from an open file to rows. Which columns hold the
-document, the question and the answers is said by the first of `LAYOUTS` whose columns are all there.
+The first of `LAYOUTS` whose columns are all there says which hold the document, the question and the answers.
 """
 
 import csv
@@ -35,8 +34,8 @@ _MOST_COLUMNS, _MOST_LETTERS = 12, 30
 
 @dataclass(frozen=True, slots=True)
 class QAExample:
-    """A question about a document's `text`, with every answer that counts as right; `id` is what its dataset calls it,
-    else its number there, and the document's title may be empty."""
+    """A question about a document's `text`, with every answer that counts as right; `id` is its dataset's, or its number
+    there."""
 
     id: str
     text: str
@@ -47,10 +46,10 @@ class QAExample:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a dataset's rows. `id` and `title` are used where there are such columns.
+    """The columns of a dataset's rows, beside `id` and `title`.
 
     Answers are a list, one text, or either of them as `text` of an object, as the hub keeps SQuAD's; `separator` is what
-    separates several answers in one text, None if that is always one.
+    separates several answers in one text.
     """
 
     text: str
@@ -64,19 +63,17 @@ class Layout:
 
     def examples(self, rows: Iterable[Row], origin: str) -> Iterator[QAExample]:
         """The questions of the rows, which errors call `origin`, without surrounding white space and blank answers."""
-        # Many questions are about one text, which takes far more room than they do: it is kept once.
-        texts: dict[str, str] = {}
+        texts: dict[str, str] = {}  # many questions are about one long text: it is kept once
         for number, row in enumerate(rows, 1):
             try:
-                example = self._example(row, str(number), texts)
+                yield self._example(row, str(number), texts)
             except ValueError as error:
                 raise DataError(f"{origin}, row {number:,} {error}.", hint=_HINT) from None
-            yield example
 
     def _example(self, row: Row, number: str, texts: dict[str, str]) -> QAExample:
         if not isinstance(row, Mapping):
             raise ValueError("is not an object with columns")  # noqa: TRY004 - as all else that is wrong with a row
-        if None in row:  # what csv calls the cells beyond the header
+        if None in row:  # csv's key for cells beyond the header
             raise ValueError("has more cells than the header")
         given, title = row.get("id"), row.get("title")
         text = _text(row, self.text)
@@ -112,8 +109,8 @@ def _text(row: Row, column: str) -> str:
 
 
 def _answer(value: Any) -> str:
-    is_no_number = isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))
-    if is_no_number or not isinstance(value, str | int | float):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not isinstance(value, str) and not (is_number and (isinstance(value, int) or math.isfinite(value))):
         raise ValueError("has an answer that is not text")
     return storable(str(value)).strip()
 
@@ -137,18 +134,16 @@ def evenly_spaced(items: Sequence[T], most: int | None) -> list[T]:
 def read_examples(path: Path) -> list[QAExample]:
     """The questions of a file; DataError if it is missing, of an unknown kind, damaged, or lacks a column."""
     try:
-        is_file = path.is_file()
+        if not path.is_file():
+            raise DataError(f"There is no file {path}.", hint=_WANTED)
     except OSError as error:
         raise DataError(f"{path} {reason(error)}.", hint=_WANTED) from error
-    if not is_file:
-        raise DataError(f"There is no file {path}.", hint=_WANTED)
     kind, compression = split_suffixes(path.name)
     if kind not in READERS:
         raise DataError(f"{path} is not a {' or '.join(READERS)} file.", hint="Packed ones end in .gz or .xz.")
     try:
         with path.open("rb") as file, OPENERS[compression](file) as unpacked:
-            # A byte order mark, which spreadsheets write, is no part of the first column's name.
-            text = TextIOWrapper(unpacked, encoding="utf-8-sig", newline="")
+            text = TextIOWrapper(unpacked, encoding="utf-8-sig", newline="")  # spreadsheets write a byte order mark
             rows = READERS[kind](text)
             first = next(rows, None)
             examples = [] if first is None else [*_layout_of(first).examples(chain((first,), rows), str(path))]
@@ -166,17 +161,15 @@ def read_examples(path: Path) -> list[QAExample]:
 
 
 def _layout_of(row: Row) -> Layout:
-    there = list(row) if isinstance(row, Mapping) else []
+    there = [str(column) for column in row] if isinstance(row, Mapping) else []
     missing = [[column for column in layout.columns if column not in there] for layout in LAYOUTS]
     if [] in missing:
         return LAYOUTS[missing.index([])]
-    raise UnreadableFile(f"has no {_listed(min(missing, key=len))}; its columns are {_listed(there) or 'none'}")
-
-
-def _listed(columns: Sequence[object]) -> str:
-    names = [str(column) for column in columns]
-    listed = [name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}…" for name in names[:_MOST_COLUMNS]]
-    return ", ".join(listed + ["…"] * (len(names) > _MOST_COLUMNS))
+    shown = [(name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}…") for name in there[:_MOST_COLUMNS]] + [
+        "…"
+    ] * (len(there) > _MOST_COLUMNS)
+    fewest = min(missing, key=len)
+    raise UnreadableFile(f"has no {', '.join(fewest)}; its columns are {', '.join(shown) or 'none'}")
 
 
 def _jsonl(file: TextIO) -> Iterator[Row]:
@@ -213,7 +206,7 @@ def _squad(file: TextIO) -> Iterator[Row]:
                         "answers": [answer["text"] for answer in asked["answers"]],
                     }
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UnreadableFile("is not laid out like SQuAD's; rows of JSON go into a .jsonl file") from error
+        raise UnreadableFile("is not laid out like SQuAD's; rows of JSON belong in a .jsonl file") from error
 
 
 READERS: Mapping[str, Callable[[TextIO], Iterator[Row]]] = {".jsonl": _jsonl, ".csv": _csv, ".json": _squad}

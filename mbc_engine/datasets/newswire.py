@@ -53,10 +53,9 @@ _MIN_QUESTIONS, _MAX_QUESTIONS = 3, 6
 
 @dataclass(frozen=True)
 class Story:
-    """One news story of two to five sentences of plain ASCII, and three to six questions with their answers.
+    """A news story of two to five ASCII sentences, and three to six questions with answers that its text has literally.
 
-    Every answer occurs literally in `text` and not in its question; every question names a person, place or
-    organisation of the story. `date` is ISO 8601.
+    Every question names a person, place or organisation of the story, and not its answer. `date` is ISO 8601.
     """
 
     id: str
@@ -70,15 +69,12 @@ class Story:
 def stories(split: Split, count: int, seed: int = 0) -> Iterator[Story]:
     """Write `count` stories; the same arguments give the same stories on every machine, fewer give a prefix.
 
-    The splits share no word of any first name, surname or place name, so nothing learnt about the names of one helps
-    in another. Another seed gives other stories with the same names.
+    The splits share no word of any name, so that nothing learned about the names of one helps in another. Another seed
+    gives other stories with the same names.
     """
-    world = _World(names(split), random.Random(f"newswire/{split}/{seed}"))
-    kinds = _event_kinds()
-    topic_names = topics()
+    world, topics = _World(names(split), random.Random(f"newswire/{split}/{seed}")), [*_event_kinds().values()]
     for number in range(count):
-        topic = world.pick(topic_names)
-        yield _story(world.pick(kinds[topic]), world, f"newswire-{split}-{seed}-{number:06d}")
+        yield _story(world.pick(world.pick(topics)), world, f"newswire-{split}-{seed}-{number:06d}")
 
 
 def examples(stories: Iterable[Story]) -> Iterator[QAExample]:
@@ -87,11 +83,6 @@ def examples(stories: Iterable[Story]) -> Iterator[QAExample]:
         document = f"{story.title}. {story.text}"
         for number, (question, answer) in enumerate(story.questions):
             yield QAExample(f"{story.id}-{number}", document, question, (answer,), story.title)
-
-
-def topics() -> tuple[str, ...]:
-    """The topics of the stories; each is equally likely."""
-    return tuple(_event_kinds())
 
 
 @cache
@@ -140,7 +131,7 @@ class _Recent:
 
 
 class _World:
-    """The source of everything random in a run of stories. No name comes again before most others came."""
+    """Everything random in a run of stories. No name comes again before most others came."""
 
     def __init__(self, names: Mapping[str, Sequence[str]], rng: random.Random) -> None:
         self.chance = rng.random
@@ -150,14 +141,12 @@ class _World:
         self._drawn["person"] = _Recent(8 * _APART)  # no event draws eight
 
     def name(self, kind: str) -> str:
-        drawn = self._drawn[kind]
-        while (name := self._any_name(kind)) in drawn:
-            pass
-        drawn.note((name,))
+        name = ""
+        while not name or name in self._drawn[kind]:
+            is_person = kind == "person"
+            name = f"{self.name('first')} {self.name('surname')}" if is_person else self.pick(self._names[kind])
+        self._drawn[kind].note((name,))
         return name
-
-    def _any_name(self, kind: str) -> str:
-        return f"{self.name('first')} {self.name('surname')}" if kind == "person" else self.pick(self._names[kind])
 
     def pick(self, options: Sequence[_T]) -> _T:
         return options[int(self.chance() * len(options))]
@@ -184,8 +173,7 @@ Template = Callable[[Scene], str]
 def parse(text: str, lists: Mapping[str, Sequence[str]]) -> Template:
     """A template as a function that writes its text with the facts of a scene and fresh draws.
 
-    Raises:
-        ValueError: an unbalanced bracket, or a draw that names neither one of `lists`, a range nor a kind of name.
+    Raises ValueError for an unbalanced bracket, or a draw that names neither one of `lists`, a range nor a kind of name.
     """
     tokens = [token for token in _TOKEN.split(text) if token]
     options, end = _options(tokens, 0, lists)
@@ -200,30 +188,30 @@ def with_articles(text: str) -> str:
 
 
 def _options(tokens: Sequence[str], at: int, lists: Mapping[str, Sequence[str]]) -> tuple[list[Template], int]:
-    options: list[Template] = []
-    parts: list[Template] = []
+    options: list[list[Template]] = [[]]
     while at < len(tokens) and tokens[at] != "]":
-        match tokens[at]:
-            case "|":
-                options.append(_joined(parts))
-                parts = []
-            case "[":
-                inner, at = _options(tokens, at + 1, lists)
-                if at == len(tokens):
-                    raise ValueError(f"A bracket is never closed in the template {''.join(tokens)!r}.")
-                parts.append(_either(inner))
-            case token if token.startswith("{"):
-                parts.append(_fact(token[1:-1]))
-            case token if token.startswith("<"):
-                parts.append(_draw(token[1:-1], lists))
-            case token:
-                parts.append(lambda _scene, token=token: token)  # type: ignore[misc]
+        token = tokens[at]
+        if token == "|":  # noqa: S105
+            options.append([])
+        elif token == "[":  # noqa: S105
+            inner, at = _options(tokens, at + 1, lists)
+            if at == len(tokens):
+                raise ValueError(f"A bracket is never closed in the template {''.join(tokens)!r}.")
+            options[-1].append(_either(inner))
+        else:
+            options[-1].append(_part(token, lists))
         at += 1
-    return [*options, _joined(parts)], at
+    return [_joined(parts) for parts in options], at
 
 
 def _joined(parts: Sequence[Template]) -> Template:
     return lambda scene: "".join([part(scene) for part in parts])
+
+
+def _part(token: str, lists: Mapping[str, Sequence[str]]) -> Template:
+    if token.startswith("<"):
+        return _draw(token[1:-1], lists)
+    return _fact(token[1:-1]) if token.startswith("{") else lambda _: token
 
 
 def _either(options: Sequence[Template]) -> Template:
@@ -242,17 +230,13 @@ def _draw(name: str, lists: Mapping[str, Sequence[str]]) -> Template:
     if name in _NAME_KINDS:
         return lambda scene: scene.world.name(name)
     if name in lists:
-        words = lists[name]
-        return lambda scene: scene.world.pick(words)
+        return lambda scene: scene.world.pick(lists[name])
     if bounds := _RANGE.fullmatch(name):
         low, high = (int(re.sub("[,.]", "", bound)) for bound in bounds.groups())
-        tenths, form = "." in name, "{:.1f}" if "." in name else "{:,}" if "," in name else "{}"
-
-        def number(scene: Scene) -> str:
-            value = scene.world.between(low, high)
-            return form.format(value / 10 if tenths else value)
-
-        return number
+        if "." in name:
+            return lambda scene: f"{scene.world.between(low, high) / 10:.1f}"
+        form = "," if "," in name else ""
+        return lambda scene: f"{scene.world.between(low, high):{form}}"
     raise ValueError(f"No list, range or kind of name is called <{name}>.")
 
 
@@ -261,8 +245,8 @@ class _EventKind:
     """How to cast and write one kind of event.
 
     A recipe may use the facts before it; of a fact in `people`, `<fact>_last` is the surname alone. `named` are the
-    facts that hold a name: whether no other story nearby may have it (people, organisations) or only none of the same
-    kind (places). Of a group of `body` one sentence is taken at most.
+    facts with a name, and whether no story nearby may have it (people, organisations) or only none of the same kind
+    (places). Of a group of `body` one sentence is taken at most.
     """
 
     name: str
@@ -303,10 +287,7 @@ def _event_kinds() -> dict[str, tuple[_EventKind, ...]]:
 
 
 def _story(kind: _EventKind, world: _World, story_id: str) -> Story:
-    """Cast the event, write it and ask about what was written.
-
-    Starts over when a name was in the news a short while ago, or too little can be asked.
-    """
+    """Cast the event, write it and ask about it, until no name was in the news lately and enough can be asked."""
     while True:
         published = date.fromordinal(world.between(_FIRST_DAY, _LAST_DAY))
         scene = Scene(world, _calendar(published, world))
@@ -327,7 +308,7 @@ def _story(kind: _EventKind, world: _World, story_id: str) -> Story:
 
 
 def _calendar(published: date, world: _World) -> dict[str, str]:
-    """The dates a story may speak of: its event at most a day before it, a later event on another weekday."""
+    """Of an event at most a day before the story, and a later one on another weekday."""
     event = published - timedelta(days=world.between(0, 1))
     later = event + timedelta(days=7 * world.between(1, 9) + world.between(1, 6))
     much_later = event + timedelta(days=world.between(95, 300))
@@ -373,7 +354,7 @@ def _questions(kind: _EventKind, scene: Scene, world: _World, text: str) -> tupl
 
 
 def _has_word(text: str, word: str) -> bool:
-    """Whether `word` stands in the text by itself; a regex per answer would cost as much as the story."""
+    """Whether `word` is in the text by itself; a regex per answer would take as long as the story."""
     at = text.find(word)
     while at >= 0:
         end = at + len(word)

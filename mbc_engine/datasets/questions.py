@@ -1,8 +1,7 @@
 """Questions without answers, one a line: JSON Lines of `{"question": ..., "id": ...}`, or plain text.
 
-A file is read whole before anything is asked of it; a stream as it arrives.
-
-Also holds back part of a dataset to validate on, by documents: a text that is trained on is never validated on.
+A file is read whole before anything is asked of it; a stream as it arrives. Also holds back part of a dataset to
+validate on.
 """
 
 import json
@@ -17,7 +16,7 @@ from mbc_engine.errors import DataError
 from mbc_engine.text.decoding import LINE_CHARACTERS, lines, open_bytes, split_suffixes, storable
 from mbc_engine.text.document import UnreadableFile, reason
 
-_HINT: Final = 'A line of JSON is such as {"question": "Who won?", "id": 7}; only "question" has to be there.'
+_HINT: Final = 'A JSON line looks like {"question": "Who won?", "id": 7}; only "question" is required.'
 # Whether files of this suffix are JSON; of others the first line shows it.
 _IS_JSON: Final = {".jsonl": True, ".txt": False, "": None}
 _BLOCK_BYTES: Final = 1 << 16
@@ -50,10 +49,8 @@ def load_questions(path: Path) -> list[Question]:
 
 
 def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
-    """The questions of a stream that has `read1`, those together that arrive together; `name` is for messages.
-
-    What comes before a bad line is given before its DataError.
-    """
+    """The questions of a stream that has `read1`, those together that arrive together, up to the DataError of a bad line;
+    `name` is for messages."""
     parser, rest = _Parser(name), b""
     while block := stream.read1(_BLOCK_BYTES):  # type: ignore[attr-defined]  # BinaryIO knows less than its classes
         *whole, rest = (rest + block).split(b"\n")
@@ -64,7 +61,7 @@ def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
 
 
 def no_questions(name: str) -> DataError:
-    """What is wrong with a file that asks nothing."""
+    """The error for a file that asks nothing."""
     return DataError(f"{name} holds no questions.", hint='Write one a line, as text or as {"question": "Who won?"}.')
 
 
@@ -82,7 +79,7 @@ def _parsed(parser: "_Parser", whole: list[bytes]) -> Iterator[list[Question]]:
 
 
 class _Parser:
-    """Turns lines into questions. Where `is_json` is None, the first line that is not blank shows it."""
+    """Turns lines into questions; if `is_json` is None, the first line that is not blank shows it."""
 
     def __init__(self, name: str, is_json: bool | None = None) -> None:
         self._name, self._is_json, self._number = name, is_json, 0
@@ -121,11 +118,10 @@ class _Parser:
 def hold_out(
     examples: Sequence[QAExample], share: float, *, most: int = 500
 ) -> tuple[list[QAExample], list[QAExample]]:
-    """Examples to train on, and to validate on: the last documents, with all questions about them; each in order.
+    """Examples to train on, and to validate on: those about the last documents; each in order.
 
-    Args:
-        share: how many of the documents, in [0, 1]; at least one, as long as one is left to train on.
-        most: questions after which no further document is held back.
+    `share`, in [0, 1], is of the documents: at least one, as long as one is left to train on. After `most` questions no
+    further document is held back.
     """
     questions = Counter(example.text for example in examples)
     documents = list(questions)

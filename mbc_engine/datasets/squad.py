@@ -16,9 +16,8 @@ NAME = "squad"
 HUB_ID = "rajpurkar/squad"
 # The two parts that it is published in, by the hub's names: the original file, and how many questions it has.
 ORIGINALS = {"train": ("train-v1.1.json", 87_599), "validation": ("dev-v1.1.json", 10_570)}
-# The part that a split is cut from, and its questions there; of the test split, which paragraphs. The ranges are those
-# of the released code of CaMeLS, on which MAC and the paper build. The questions before 42,118 are for the base LMs of
-# fine-tuning: 40,000 to train them, the rest to validate them.
+# The part that a split is cut from, and its questions there; of the test split, paragraphs. The ranges are those of the
+# released code of CaMeLS, on which MAC and the paper build; base LMs of fine-tuning train on the questions before.
 SPLITS = {
     "train": ("train", slice(42_118, 82_011)),
     "validation": ("train", slice(82_011, 87_599)),
@@ -41,12 +40,8 @@ def load(source: str) -> list[QAExample]:
     split, folder = parse(source)
     part = SPLITS[split][0]
     file, questions = ORIGINALS[part]
-    if folder is None:
-        place = f"{HUB_ID}, {part}"
-        examples = list(SQUAD.examples(_hub_rows(part), place))
-    else:
-        place = str(folder / file)
-        examples = read_examples(Path(place))
+    place = str(folder / file) if folder else f"{HUB_ID}, {part}"
+    examples = read_examples(Path(place)) if folder else list(SQUAD.examples(_hub_rows(part), place))
     if len(examples) != questions:
         published = " and ".join(name for name, _ in ORIGINALS.values())
         raise DataError(
@@ -72,7 +67,7 @@ def _hub_rows(part: str) -> list[Row]:
         from huggingface_hub.errors import HfHubHTTPError
     except ImportError as error:
         raise DataError(
-            f"SQuAD comes from the hub with the package datasets, which does not work here: {described(error)}.",
+            f"SQuAD is downloaded with the package datasets, which does not work here: {described(error)}.",
             hint=f"{installing('hub')}, or give the folder of the original files: {_WITH_FOLDER}",
         ) from error
     # What a connection that breaks raises, whichever package the hub's client makes it with.
@@ -81,7 +76,7 @@ def _hub_rows(part: str) -> list[Row]:
         rows: list[Row] = load_dataset(HUB_ID, split=part).to_list()
     except (DatasetsError, broken_connection, OSError, ValueError, RuntimeError) as error:
         raise DataError(
-            f"{HUB_ID} could not be had from the hub: {described(error)}.",
+            f"{HUB_ID} could not be downloaded from the hub: {described(error)}.",
             hint=f"Check the network, or give the folder of the original files: {_WITH_FOLDER}",
         ) from error
     return rows

@@ -117,7 +117,7 @@ def test_without_the_original_files_their_name_is_told(tmp_path):
 def test_without_a_network_the_way_out_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path))
     monkeypatch.setattr(squad, "HUB_ID", "nobody/has-this")
-    with pytest.raises(DataError, match="could not be had from the hub") as caught:
+    with pytest.raises(DataError, match="could not be downloaded from the hub") as caught:
         load_examples("squad:train")
     assert "squad:SPLIT:FOLDER" in caught.value.hint
 
@@ -127,7 +127,7 @@ def test_a_connection_that_breaks_is_told_of(monkeypatch):
         raise HfHubHTTPError.__bases__[0]("timed out\nagain")
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    with pytest.raises(DataError, match="could not be had from the hub: timed out again"):
+    with pytest.raises(DataError, match="could not be downloaded from the hub: timed out again"):
         load_examples("squad:test")
 
 
