@@ -134,11 +134,11 @@ def reencode(
 
     open_file(bank, read_only=True).close()  # a mistyped path is reported at once, not after the model was loaded
     loaded = load_model(model, device)
-    words = {"doing": "Re-encoding", "done": "Re-encoded", "saved": "The bank is unchanged"}
+    unchanged = "The bank is unchanged"
     processes = number_of_workers(workers)
     with (
         ending_with("The bank is intact, either as before or renewed; run the same command again to continue."),
-        IngestProgress(str(bank), as_json=json, **words) as view,
+        IngestProgress(str(bank), as_json=json, doing="Re-encoding", done="Re-encoded", saved=unchanged) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
         try:

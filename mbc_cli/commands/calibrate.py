@@ -4,30 +4,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from mbc_cli.options import DeviceOption, JsonOption, ModelOption
+from mbc_cli.engine import load_model, loading, read_data, require_model
+from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
+from mbc_cli.program import ending_with
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import print_facts
+from mbc_cli.render.terminal import print_facts, print_json
 from mbc_cli.text import near
+from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
+from mbc_engine.errors import ConfigError
 from mbc_engine.events import Calibrated, Progressed
+
+_DATA = "Questions the model was not trained on: a file, squad:validation, or newswire:test:200."
+_QUESTIONS = "Maximum number of questions, evenly spaced."
 
 
 def calibrate(
     *,
     model: ModelOption,
-    data: Annotated[
-        str,
-        typer.Option(
-            metavar="SPEC",
-            help="Questions the model was not trained on: a file, squad:validation, or newswire:test:200.",
-        ),
-    ],
-    bank_size: Annotated[int, typer.Option(min=1, help="Documents in each bank.")] = 64,
-    questions: Annotated[
-        int | None, typer.Option(min=1, show_default="all", help="Maximum number of questions, evenly spaced.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure only; do not change the model.")] = False,
+    data: Annotated[str, option(_DATA, metavar="SPEC")],
+    bank_size: Annotated[int, option("Documents in each bank.", min=1)] = 64,
+    questions: Annotated[int | None, option(_QUESTIONS, min=1, show_default="all")] = None,
+    dry_run: Annotated[bool, option("Measure only; do not change the model.", "--dry-run")] = False,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -41,11 +38,6 @@ def calibrate(
       mbc calibrate --model runs/mine --data questions.jsonl
       mbc calibrate --model runs/mine --data newswire:test:200 --bank-size 16 --dry-run
     """
-    from mbc_cli.engine import load_model, loading, read_data, require_model
-    from mbc_cli.program import ending_with
-    from mbc_cli.render.terminal import print_json
-    from mbc_engine.config import find_model
-
     require_model(model, device)
     folder = find_model(model)
     _require_generating(model, folder)
@@ -74,9 +66,6 @@ def calibrate(
 
 
 def _require_generating(name: str, folder: Path) -> None:
-    from mbc_engine.config import CONFIG, RetrieverReaderConfig, parse_model_config
-    from mbc_engine.errors import ConfigError
-
     config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
     if isinstance(config, RetrieverReaderConfig):
         raise ConfigError(

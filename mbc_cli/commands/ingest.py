@@ -10,17 +10,32 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption
+import mbc_engine
+from mbc_cli.engine import loading, number_of_workers, open_memory
+from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
 from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
+from mbc_cli.render.bank import READABLE, IngestProgress
+from mbc_cli.render.terminal import verbosity
 from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.text import is_empty, require_paths
 
 if TYPE_CHECKING:
     from mbc_engine.ingestion.ray import Actors
     from mbc_engine.memory import Memory
 
-ON_RAY: Final = "With --engine ray"
-_PANEL: Final[dict[str, Any]] = {"rich_help_panel": ON_RAY}
+_ON_RAY: Final = "With --engine ray"
 _STDIN: Final = Path("-")
+_IGNORE = "Skip files that match this pattern, as in .gitignore; can be repeated."
+_PRUNE = "Also remove documents whose files are no longer in these folders."
+_WATCH = "Keep running and memorise changes as they happen, until Ctrl-C."
+_COLUMN = "The column (CSV) or field (JSON Lines) that holds the text of each row."
+_COLUMNS = "text, content or body; in a CSV without these, all columns"
+_NO_SOURCES = "Store no file names or dates; only for a new bank."
+_TEXT = (
+    "Keep a compressed copy of the documents' text; only for a new bank. mini reads its answers from this text; models "
+    "of the paper's method do not need it."
+)
+_CPUS = "CPUs per encoder process; it uses as many torch threads."
 
 
 class Engine(StrEnum):
@@ -28,99 +43,47 @@ class Engine(StrEnum):
     RAY = "ray"
 
 
-PathsArgument = Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders; - alone is stdin.")]
-IgnoreOption = Annotated[
-    list[str] | None,
-    typer.Option("--ignore", metavar="PATTERN", help="Skip files that match, as in .gitignore; can be repeated."),
-]
-PruneOption = Annotated[
-    bool, typer.Option("--prune", help="Remove documents whose files are no longer in the folders.")
-]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Keep running and memorise changes, until Ctrl-C.")]
-NoSourcesOption = Annotated[bool, typer.Option("--no-sources", help="Create a bank without file names and dates.")]
-TextOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--text/--no-text",
-        show_default="as the model needs",
-        help="Keep the exact text of documents in a new bank, compressed. mini reads its answers from this text and "
-        "keeps it by default; models of the paper's method do not need it.",
-    ),
-]
-TextColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--text-column",
-        metavar="NAME",
-        show_default="text, content or body; in a CSV without one, all columns",
-        help="The column or field that holds the text of a row, in CSV and JSON Lines.",
-    ),
-]
-EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="Run in this process (local), or on a Ray cluster (ray).")
-]
-AddressOption = Annotated[
-    str | None,
-    typer.Option(
-        "--address",
-        metavar="ADDR",
-        show_default="start a temporary local cluster",
-        help="The Ray cluster: HOST:PORT, or auto.",
-        **_PANEL,
-    ),
-]
-ActorsOption = Annotated[
-    int | None,
-    typer.Option("--actors", metavar="N", min=1, show_default="as many as fit", help="Encoder processes.", **_PANEL),
-]
-ActorBatchOption = Annotated[
-    int, typer.Option("--actor-batch", metavar="N", min=1, help="Chunks per batch of an encoder process.", **_PANEL)
-]
-ActorCpusOption = Annotated[
-    float,
-    typer.Option(
-        "--actor-cpus",
-        metavar="X",
-        min=0.0,
-        help="CPUs per encoder process, which are also its torch threads.",
-        **_PANEL,
-    ),
-]
-ActorGpusOption = Annotated[
-    float,
-    typer.Option(
-        "--actor-gpus", metavar="X", min=0.0, help="GPUs per encoder process; fractions are allowed.", **_PANEL
-    ),
-]
-
-
 def ingest(
     ctx: typer.Context,
-    paths: PathsArgument,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH", help="Files and folders to memorise, or just - for standard input.")
+    ],
     *,
     bank: BankOption,
     model: ModelOption,
-    ignore: IgnoreOption = None,
-    prune: PruneOption = False,
-    watch: WatchOption = False,
-    text_column: TextColumnOption = None,
-    no_sources: NoSourcesOption = False,
-    text: TextOption = None,
+    ignore: Annotated[list[str] | None, option(_IGNORE, metavar="PATTERN")] = None,
+    prune: Annotated[bool, option(_PRUNE, "--prune")] = False,
+    watch: Annotated[bool, option(_WATCH, "--watch")] = False,
+    text_column: Annotated[str | None, option(_COLUMN, metavar="NAME", show_default=_COLUMNS)] = None,
+    no_sources: Annotated[bool, option(_NO_SOURCES, "--no-sources")] = False,
+    text: Annotated[bool | None, option(_TEXT, "--text/--no-text", show_default="as the model needs")] = None,
     workers: WorkersOption = None,
     device: DeviceOption = None,
-    engine: EngineOption = Engine.LOCAL,
-    address: AddressOption = None,
-    actors: ActorsOption = None,
-    actor_batch: ActorBatchOption = 64,
-    actor_cpus: ActorCpusOption = 1.0,
-    actor_gpus: ActorGpusOption = 0.0,
+    engine: Annotated[Engine, option("Encode in this process (local) or on a Ray cluster (ray).")] = Engine.LOCAL,
+    address: Annotated[
+        str | None,
+        option(
+            "The Ray cluster: HOST:PORT, or auto.",
+            panel=_ON_RAY,
+            metavar="ADDR",
+            show_default="start a temporary local cluster",
+        ),
+    ] = None,
+    actors: Annotated[
+        int | None, option("Number of encoder processes.", panel=_ON_RAY, min=1, show_default="as many as fit")
+    ] = None,
+    actor_batch: Annotated[int, option("Chunks per batch of an encoder process.", panel=_ON_RAY, min=1)] = 64,
+    actor_cpus: Annotated[float, option(_CPUS, panel=_ON_RAY, metavar="X", min=0.0)] = 1.0,
+    actor_gpus: Annotated[
+        float, option("GPUs per encoder process; fractions are allowed.", panel=_ON_RAY, metavar="X", min=0.0)
+    ] = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
 
-    Hidden files and those listed in a folder's .mbcignore are left out. The first Ctrl-C saves what is encoded and
-    stops; run the same command again to continue. Each row of a CSV or JSON Lines file becomes a document; with a
-    different --text-column than last time, they are replaced. With --watch and --json each change is one line of JSON.
+    Hidden files and files that a folder's .mbcignore excludes are left out. Each row of a CSV or JSON Lines file
+    becomes a document of its own; a different --text-column replaces them. The first Ctrl-C saves what has been encoded
+    and stops; run the same command again to continue. With --watch --json, each change is one line of JSON.
 
     Examples:
       mbc ingest ~/notes
@@ -130,8 +93,6 @@ def ingest(
       mbc ingest /shared/news --engine ray --address head:6379 --actor-gpus 1
       curl -s https://example.org/page.txt | mbc ingest -
     """
-    from mbc_cli.engine import number_of_workers, open_memory
-
     is_stream, how = _STDIN in paths, dict[str, Any](keeps_origins=not no_sources, keeps_text=text)
     _require_sense(paths, prune=prune, watch=watch, text_column=text_column, no_sources=no_sources)
     if on_ray := engine is Engine.RAY:
@@ -155,11 +116,9 @@ def ingest(
 
 
 def _memorise(memory: "Memory", paths: Sequence[Path], how: dict[str, Any], *, watch: bool, as_json: bool) -> None:
-    from mbc_cli.render.bank import IngestProgress, WatchProgress
-
     with (
         ending_with("What was committed before is saved; run the same command again to continue."),
-        (WatchProgress if watch else IngestProgress)(str(memory.paths[0]), as_json=as_json) as view,
+        IngestProgress(str(memory.paths[0]), as_json=as_json, watches=watch) as view,
         stop_on_interrupt(view.stopping) as stop,
     ):
         if _STDIN in paths and sys.stdin.isatty():
@@ -192,7 +151,7 @@ def _require_sense(
 
 def _require_no_ray(ctx: typer.Context) -> None:
     for param in ctx.command.params:
-        if getattr(param, "rich_help_panel", None) == ON_RAY and param.name and is_typed(ctx, param.name):
+        if getattr(param, "rich_help_panel", None) == _ON_RAY and param.name and is_typed(ctx, param.name):
             raise ConfigError(f"{param.opts[0]} needs --engine ray.", hint="Add it, or leave this out.")
 
 
@@ -210,9 +169,6 @@ def _require_ray(actors: "Actors", address: str | None, *, other: str | None) ->
 
 def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none: bool) -> None:
     """Raises DataError where a path is not there or cannot be read, or there are no files, unless there may be none."""
-    from mbc_cli.render.bank import READABLE
-    from mbc_engine.text import is_empty, require_paths
-
     require_paths(paths, ignore)
     for path in paths:
         if not os.access(path, os.R_OK):
@@ -222,14 +178,13 @@ def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none:
 
 
 def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bool | None) -> None:
-    from mbc_engine.bank import MemoryBank
     from mbc_engine.bank.database import bytes_at
 
     if not bytes_at(path):
         return
-    with MemoryBank.open(path, read_only=True) as memory:
+    with mbc_engine.MemoryBank.open(path, read_only=True) as memory:
         keeps_origins, keeps_text = memory.header.keeps_origins, memory.header.keeps_text
-    made = "That was decided when it was made: name another file with --bank, or leave out"
+    made = "This was decided when the bank was created: name another file with --bank, or leave out"
     if no_sources and keeps_origins:
         raise ConfigError(f"{path} keeps sources.", hint=f"{made} --no-sources.")
     if prune and not keeps_origins:
@@ -241,8 +196,6 @@ def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bo
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[None]:
-    from mbc_cli.engine import loading
-    from mbc_cli.render.terminal import verbosity
     from mbc_engine.ingestion.ray import connected
 
     with ExitStack() as connection:

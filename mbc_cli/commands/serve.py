@@ -2,13 +2,12 @@
 
 import os
 import traceback
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from mbc_cli.options import BanksOption, DeviceOption, ModelOption, WeightsOption
+from mbc_cli.engine import open_memory
+from mbc_cli.options import BanksOption, DeviceOption, ModelOption, WeightsOption, option
+from mbc_cli.program import ending_with
 from mbc_cli.render.terminal import errors, notes, verbosity, working
 from mbc_cli.text import plain
 from mbc_engine.machine import require_extra
@@ -16,39 +15,10 @@ from mbc_engine.machine import require_extra
 if TYPE_CHECKING:
     from mbc_cli.http.queue import MemoryService
 
-_access = partial(typer.Option, rich_help_panel="Access")
-_limit = partial(typer.Option, rich_help_panel="Limits")
-
-DocumentsOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        show_default="beside the first bank, as NAME.documents",
-        help="Where to keep the text of documents that clients add; the folder must not be used for anything else.",
-    ),
-]
-HostOption = Annotated[
-    str,
-    _access(metavar="ADDRESS", help="The address to listen on; one that other machines can reach requires a token."),
-]
-PortOption = Annotated[int, _access(min=0, max=65535, help="The port to listen on; 0 picks a free one.")]
-TokenFileOption = Annotated[
-    Path | None,
-    _access(
-        metavar="FILE",
-        show_default="the value of MBC_TOKEN, if set",
-        help="Only answer clients that send the token in this file.",
-    ),
-]
-CertificateOption = Annotated[
-    Path | None, _access(metavar="FILE", help="Serve over TLS, with this certificate and its chain.")
-]
-KeyOption = Annotated[
-    Path | None, _access(metavar="FILE", show_default="in the same file", help="The certificate's key.")
-]
-BatchOption = Annotated[int, _limit(min=1, help="Questions or documents processed as one batch.")]
-QueueOption = Annotated[int, _limit(min=1, help="Most requests waiting for the model.")]
-MaxBodyOption = Annotated[int, _limit(min=1, metavar="BYTES", show_default="1 MiB", help="Largest request body.")]
+_ACCESS, _LIMITS = "Access", "Limits"
+_DOCUMENTS = "Where to keep the text of documents that clients add; the folder must not be used for anything else."
+_HOST = "The address to listen on; one that other machines can reach requires a token."
+_CERTIFICATE = "Serve over TLS, with this certificate and its chain."
 
 
 def serve(
@@ -56,16 +26,31 @@ def serve(
     bank: BanksOption,
     weight: WeightsOption = None,
     model: ModelOption,
-    documents: DocumentsOption = None,
+    documents: Annotated[
+        Path | None,
+        option(_DOCUMENTS, metavar="FOLDER", show_default="beside the first bank, as NAME.documents"),
+    ] = None,
     device: DeviceOption = None,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8377,
-    token_file: TokenFileOption = None,
-    tls_cert: CertificateOption = None,
-    tls_key: KeyOption = None,
-    batch: BatchOption = 16,
-    queue: QueueOption = 64,
-    max_body: MaxBodyOption = 1 << 20,
+    host: Annotated[str, option(_HOST, panel=_ACCESS, metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, option("The port to listen on; 0 picks a free one.", panel=_ACCESS, min=0, max=65535)] = 8377,
+    token_file: Annotated[
+        Path | None,
+        option(
+            "Only answer clients that send the token in this file.",
+            panel=_ACCESS,
+            metavar="FILE",
+            show_default="the value of MBC_TOKEN, if set",
+        ),
+    ] = None,
+    tls_cert: Annotated[Path | None, option(_CERTIFICATE, panel=_ACCESS, metavar="FILE")] = None,
+    tls_key: Annotated[
+        Path | None, option("The certificate's key.", panel=_ACCESS, metavar="FILE", show_default="in the same file")
+    ] = None,
+    batch: Annotated[int, option("Questions or documents processed as one batch.", panel=_LIMITS, min=1)] = 16,
+    queue: Annotated[int, option("Maximum number of requests waiting for the model.", panel=_LIMITS, min=1)] = 64,
+    max_body: Annotated[
+        int, option("Largest request body.", panel=_LIMITS, min=1, metavar="BYTES", show_default="1 MiB")
+    ] = 1 << 20,
 ) -> None:
     """Serve a memory over HTTP: other programs ask questions and add documents.
 
@@ -78,12 +63,10 @@ def serve(
       mbc serve --host 0.0.0.0 --token-file token.txt
     """
     require_extra("serve", "fastapi", "uvicorn", asked_by="mbc serve")
-    from mbc_cli.engine import open_memory
     from mbc_cli.http.app import application
     from mbc_cli.http.documents import DocumentFolder
     from mbc_cli.http.queue import MemoryService
     from mbc_cli.http.server import Server, base_url, guarded, listen, read_token, require_certificate
-    from mbc_cli.program import ending_with
 
     token = read_token(token_file, host)
     require_certificate(tls_cert, tls_key)

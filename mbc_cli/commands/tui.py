@@ -9,7 +9,13 @@ from typing import Annotated
 import typer
 
 from mbc_cli.completion import runs as known_runs
-from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption
+from mbc_cli.config import placed
+from mbc_cli.options import BankOption, DeviceOption, ModelOption, RunsOption, option
+from mbc_cli.render.terminal import notes
+from mbc_engine.errors import ConfigError
+
+_RUN = "Open with this training run: its name in --runs, or its folder."
+_VIEW = "Open with this view: overview, codes, train, ingest, ask or documents."
 
 
 def tui(
@@ -17,27 +23,12 @@ def tui(
     bank: BankOption,
     model: ModelOption,
     runs: RunsOption,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|PATH",
-            autocompletion=known_runs,
-            help="Open with this training run: its name in --runs, or its folder.",
-        ),
-    ] = None,
+    run: Annotated[str | None, option(_RUN, metavar="NAME|PATH", completion=known_runs)] = None,
     device: DeviceOption = None,
-    view: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Open with this view: overview, codes, train, ingest, ask or documents."),
-    ] = None,
-    web: Annotated[
-        bool, typer.Option("--web", help="Serve it to a browser on this machine instead, and print the address.")
-    ] = False,
+    view: Annotated[str | None, option(_VIEW, metavar="NAME")] = None,
+    web: Annotated[bool, option("Open it in a browser on this machine instead; prints the address.", "--web")] = False,
     port: Annotated[
-        int,
-        typer.Option(
-            min=0, max=65535, show_default="a free one", help="The port that --web listens on (loopback only)."
-        ),
+        int, option("The port for --web, on this machine only.", min=0, max=65535, show_default="a free one")
     ] = 0,
 ) -> None:
     """Open the dashboard: browse documents and codes, follow training and ingests, ask questions.
@@ -50,11 +41,8 @@ def tui(
       mbc tui --run mini-3
       mbc tui --web
     """
-    from mbc_cli.config import placed
-    from mbc_cli.render.terminal import notes
     from mbc_cli.tui.app import VIEWS, Dashboard
     from mbc_cli.tui.state import Places
-    from mbc_engine.errors import ConfigError
 
     names = [own.NAME for own in VIEWS]
     if view is not None and view not in names:
@@ -74,7 +62,7 @@ def tui(
     has_terminal = all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__))
     if "TEXTUAL_DRIVER" not in os.environ and not has_terminal:
         raise ConfigError(
-            "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
+            "The dashboard needs a terminal.", hint="Start it in one, or open it in a browser with --web."
         )
     # The events of a long log are no garbage, and looking for some among them took a tenth of opening one.
     gc.freeze()

@@ -167,30 +167,35 @@ _REASONS: Final = 5
 
 
 class IngestProgress(ProgressView):
-    """Follows an ingest by its events; `doing` and `done` say what happens to files, `saved` what a stop leaves."""
+    """Follows an ingest by its events, or, where it watches, one after another.
+
+    `doing` and `done` say what happens to files, `saved` what a stop leaves.
+    """
 
     def __init__(
         self,
         bank: str,
         *,
         as_json: bool,
+        watches: bool = False,
         doing: str = "Memorising",
         done: str = "Memorised",
         saved: str = "Everything counted above is saved",
     ) -> None:
         super().__init__(in_bytes=True)
-        self._bank, self._as_json = bank, as_json
+        self._bank, self._as_json, self._watches = bank, as_json, watches
         self._doing, self._done, self._saved = doing, done, saved
-        self._size = 0
+        self._size = self._skips = 0
         self._skipped: list[FileSkipped] = []
-        self._skips = 0
         self._end: IngestFinished | None = None
 
     def show(self, event: Event) -> None:
         match event:
             case IngestStarted():
                 self._size, self._skipped, self._skips = event.size, [], 0
-                self._start(event)
+                if self._end is None and not self.is_live:  # no bar says it
+                    sizes = f", {size(event.size)}" if event.size else ""  # nobody knows that of a stream
+                    self.line(f"{self._doing} {counted(event.files, 'file')}{sizes}.")
                 self.bar(self._doing, self._size or None)
             case FileSkipped():
                 self._skips += 1
@@ -204,10 +209,13 @@ class IngestProgress(ProgressView):
                     note = rate(done, "document", event.seconds)
                 self.bar(self._doing, self._size or None, completed=event.size, note=note)
             case IngestFinished():
-                self._end = event
+                is_first, self._end = self._end is None, event
+                if self._watches:
+                    self._show_round(event, is_first=is_first)
 
     def stopping(self) -> None:
-        self.announce("Stopping. Documents that are encoded are being saved; Ctrl-C again ends at once.")
+        saving = "" if self._watches else " Documents that are encoded are being saved; Ctrl-C again ends at once."
+        self.announce(f"Stopping.{saving}")
 
     def stopped(self) -> None:
         self.announce(f"Stopped. {self._saved}; run the same command again to continue.")
@@ -234,10 +242,21 @@ class IngestProgress(ProgressView):
         if self._skips > _REASONS:
             out.print(Text(f"  and {self._skips - _REASONS:,} more", "yellow"))
 
-    def _start(self, event: IngestStarted) -> None:
-        if not self.is_live:  # no bar says it
-            sizes = f", {size(event.size)}" if event.size else ""  # nobody knows that of a stream
-            self.line(f"{self._doing} {counted(event.files, 'file')}{sizes}.")
+    def _show_round(self, end: IngestFinished, *, is_first: bool) -> None:
+        has_changed = bool(end.documents or end.removed)
+        self.remove_bar(self._doing)
+        if self._as_json and (is_first or has_changed):
+            print_json_lines([self._summary_json(end)])
+        elif is_first:
+            self._show_summary(end)
+        elif has_changed and not self._as_json:
+            out.print(
+                f"{time.strftime('%H:%M:%S')}  {counted(end.documents, 'document')} memorised "
+                f"({counted(end.chunks, 'chunk')}), {end.removed:,} removed, {end.skipped:,} skipped"
+            )
+            self.show_skipped()
+        if is_first:
+            self.line("Watching for changes; Ctrl-C stops.")
 
     def _show_summary(self, end: IngestFinished) -> None:
         share = f"{end.encoding / max(end.seconds, 1e-3):.0%}"
@@ -259,48 +278,13 @@ class IngestProgress(ProgressView):
             "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
             "seconds": end.seconds,
             "encoding": end.encoding,
-            "bank": {"path": self._bank, **asdict(totals), "sizes": asdict(sizes)},
+            "bank": {"path": self._bank, **asdict(totals), "sizes": sizes},
         }
 
     @property
     def _finished(self) -> IngestFinished:
         assert self._end is not None, "the ingest's last event has not come"
         return self._end
-
-
-class WatchProgress(IngestProgress):
-    """Follows one ingest after another: a summary of the first, then a line for each that changed something."""
-
-    _is_first = True
-
-    def show(self, event: Event) -> None:
-        super().show(event)
-        if isinstance(event, IngestFinished):
-            self.remove_bar(self._doing)
-            if self._is_first or event.documents or event.removed:
-                self._show_ingest(event)
-            self._is_first = False
-
-    def stopping(self) -> None:
-        self.announce("Stopping.")
-
-    def _start(self, event: IngestStarted) -> None:
-        if self._is_first:
-            super()._start(event)
-
-    def _show_ingest(self, end: IngestFinished) -> None:
-        if self._as_json:
-            print_json_lines([self._summary_json(end)])
-        elif self._is_first:
-            self._show_summary(end)
-        else:
-            out.print(
-                f"{time.strftime('%H:%M:%S')}  {counted(end.documents, 'document')} memorised "
-                f"({counted(end.chunks, 'chunk')}), {end.removed:,} removed, {end.skipped:,} skipped"
-            )
-            self.show_skipped()
-        if self._is_first:
-            self.line("Watching for changes; Ctrl-C stops.")
 
 
 def rate(count: int, noun: str, duration: float) -> str:

@@ -108,7 +108,7 @@ def unloadable(monkeypatch):
     def load(*_):
         raise AssertionError
 
-    monkeypatch.setattr("mbc_cli.engine.load_model", load)
+    monkeypatch.setattr("mbc_cli.commands.calibrate.load_model", load)
 
 
 @pytest.mark.parametrize(
