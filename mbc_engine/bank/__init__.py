@@ -29,7 +29,6 @@ from mbc_engine.bank.records import (
     pack,
     perplexity,
     unpack,
-    unused,
 )
 from mbc_engine.bank.search import documents_with_code, find_documents
 from mbc_engine.bank.selection import Selection

@@ -10,6 +10,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,7 +144,7 @@ def damaged(name: str) -> BankError:
 
 
 def bytes_at(path: Path) -> int:
-    """The size of a file, 0 when there is none. Raises BankError if it cannot be looked at."""
+    """The size of a file, 0 if there is none. Raises BankError if it cannot be looked at."""
     found = _status(path)
     return found.st_size if found else 0
 
@@ -224,10 +225,7 @@ TABLES: Final = {
 
 
 def open_file(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Connect to a bank file of any version.
-
-    Raises BankError if there is none, or the file is something else, which stays untouched.
-    """
+    """Connect to a bank of any version. Raises BankError if there is none, or it is something else: that is untouched."""
     if not _holds_something(path):
         raise _no_bank(path)
     _refuse_foreign(path)
@@ -252,10 +250,7 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
 
 
 def require_format(connection: sqlite3.Connection, name: str) -> None:
-    """Make sure that the tables are those of this version and nothing else: a trigger or a view could run anything.
-
-    Raises BankError if another version wrote the file, or it is damaged.
-    """
+    """Raises BankError unless the tables are just those of this version: a trigger or a view could run anything."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version <= 0:
         raise damaged(name)
@@ -263,9 +258,8 @@ def require_format(connection: sqlite3.Connection, name: str) -> None:
         formats = f"(bank format {version}; this one reads {FORMAT_VERSION})"
         if version > FORMAT_VERSION:
             raise BankError(f"{name} was written by a newer mbc {formats}.", hint="Update mbc.")
-        raise BankError(
-            f"{name} was written by an older mbc {formats}.", hint="Ingest its files again, into a new bank."
-        )
+        hint = "Ingest its files again, into a new bank."
+        raise BankError(f"{name} was written by an older mbc {formats}.", hint=hint)
     with decoded(name):  # SQLite says what is malformed in the file's own bytes
         found = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
     if len(found) != len(TABLES) or dict(found) != TABLES:  # a trigger may bear the name of a table
@@ -279,9 +273,8 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
         *values, crc = row
         if crc != header_checksum(values):
             raise ValueError("the header's checksum does not fit")
+        shape = CodeShape(values[3], values[4], values[5], bool(values[6]))
         dim, keeps_origins, keeps_text, created = values[7:]
-        tokens, levels, num_codes, per_position = values[3:7]
-        shape = CodeShape(tokens, levels, num_codes, bool(per_position))
     return BankHeader(ModelSignature(*values[:3]), shape, dim, bool(keeps_origins), bool(keeps_text), created)
 
 
@@ -305,12 +298,8 @@ def _no_bank(path: Path) -> BankError:
 
 
 def _values(header: BankHeader) -> tuple[str | int, ...]:
-    signature, shape = header.signature, header.shape
-    return (
-        *(signature.name, signature.amortizer, signature.codebook),
-        *(shape.tokens, shape.levels, shape.num_codes, int(shape.per_position)),
-        *(header.dim, int(header.keeps_origins), int(header.keeps_text), header.created),
-    )
+    keeps = int(header.keeps_origins), int(header.keeps_text)
+    return (*astuple(header.signature), *map(int, astuple(header.shape)), header.dim, *keeps, header.created)
 
 
 def header_checksum(values: Sequence[str | int]) -> int:
@@ -319,19 +308,15 @@ def header_checksum(values: Sequence[str | int]) -> int:
 
 
 def make_file(path: Path, header: BankHeader) -> sqlite3.Connection:
-    """Make an empty bank in a file; its folder is made too.
-
-    Raises BankError if something stands at `path` already, or nothing can be written there.
-    """
+    """Make an empty bank in a file, and its folder. Raises BankError if something stands there already, or cannot."""
     exists = BankError(f"There is already a file at {path}.", hint="Name another file, or open this one.")
     if _holds_something(path):  # an empty file is what is left of a bank whose making was interrupted
         raise exists
     try:
         make_private_folder(path.parent)
     except OSError as error:
-        raise BankError(
-            f"The folder {path.parent} cannot be made.", hint="Check the permissions, or name another place."
-        ) from error
+        hint = "Check the permissions, or name another place."
+        raise BankError(f"The folder {path.parent} cannot be created.", hint=hint) from error
     with suppress(OSError):  # which SQLite will tell
         path.touch(PRIVATE_FILE)  # what SQLite puts beside it gets the same permissions
     connection = connect(path, create=True)
@@ -357,7 +342,7 @@ def make_in_memory(header: BankHeader) -> sqlite3.Connection:
 
 
 def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Open a bank of the present format; raises BankError as `open_file` and `require_format` do."""
+    """Open a bank of the present format; BankError as of `open_file` and `require_format`."""
     connection = open_file(path, read_only=read_only)
     with closed_on_error(connection), explained(str(path)):
         require_format(connection, str(path))

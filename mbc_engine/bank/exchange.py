@@ -112,9 +112,8 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     with _understood(1):
         head = _head(json.loads(first))
     is_new = not path.exists()
-    bank = MemoryBank.open_or_create(
-        path, head.signature, head.shape, head.dim, keeps_origins=head.keeps_origins, keeps_text=head.keeps_text
-    )
+    keeps = {"keeps_origins": head.keeps_origins, "keeps_text": head.keeps_text}
+    bank = MemoryBank.open_or_create(path, head.signature, head.shape, head.dim, **keeps)
     try:
         with bank, bank.changing():
             _require_kept(bank, "The export", has_origins=head.keeps_origins, has_texts=head.keeps_text)
@@ -253,8 +252,6 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
     """Make the bank at `path` a copy of the one at `by`, all at once; a process killed meanwhile leaves the old one.
 
     `check` is called when no other process can write any more, before anything changes; what it raises ends it all.
-
-    Raises BankError if one of them is not a bank, the disk is full, or another process is writing.
     """
     open_file(by, read_only=True).close()
     with closing(open_file(path)) as connection, explained(str(path)):
@@ -300,7 +297,7 @@ def take(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collecti
 def restore(bank: MemoryBank, taken: Taken) -> int:
     """Put back what was taken, at any later time; returns how many origins, or without origins how many documents.
 
-    What has been read again since under the name it had stays as it is now. Raises ModelMismatch if the bank belongs to
+    What has been read again since under the same name stays as it is now. Raises ModelMismatch if the bank belongs to
     another model by now, BankError if it has come to keep text, which was not taken.
     """
     with bank.changing():
@@ -310,11 +307,8 @@ def restore(bank: MemoryBank, taken: Taken) -> int:
         if bank.header.keeps_origins:
             names = {own[:2] for document in taken.documents for own in document.origins}
             held = {own[:2] for document in bank.lookup(names) for own in document.origins}
-            left = (
-                replace(document, origins=tuple(own for own in document.origins if own[:2] not in held))
-                for document in taken.documents
-            )
-            documents = [document for document in left if document.origins]
+            left = ((own, tuple(origin for origin in own.origins if origin[:2] not in held)) for own in taken.documents)
+            documents = [replace(document, origins=origins) for document, origins in left if origins]
         else:
             documents = [own for own in taken.documents if not bank.has_content(own.digest)]
         bank.put(documents)
@@ -323,17 +317,7 @@ def restore(bank: MemoryBank, taken: Taken) -> int:
 
 # So many bytes of a row SQLite keeps together, at least; what is longer may go on in another page.
 _IN_ONE_PIECE: Final = 480
-_SEARCH: Final = """
-import json, mmap, sys
-files, documents = json.load(sys.stdin)
-found = set()
-for name in files:
-    with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        for number, traces in enumerate(documents):
-            if any(content.find(bytes.fromhex(trace)) >= 0 for trace in traces):
-                found.add(number)
-print(len(found))
-"""
+_COPY: Final = "import shutil, sys; [shutil.copyfileobj(open(name, 'rb'), sys.stdout.buffer) for name in sys.argv[1:]]"
 
 
 @dataclass(frozen=True)
@@ -344,7 +328,7 @@ class Proof:
         removed: documents that are gone; one that was read elsewhere too stays for that.
         never_seen: SHA-256 of the export of a bank made anew from all else.
         found: SHA-256 of the export of the bank itself.
-        traces: of how many of the removed documents the content hash or a stored text still stands in the file.
+        traces: removed documents whose content hash or a stored text still stands in the file.
     """
 
     removed: int
@@ -354,7 +338,6 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is left."""
         return self.never_seen == self.found and not self.traces
 
 
@@ -373,9 +356,8 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
             kept.append(replace(document, origins=origins))
             others.update(texts)
     head = bank.header
-    with MemoryBank.create(
-        None, head.signature, head.shape, head.dim, keeps_origins=head.keeps_origins, keeps_text=head.keeps_text
-    ) as anew:
+    keeps = {"keeps_origins": head.keeps_origins, "keeps_text": head.keeps_text}
+    with MemoryBank.create(None, head.signature, head.shape, head.dim, **keeps) as anew:
         anew.put(kept[::-1])
         never_seen = _digest(anew)
     bank.remove(names, digests)
@@ -393,13 +375,11 @@ def _digest(bank: MemoryBank) -> str:
     return digest.hexdigest()
 
 
-def _traces(path: Path, documents: Collection[Collection[bytes]]) -> int:
+def _traces(path: Path, documents: Iterable[Iterable[bytes]]) -> int:
     files = [str(file) for file in (path, wal_of(path)) if bytes_at(file)]
-    sought = json.dumps([files, [[trace.hex() for trace in traces] for traces in documents]])
-    # Another process: see refuse_foreign for what closing the file would do to this one's.
-    searched = subprocess.run(  # noqa: S603 - this Python, and a program that is written above
-        [sys.executable, "-I", "-c", _SEARCH], input=sought, capture_output=True, text=True, check=False
-    )
-    if searched.returncode:
-        raise BankError(f"{path} cannot be searched.", hint=searched.stderr.strip().rpartition("\n")[2] or None)
-    return int(searched.stdout)
+    # Another process: see `_refuse_foreign` for what closing the file would do to this one's.
+    read = subprocess.run([sys.executable, "-I", "-c", _COPY, *files], capture_output=True, check=False)  # noqa: S603
+    if read.returncode:
+        hint = read.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise BankError(f"{path} cannot be searched.", hint=hint or None)
+    return sum(any(trace in read.stdout for trace in traces) for traces in documents)

@@ -18,6 +18,8 @@ from mbc_engine.text import Chunk, Document
 _T = TypeVar("_T")
 
 Codes = NDArray[np.uint16]
+RawCodes = NDArray[np.integer[Any]]
+Texts = Sequence[bytes] | Sequence[Chunk]
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
 Numbers = Sequence[int] | NDArray[np.integer[Any]]
@@ -47,12 +49,10 @@ class CodeShape:
 
     @property
     def bits_per_code(self) -> int:
-        """⌈log2 num_codes⌉."""
         return (self.num_codes - 1).bit_length()
 
     @property
     def bits_per_chunk(self) -> int:
-        """What a chunk takes in a bank, before the last byte of its block is filled."""
         return self.tokens * self.levels * self.bits_per_code
 
     @property
@@ -71,7 +71,7 @@ class ModelSignature:
 
     @property
     def fingerprint(self) -> str:
-        """Both fingerprints, short enough for a message."""
+        """Of both, short enough for a message."""
         return f"{self.amortizer[:8]}-{self.codebook[:8]}"
 
 
@@ -138,7 +138,6 @@ class Origin(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Source and part as people write them."""
         return origin_name(self.source, self.part)
 
 
@@ -163,17 +162,11 @@ class StoredDocument:
     chunks: int
     size: int | None
     origins: tuple[Origin, ...]
-    codes: NDArray[np.integer[Any]] | None = field(default=None, compare=False, repr=False)
-    texts: Sequence[bytes] | Sequence[Chunk] | None = field(default=None, compare=False, repr=False)
+    codes: RawCodes | None = field(default=None, compare=False, repr=False)
+    texts: Texts | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(
-        cls,
-        document: Document,
-        codes: NDArray[np.integer[Any]] | None = None,
-        texts: Sequence[bytes] | Sequence[Chunk] | None = None,
-    ) -> Self:
-        """A document that was read, with the codes and texts of its chunks."""
+    def of(cls, document: Document, codes: RawCodes | None = None, texts: Texts | None = None) -> Self:
         origin = Origin(document.source, document.part, document.date)
         return cls(document.digest, 0 if codes is None else len(codes), document.size, (origin,), codes, texts)
 
@@ -202,10 +195,7 @@ class BankTotals:
 
 @dataclass(frozen=True)
 class BankSizes:
-    """Bytes: the packed codes; the compressed texts; the codebook, which is in the model; the file.
-
-    The file includes the log of changes beside it (`-wal`) that are not merged into it yet.
-    """
+    """Bytes: packed codes; compressed texts; the codebook, which is in the model; the file with its log (`-wal`)."""
 
     codes: int
     texts: int
@@ -213,7 +203,7 @@ class BankSizes:
     file: int
 
 
-def check(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Codes:
+def check(codes: RawCodes, shape: CodeShape) -> Codes:
     """The codes as uint16. Raises ValueError if they are not integers [chunks, tokens, levels] in [0, num_codes)."""
     if codes.ndim != 3 or codes.shape[1:] != (shape.tokens, shape.levels):
         raise ValueError(f"codes must be [chunks, {shape.tokens}, {shape.levels}], not {list(codes.shape)}")
@@ -224,7 +214,7 @@ def check(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Codes:
     return codes.astype(np.uint16)
 
 
-def pack(codes: NDArray[np.integer[Any]], shape: CodeShape) -> bytes:
+def pack(codes: RawCodes, shape: CodeShape) -> bytes:
     """Pack codes [chunks, tokens, levels], as `check` wants them, into ⌈chunks · bits_per_chunk / 8⌉ bytes."""
     halves = check(codes, shape).astype(">u2").reshape(-1, 1).view(np.uint8)
     return np.packbits(np.unpackbits(halves, axis=1)[:, 16 - shape.bits_per_code :]).tobytes()
@@ -290,7 +280,7 @@ def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Score
     return sums
 
 
-def count(codes: NDArray[np.integer[Any]], shape: CodeShape) -> Counts:
+def count(codes: RawCodes, shape: CodeShape) -> Counts:
     """How often each code occurs: [chunks, tokens, levels] -> [levels, positions, num_codes]."""
     books = np.arange(shape.levels)[None, :] * shape.positions
     if shape.per_position:
@@ -309,12 +299,6 @@ def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> 
     share = used / np.maximum(used.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
     entropy: NDArray[np.float64] = -(share * np.log(np.where(share > 0, share, 1))).sum(-1)
     return np.exp(entropy)
-
-
-def unused(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """How many codes of each codebook do not occur: [..., num_codes] -> [...]."""
-    each: NDArray[np.int64] = (counts == 0).sum(-1)
-    return each
 
 
 def gathered(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:

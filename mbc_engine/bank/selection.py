@@ -40,11 +40,10 @@ class Selection:
             raise ConfigError("A half-life must be above 0.", hint="For example --half-life 30d.")
         if self.since and self.as_of and self.since > self.as_of:
             raise ConfigError(f"No day is since {self.since} and as of {self.as_of}.", hint="Swap the two dates.")
-        _ = self._only, self._exclude  # refused here, not at the first document
+        _ = self._patterns  # refused here, not at the first document
 
     @property
     def is_everything(self) -> bool:
-        """Whether every document counts once."""
         return self == Selection()
 
     def log_weights(self, documents: Sequence[Sequence[Origin]]) -> NDArray[np.float64]:
@@ -58,12 +57,8 @@ class Selection:
         return np.array([max(map(weight, own), default=-math.inf) for own in documents], np.float64)
 
     @cached_property
-    def _only(self) -> Sequence[re.Pattern[str]]:
-        return [_compiled(pattern) for pattern in self.only]
-
-    @cached_property
-    def _exclude(self) -> Sequence[re.Pattern[str]]:
-        return [_compiled(pattern) for pattern in self.exclude]
+    def _patterns(self) -> tuple[list[re.Pattern[str]], ...]:
+        return tuple([_compiled(pattern) for pattern in patterns] for patterns in (self.only, self.exclude))
 
     def _of_day(self, day: str | None) -> float:
         if self.since is None and self.as_of is None and self.half_life is None:
@@ -79,12 +74,9 @@ class Selection:
 
     def _is_named(self, source: str, part: str) -> bool:
         path = source.lstrip("/")
-        names = (path, origin_name(path, part)) if part else (path,)
-
-        def matches(patterns: Sequence[re.Pattern[str]]) -> bool:
-            return any(pattern.search(name) for pattern in patterns for name in names)
-
-        return not matches(self._exclude) and (not self._only or matches(self._only))
+        names = {path, origin_name(path, part)}
+        only, exclude = ([pattern.search(name) for pattern in own for name in names] for own in self._patterns)
+        return not any(exclude) and (not self.only or any(only))
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -68,9 +68,9 @@ def _encode(text: str, before: bytes) -> bytes:
     plain = text.encode("utf-8", "surrogatepass")
     codec, payload = _PLAIN, plain
     if 0 < len(plain) <= MAX_UNFOLDED:
-        frame = _compressor().compress(plain)
-        if len(frame) - len(_MAGIC) < len(plain):
-            codec, payload = _ZSTD, frame[len(_MAGIC) :]
+        packed = _compressor().compress(plain)[len(_MAGIC) :]
+        if len(packed) < len(plain):
+            codec, payload = _ZSTD, packed
     return bytes([codec]) + _checksum(before, codec, payload, plain) + payload
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import CodeShape, count, perplexity, unused
+from mbc_engine.bank import CodeShape, count, perplexity
 
 
 def test_shared_book_counts_every_position_together() -> None:
@@ -47,7 +47,6 @@ def test_perplexity_of_an_uneven_book_is_exp_of_its_entropy() -> None:
     assert perplexity(np.array([10**15 * 3, 10**15])) == pytest.approx(math.exp(entropy))
 
 
-def test_each_book_has_its_own_unused_codes() -> None:
+def test_each_book_has_its_own_perplexity() -> None:
     counts = np.array([[[0, 4, 0], [1, 1, 1]], [[0, 0, 0], [0, 2, 1]]])
-    assert unused(counts).tolist() == [[2, 0], [3, 1]]
     assert perplexity(counts).shape == (2, 2)

@@ -306,7 +306,7 @@ def test_a_bank_in_a_read_only_folder_can_be_read(made: Any, bank_file: Path, re
     assert "permissions" in str(caught.value.hint)
     with pytest.raises(BankError, match="cannot be opened"):
         made.bank(read_only_folder / "new.mbc")
-    with pytest.raises(BankError, match="cannot be made"):
+    with pytest.raises(BankError, match="cannot be created"):
         made.bank(read_only_folder / "sub" / "new.mbc")
 
 

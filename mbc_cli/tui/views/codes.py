@@ -22,7 +22,7 @@ from mbc_cli.tui.widgets.chart import Chart, PlotCurve, short
 from mbc_cli.tui.widgets.figures import Facts
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.inputs import InlineSelect
-from mbc_engine.bank import StoredDocument, perplexity, unused
+from mbc_engine.bank import StoredDocument, perplexity
 from mbc_engine.errors import MBCError
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _book_title(usage: NDArray[Any], level: int, position: int, layer: int) -> s
     names = [f"level {level + 1}"] if levels > 1 else []
     names += [f"position {position + 1}"] if positions > 1 else []
     name, own = ", ".join(names).capitalize() or "Codes", usage[level, position]
-    dead = int(unused(own))
+    dead = int((own == 0).sum())
     if layer == QUESTION:
         return f"{name}: {codes - dead:,} of {codes:,} read"
     return f"{name}: perplexity {float(perplexity(own)):,.0f} of {codes:,}, {dead:,} dead ({dead / codes:.0%})"
@@ -283,7 +283,7 @@ def _facts(state: DashboardState) -> list[tuple[str, str | Text]]:
             ("codebooks", f"{levels * positions} of {codes:,} codes"),
             ("codes stored", f"{int(counts.sum()):,}"),
             ("perplexity", f"{float(perplexity(counts).mean()):,.1f} of {codes:,} on average"),
-            ("dead in bank", f"{int(unused(counts).sum()):,} of {counts.size:,}"),
+            ("dead in bank", f"{int((counts == 0).sum()):,} of {counts.size:,}"),
         ]
     if state.run is not None:
         history = state.run.history
