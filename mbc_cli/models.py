@@ -61,9 +61,12 @@ def settings_of(config: Config | RetrieverReaderConfig) -> Settings:
 
 def shape_of(settings: Settings) -> "CodeShape":
     """The shape of a chunk's codes. Raises ConfigError if no bank can hold them."""
-    from mbc_engine.sharing import code_shape
+    from mbc_engine.bank import CodeShape
 
-    return code_shape(settings)
+    try:
+        return CodeShape(*settings.code_numbers)
+    except ValueError as error:
+        raise ConfigError(f"No bank can hold these codes: {error}.") from error
 
 
 def model_folders(runs: Path) -> list[tuple[str, Path, Place]]:

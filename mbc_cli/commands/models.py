@@ -141,7 +141,7 @@ def pull(
       mbc models pull ada/notes-gpt2
       mbc models pull ada/notes-gpt2 --revision v2 --name notes-v2
     """
-    from mbc_engine.sharing.hub import pull as pull_model
+    from mbc_engine.sharing import pull as pull_model
 
     _set_up_client()
     with ending_with("No model was changed; run the same command again to continue."):
@@ -188,7 +188,7 @@ def push(
     Examples:
       mbc models push first ada/notes-gpt2 --license apache-2.0
     """
-    from mbc_engine.sharing.hub import push as push_model
+    from mbc_engine.sharing import push as push_model
 
     found = find(model, runs)
     if found is None:

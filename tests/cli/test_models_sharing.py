@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mbc_cli.app import app
+from mbc_engine import sharing
 from mbc_engine.events import TrainStarted, Validated
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.runs.event_log import EventLog
-from mbc_engine.sharing import hub as sharing
 from tests.sharing.fake_hub import SHA, FakeHub
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.paper.checkpoint import save_model
-from mbc_engine.sharing.hub import push
+from mbc_engine.sharing import push
 from tests.sharing.fake_hub import FakeHub
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
 
-from mbc_engine.sharing import hub
+from mbc_engine import sharing as hub
 
 SHA = "a" * 40
 # What the hub's client speaks HTTP with; which library that is differs between versions.

@@ -6,8 +6,7 @@ from huggingface_hub import ModelCard
 from mbc_engine.config import parse_config
 from mbc_engine.events import TrainFinished, TrainStarted, TrainStep, Validated
 from mbc_engine.runs.training_runs import RunHistory
-from mbc_engine.sharing import check
-from mbc_engine.sharing.hub import MARK, model_card
+from mbc_engine.sharing import MARK, check, model_card
 
 STARTED = TrainStarted(step=0, total_steps=20, examples=40, documents=38, trainable_parameters=44_505)
 STEP = TrainStep(

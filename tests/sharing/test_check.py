@@ -61,7 +61,6 @@ def test_a_retriever_reader_is_not_shared():
 def test_checking_takes_no_torch(saved):
     script = (
         "import sys; from pathlib import Path; from mbc_engine.sharing import check\n"
-        "import mbc_engine.sharing.hub\n"
         "check(Path(sys.argv[1]), '', ''); print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script, str(saved)], capture_output=True, text=True, check=True)

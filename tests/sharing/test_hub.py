@@ -9,12 +9,12 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
+from mbc_engine import sharing
 from mbc_engine.config import find_model
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.paper.memories import CodeMemory
-from mbc_engine.sharing import hub as sharing
-from mbc_engine.sharing.hub import MARK, pull, push
+from mbc_engine.sharing import MARK, pull, push
 from tests.sharing.fake_hub import SHA, http_error, http_library
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose."]
