@@ -1,4 +1,4 @@
-"""The commands as Markdown, from what they say of themselves: `python -m mbc_cli.reference` renews docs/commands.md."""
+"""The commands as Markdown, from their own help: `python docs/reference.py` renews docs/commands.md."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from mbc_cli.app import app
 from mbc_cli.config import Words, commands_below, long_name
 from mbc_cli.options import EVERYWHERE
 
-BEGIN, END = "<!-- written by python -m mbc_cli.reference -->", "<!-- end of what it writes -->"
+BEGIN, END = "<!-- written by python docs/reference.py -->", "<!-- end of what it writes -->"
 _Command = tuple[Words, TyperCommand | TyperGroup]
 
 
@@ -98,5 +98,5 @@ def _plain(text: str | None) -> str:
 
 
 if __name__ == "__main__":
-    page = Path(__file__).parents[1] / "docs" / "commands.md"
+    page = Path(__file__).with_name("commands.md")
     page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
