@@ -10,7 +10,7 @@ from rich.text import Text
 from mbc_cli.commands.bank import info
 from mbc_cli.config import question_history
 from mbc_cli.question_history import QuestionHistory
-from mbc_cli.render.answer import NOT_IN_MEMORY, show_answer, show_state, show_times, source_line
+from mbc_cli.render.answer import NOT_IN_MEMORY, show_answer, show_source, show_times
 from mbc_cli.render.bank import holdings
 from mbc_cli.render.terminal import errors, notes, out, print_indented
 from mbc_cli.text import near, plain
@@ -142,13 +142,7 @@ def _show_passages(answer: Answer | None, *, with_bank: bool) -> None:
     if not answer.sources:
         notes.print("The last answer has no sources.")
     for number, source in enumerate(answer.sources, 1):
-        label = f"{number}. "
-        out.print(source_line(label, source, with_bank=with_bank))
-        for line in (source.passage or "").splitlines():
-            print_indented(line, by=len(label))
-        if not source.passage:
-            print_indented("the text is not available", by=len(label), style="dim")
-        show_state(source, by=len(label))
+        show_source(number, source, (source.passage or "(the text is not available)").splitlines(), with_bank=with_bank)
 
 
 class LineEditor:

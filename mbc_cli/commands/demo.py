@@ -8,22 +8,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
-import typer
 from rich.text import Text
 
-from mbc_cli.options import DeviceOption, JsonOption, ModelOption
+import mbc_engine
+from mbc_cli.engine import load_model, require_model
+from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
+from mbc_cli.program import ending_with
 from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_words, source_json
 from mbc_cli.render.terminal import notes, out, print_indented, print_json
 from mbc_cli.text import counted, near, plain, seconds, size
+from mbc_engine.datasets.newswire import Story, stories
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import IngestFinished
 from mbc_engine.metrics import compare
-
-if TYPE_CHECKING:
-    from mbc_engine.datasets.newswire import Story
-    from mbc_engine.question import Answer
+from mbc_engine.question import Answer
 
 STORIES: Final = 10
 _KINDS: Final = (("Who",), ("Where",), ("How",), ("What",), ("When", "On which day"))
@@ -46,9 +46,7 @@ class StoryQuestion:
 def demo(
     *,
     model: ModelOption,
-    keep: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep the stories and the bank in this folder.")
-    ] = None,
+    keep: Annotated[Path | None, option("Keep the stories and the bank in this folder.", metavar="FOLDER")] = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -60,10 +58,6 @@ def demo(
       mbc demo
       mbc demo --keep stories
     """
-    from mbc_cli.engine import load_model, require_model
-    from mbc_cli.program import ending_with
-    from mbc_engine.datasets.newswire import stories
-
     require_model(model, device)
     news, rows = list(stories("test", STORIES, seed=0)), []
     left = "Nothing is left of the demo." if keep is None else f"What was made so far is in {keep}."
@@ -71,10 +65,8 @@ def demo(
         files = _write(news, folder / "stories")
         began = time.perf_counter()
         loaded = load_model(model, device)
-        from mbc_engine import Memory
-
         loading = time.perf_counter() - began
-        with Memory(folder / "demo.mbc", loaded) as memory:
+        with mbc_engine.Memory(folder / "demo.mbc", loaded) as memory:
             *_, done = memory.add([folder / "stories"])
             assert isinstance(done, IngestFinished)
             if not json:
@@ -94,12 +86,16 @@ def demo(
                 if keep is not None:
                     _write(news, folder / "stories")
     if json:
-        print_json(_report(rows, loading, done))
+        sizes = {"codes": done.code_bytes, "texts": done.text_bytes, "codebook": done.codebook_bytes}
+        sizes["file"] = done.file_bytes
+        bank = {"documents": done.bank_documents, "chunks": done.bank_chunks, "sizes": sizes}
+        timings = {"model": round(loading, 4), "ingest": done.seconds}
+        print_json({"answers": rows, "counts": _counts(rows), "timings": timings, "bank": bank})
     else:
         _show_end(rows, loading, done, keep)
 
 
-def pick_questions(news: "Sequence[Story]") -> list[StoryQuestion]:
+def pick_questions(news: Sequence[Story]) -> list[StoryQuestion]:
     """Up to two questions of each kind (who, where, how, what, when), spread over the stories."""
     gold: dict[tuple[str, str], list[str]] = {}
     for story in news:
@@ -115,7 +111,7 @@ def pick_questions(news: "Sequence[Story]") -> list[StoryQuestion]:
     return chosen
 
 
-def _write(news: "Sequence[Story]", folder: Path) -> dict[str, Path]:
+def _write(news: Sequence[Story], folder: Path) -> dict[str, Path]:
     """Write each story to a file named after its title; the files by story id."""
     folder.mkdir(exist_ok=True)
     files = {}
@@ -142,7 +138,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-def _row(answer: "Answer", question: StoryQuestion, file: Path, spent: float) -> Row:
+def _row(answer: Answer, question: StoryQuestion, file: Path, spent: float) -> Row:
     text, sources = answer.text, answer.sources
     return {
         "question": question.text,
@@ -155,13 +151,6 @@ def _row(answer: "Answer", question: StoryQuestion, file: Path, spent: float) ->
         "sources": [source_json(source) for source in sources],
         "seconds": round(spent, 3),
     }
-
-
-def _report(rows: list[Row], loading: float, done: IngestFinished) -> dict[str, Any]:
-    sizes = {"codes": done.code_bytes, "texts": done.text_bytes, "codebook": done.codebook_bytes}
-    bank = {"documents": done.bank_documents, "chunks": done.bank_chunks, "sizes": {**sizes, "file": done.file_bytes}}
-    timings = {"model": round(loading, 4), "ingest": done.seconds}
-    return {"answers": rows, "counts": _counts(rows), "timings": timings, "bank": bank}
 
 
 def _counts(rows: list[Row]) -> dict[str, int]:
@@ -179,33 +168,28 @@ def _show_ingest(folder: Path, done: IngestFinished) -> None:
     out.print(f"{done.bank_documents} made-up news stories in {near(folder)}")
     text = f" and {size(done.text_bytes)} of compressed text" if done.text_bytes else ""
     out.print(f"Ingested in {seconds(done.seconds)}: {size(done.code_bytes)} of codes{text}.")
-    _show_line(Text("The model has never seen these stories; none of their names appear in its training data."))
+    _show_line("The model has never seen these stories; none of their names appear in its training data.")
 
 
-def _show_answer(answer: "Answer", row: Row) -> None:
+def _show_answer(answer: Answer, row: Row) -> None:
+    verdict = ("right", "green") if row["right"] else ("wrong", "red")
     if answer.text is None:
-        verdict = (NOT_IN_MEMORY, "not answered", "yellow")
-    else:
-        verdict = (plain(answer.text), *(("right", "green") if row["right"] else ("wrong", "red")))
+        verdict = ("not answered", "yellow")
     out.print()
-    _show_line(Text(f"? {plain(answer.question)}", "bold"))
-    _show_labelled("answer", Text.assemble(f"{verdict[0]}  ", verdict[1:]))
-    _show_labelled("expected", Text(plain(" or ".join(row["expected"]))))
+    _show_line((f"? {plain(answer.question)}", "bold"))
+    _show_line("  answer      ", f"{plain(NOT_IN_MEMORY if answer.text is None else answer.text)}  ", verdict)
+    _show_line("  expected    ", plain(" or ".join(row["expected"])))
     if answer.text is not None and answer.confidence is not None:
-        _show_labelled("confidence", confidence_words(answer.confidence))
+        _show_line("  confidence  ", confidence_words(answer.confidence))
     if answer.sources:
         source = answer.sources[0]
         found = ("the right file", "green") if row["right_source"] else ("another file", "red")
-        _show_labelled("source", Text.assemble((plain(Path(source.path).name), "cyan"), "  ", found))
+        _show_line("  source      ", (plain(Path(source.path).name), "cyan"), "  ", found)
         if source.sentence:
             print_indented(source.sentence, by=_INDENT)
 
 
-def _show_labelled(label: str, text: Text) -> None:
-    _show_line(Text(f"  {label}".ljust(_INDENT)), text)
-
-
-def _show_line(*parts: Text) -> None:
+def _show_line(*parts: str | tuple[str, str] | Text) -> None:
     out.print(Text.assemble(*parts), soft_wrap=not out.is_terminal)
 
 

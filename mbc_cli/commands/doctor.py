@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,11 +13,13 @@ import typer
 from rich.text import Text
 
 from mbc_cli.config import config_path
-from mbc_cli.options import BankOption, JsonOption, ModelOption, RunsOption
+from mbc_cli.engine import hub_is_reachable, loading
+from mbc_cli.options import BankOption, JsonOption, ModelOption, RunsOption, option
 from mbc_cli.program import config_error
 from mbc_cli.render.terminal import out, print_json
 from mbc_cli.text import near, plain, size
 from mbc_engine import __version__
+from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import usable_cores
 
@@ -36,7 +39,7 @@ def doctor(
     bank: BankOption,
     model: ModelOption,
     runs: RunsOption,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not check whether the hub can be reached.")] = False,
+    offline: Annotated[bool, option("Do not check whether the hub can be reached.", "--offline")] = False,
     json: JsonOption = False,
 ) -> None:
     """Show what is installed, available hardware, file locations and which features work.
@@ -47,8 +50,6 @@ def doctor(
       mbc doctor
       mbc doctor --offline --json
     """
-    from mbc_cli.engine import loading
-
     with loading("torch"):
         report = check(bank, runs, model, asks_hub=not offline)
     error = config_error(ctx)
@@ -99,8 +100,6 @@ def _devices() -> Report:
 
 
 def _hub(*, asks: bool) -> Report:
-    from mbc_cli.engine import hub_is_reachable
-
     try:
         from huggingface_hub import constants
     except ImportError:
@@ -130,28 +129,22 @@ def _encoder() -> Report:
 
 def _place(path: Path) -> Report:
     # Path.exists() fails below a folder that may not be searched.
-    parents = (path, *path.absolute().parents)
-    there = next((folder for folder in parents if os.path.exists(folder)), None)  # noqa: PTH110
-    try:
+    there = next((own for own in (path, *path.absolute().parents) if os.path.exists(own)), None)  # noqa: PTH110
+    free = None
+    with suppress(OSError):
         free = shutil.disk_usage(there).free if there else None
-    except OSError:
-        free = None
     return {"path": str(path.absolute()), "exists": there == path, "free": free}
 
 
 def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, bool, str]]:
     """Each feature, whether it works, and on what or how to get it."""
-    problem = f"torch cannot be used: {devices['error']}" if devices["error"] else _missing(model, hub)
-    works, cards = problem is None, [card["name"] for card in devices["cuda"]]
-    yield "ingest", works, problem or f"with the model {model}"
-    yield "ask", works, problem or f"with the model {model}"
-    yield "train", works, problem or ("on a GPU" if cards else "on the CPU: small models only")
-    if devices["error"]:
-        yield "GPU", False, f"torch cannot be used: {devices['error']}"
-    elif cards or devices["mps"]:
-        yield "GPU", True, ", ".join(cards) or "mps"
-    else:
-        yield "GPU", False, "torch finds none: no driver, or a CPU-only build of torch"
+    broken = f"torch cannot be used: {devices['error']}" if devices["error"] else None
+    problem, cards = broken or _missing(model, hub), [card["name"] for card in devices["cuda"]]
+    for name in ("ingest", "ask"):
+        yield name, problem is None, problem or f"with the model {model}"
+    yield "train", problem is None, problem or ("on a GPU" if cards else "on the CPU: small models only")
+    gpus = ", ".join(cards) or ("mps" if devices["mps"] else "")
+    yield "GPU", bool(gpus), broken or gpus or "torch finds none: no driver, or a CPU-only build of torch"
     for name, package in (("4-bit", "bitsandbytes"), ("tui", "textual"), ("web", "textual-serve")):
         found = _version(package)
         yield name, found is not None, f"{package} {found}" if found else f"pip install {package}"
@@ -160,7 +153,6 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
 def _missing(model: str, hub: Report) -> str | None:
     """How to get what a model needs; None if nothing is missing."""
     try:
-        from mbc_engine.config import CONFIG, RetrieverReaderConfig, find_model, parse_model_config
         from mbc_engine.lm.encoders import install_hint, locate
 
         path = find_model(model) / CONFIG
@@ -185,13 +177,11 @@ def _show(report: Report) -> None:
     devices, hub, encoder, cached = report["devices"], report["hub"], report["encoder"], report["hub"]["cached"]
     _section("Installed", [(name, found or "not installed") for name, found in report["versions"].items()])
     threads = "" if devices["threads"] is None else f", torch uses {devices['threads']}"
+    cards = [f"{card['name']}, {size(card['free'])} of {size(card['memory'])} free" for card in devices["cuda"]]
     hardware = [("CPU cores", f"{devices['cores']}{threads}")]
-    for number, card in enumerate(devices["cuda"]):
-        hardware.append((f"cuda:{number}", f"{card['name']}, {size(card['free'])} of {size(card['memory'])} free"))
-    if devices["mps"]:
-        hardware.append(("mps", "available"))
-    if devices["error"]:
-        hardware.append(("torch", f"cannot be used: {devices['error']}"))
+    hardware += [(f"cuda:{number}", card) for number, card in enumerate(cards)]
+    hardware += [("mps", "available")] if devices["mps"] else []
+    hardware += [("torch", f"cannot be used: {devices['error']}")] if devices["error"] else []
     _section("Hardware", hardware)
     reached = {None: "not checked", True: "reachable", False: "cannot be reached"}[hub["reachable"]]
     rest = f" and {len(cached) - _SHOWN_MODELS} more" if len(cached) > _SHOWN_MODELS else ""

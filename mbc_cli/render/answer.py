@@ -4,16 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rich.text import Text
 
 from mbc_cli.render.terminal import notes, out, print_indented
 from mbc_cli.text import counted, near, plain, seconds
-
-if TYPE_CHECKING:
-    from mbc_engine.question import Answer, Confidence, Source
-
+from mbc_engine.question import Answer, Confidence, Source
 
 # Said in the place of an answer.
 NOT_IN_MEMORY: Final = "Not in this memory."
@@ -31,12 +28,12 @@ _ORIGINS: Final = {
 }
 
 
-def is_read(answer: "Answer") -> bool:
+def is_read(answer: Answer) -> bool:
     """Whether the answer was read in a text rather than generated."""
     return answer.text is not None and answer.gain is None
 
 
-def confidence_line(answer: "Answer") -> Text | None:
+def confidence_line(answer: Answer) -> Text | None:
     """How far to trust an answer and where it was read; None if unknown."""
     if answer.text is None or answer.confidence is None:
         return None
@@ -44,52 +41,46 @@ def confidence_line(answer: "Answer") -> Text | None:
     return Text.assemble(words, ", ", place_read(answer.sources[0])) if is_read(answer) and answer.sources else words
 
 
-def confidence_words(confidence: "Confidence") -> Text:
+def confidence_words(confidence: Confidence) -> Text:
     likely = percent(confidence.probability)
     if confidence.label in _ORIGINS:
         return Text.assemble(_ORIGINS[confidence.label], f" ({likely} likely that the bank holds the answer)")
     return Text(f"{likely} confident ({confidence.label})", _COLOURS[confidence.label])
 
 
-def place_read(source: "Source") -> Text:
+def place_read(source: Source) -> Text:
     if source.text_from != "bank":
         return Text.assemble("read in ", (named(source), "cyan"))
     state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
     return Text.assemble("read in the bank's copy of ", (named(source), "cyan"), state)
 
 
-def sources_heading(answer: "Answer") -> str:
-    if answer.text is None:
-        return "Closest passages:"
-    return "Other sources:" if is_read(answer) else "Sources:"
-
-
-def source_line(label: str, source: "Source", *, with_bank: bool = False) -> Text:
+def source_line(label: str, source: Source, *, with_bank: bool = False) -> Text:
     bank = f"  in {near(source.bank)}" if with_bank else ""
     date = f"  {plain(source.date)}" if source.date else ""
     ties = f"  tied with {counted(source.ties, 'other')}" if source.ties else ""
     return Text.assemble(label, (named(source), "cyan"), (bank, "dim"), f"  {share_of(source)}", (date, "dim"), ties)
 
 
-def share_of(source: "Source") -> str:
+def share_of(source: Source) -> str:
     return f"{source.share:.0%}" if source.share >= 0.005 else "<1%"
 
 
-def state_of(source: "Source") -> str | None:
+def state_of(source: Source) -> str | None:
     if source.state not in FILE_STATES:
         return None
     copy = "; this is the bank's copy" if source.text_from == "bank" else ""
     return f"{FILE_STATES[source.state]}{copy}"
 
 
-def named(source: "Source") -> str:
+def named(source: Source) -> str:
     """A source as `mbc bank` takes it."""
     from mbc_engine.bank import origin_name
 
     return near(origin_name(source.path, source.part))
 
 
-def times(answer: "Answer", loading: float | None = None) -> str:
+def times(answer: Answer, loading: float | None = None) -> str:
     """How long an answer took, and `loading` the model, if given."""
     model = "" if loading is None else f"model {seconds(loading)} · "
     return model + " · ".join(f"{step} {seconds(spent)}" for step, spent in answer.seconds.items())
@@ -103,7 +94,7 @@ def percent(probability: float) -> str:
 _INDENT: Final = 3
 
 
-def show_answer(answer: "Answer", *, with_bank: bool = False, is_streamed: bool = False) -> None:
+def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = False) -> None:
     """Print the answer, or that there is none; its confidence, where it was read, and sources.
 
     Args:
@@ -119,12 +110,12 @@ def show_answer(answer: "Answer", *, with_bank: bool = False, is_streamed: bool 
         print_indented(sentence, by=_INDENT)
     if sources:
         out.print()
-        out.print(sources_heading(answer))
+        out.print("Closest passages:" if answer.text is None else "Other sources:" if is_read(answer) else "Sources:")
     for number, source in enumerate(sources, 1):
-        show_source(f"{number}. ", source, with_bank=with_bank)
+        show_source(number, source, [source.sentence] if source.sentence else [], with_bank=with_bank)
 
 
-def _first_line(answer: "Answer") -> Text:
+def _first_line(answer: Answer) -> Text:
     if answer.text is None:
         return Text(NOT_IN_MEMORY, "yellow")
     if not answer.text:  # a base LM may generate nothing; in a pipe that is what it is
@@ -132,23 +123,21 @@ def _first_line(answer: "Answer") -> Text:
     return Text(plain(answer.text), "bold")
 
 
-def show_source(label: str, source: "Source", *, with_bank: bool = False) -> None:
+def show_source(number: int, source: Source, lines: Sequence[str], *, with_bank: bool = False) -> None:
+    """A source and what it says, with the state of its file where that is not as it was."""
+    label = f"{number}. "
     out.print(source_line(label, source, with_bank=with_bank))
-    if source.sentence:
-        print_indented(source.sentence, by=len(label))
-    show_state(source, by=len(label))
-
-
-def show_state(source: "Source", *, by: int) -> None:
+    for line in lines:
+        print_indented(line, by=len(label))
     if state := state_of(source):
-        print_indented(state, by=by, style="yellow")
+        print_indented(state, by=len(label), style="yellow")
 
 
-def show_times(answer: "Answer", loading: float | None = None) -> None:
+def show_times(answer: Answer, loading: float | None = None) -> None:
     notes.print(times(answer, loading), style="dim")
 
 
-def answer_json(answer: "Answer", banks: Sequence[Path], loading: float) -> dict[str, Any]:
+def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
     `answer` is null if withheld; `confidence` is then that of the withheld answer.
@@ -171,5 +160,5 @@ def answer_json(answer: "Answer", banks: Sequence[Path], loading: float) -> dict
     }
 
 
-def source_json(source: "Source") -> dict[str, Any]:
+def source_json(source: Source) -> dict[str, Any]:
     return {name: value for name, value in asdict(source).items() if name != "passage"}
