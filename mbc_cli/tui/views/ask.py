@@ -9,18 +9,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Input, Select, Static
 
 from mbc_cli.config import question_history
 from mbc_cli.question_history import QuestionHistory
 from mbc_cli.render.bank import holdings
-from mbc_cli.text import near, plain
+from mbc_cli.text import counted, near, plain
 from mbc_cli.tui.jobs import Answering, ModelState, start_thread
 from mbc_cli.tui.state import Places
 from mbc_cli.tui.views import View, error_text, no_bank_text
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.inputs import InlineSelect
 from mbc_engine.config import READ_MODES
 from mbc_engine.errors import MBCError
 from mbc_engine.question import AskOptions
@@ -29,7 +28,6 @@ from mbc_engine.text.decoding import storable
 if TYPE_CHECKING:
     from mbc_engine.question import Answer, Source
 
-_READ_MODES: Final = (None, *READ_MODES)
 _SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)
 _MAX_TURNS: Final = 100
 
@@ -78,11 +76,12 @@ class AskView(View):
         placeholder = "What do you want to know? Each question is answered on its own."
         yield Input(placeholder=placeholder, id="question", select_on_focus=False)
         with Horizontal(id="options"):
-            yield InlineSelect([str(number) for number in _SOURCE_COUNTS], label="sources", is_folded=True, id="number")
-            yield InlineSelect([mode or "model's own" for mode in _READ_MODES], label="read", is_folded=True, id="how")
+            counts = [(counted(number, "source"), number) for number in _SOURCE_COUNTS]
+            yield Select(counts, value=AskOptions.sources, allow_blank=False, compact=True, id="number")
+            modes = [("default read mode", ""), *((f"{mode} read", mode) for mode in READ_MODES)]
+            yield Select(modes, allow_blank=False, compact=True, id="how")
 
     def on_mount(self) -> None:
-        self.query_one("#number", InlineSelect).at = _SOURCE_COUNTS.index(AskOptions.sources)
         self.query_one("#turns", VerticalScroll).anchor()
         self.run_job("history", lambda: [self._history.read()], self._remember)
         later = self.app.call_later
@@ -171,7 +170,9 @@ class AskView(View):
             self._show_passage(self.screen.focused.source)
 
     def action_step(self, name: str) -> None:
-        self.query_one(f"#{name}", InlineSelect).action_step(1)
+        select = self.query_one(f"#{name}", Select)
+        values = _SOURCE_COUNTS if name == "number" else ("", *READ_MODES)
+        select.value = values[(values.index(select.value) + 1) % len(values)]
 
     @on(events.Click)
     def _open_clicked(self, event: events.Click) -> None:
@@ -201,11 +202,9 @@ class AskView(View):
         self._waiting[self._asked] = turn
         for old in list(self.query(ChatTurn))[:-_MAX_TURNS]:
             old.remove()
-        how = self.query_one("#how", InlineSelect)
-        options = AskOptions(
-            read_mode=_READ_MODES[how.at] if how.display else None,
-            sources=_SOURCE_COUNTS[self.query_one("#number", InlineSelect).at],
-        )
+        how = self.query_one("#how", Select)
+        read_mode = how.value or None if how.display else None
+        options = AskOptions(read_mode=read_mode, sources=self.query_one("#number", Select).value)
         self._answering.questions.put((self._asked, question, options))
         self._show_reasons()
 

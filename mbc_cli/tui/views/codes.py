@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table as Grid
 from rich.text import Text
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
+from textual.widgets import Static, Tab, Tabs
 
 from mbc_cli.text import counted, near, plain
 from mbc_cli.tui.jobs import find_code_users
@@ -21,16 +22,11 @@ from mbc_cli.tui.views import View, error_text, message_text, no_bank_text
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, short
 from mbc_cli.tui.widgets.figures import Facts
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.inputs import InlineSelect
 from mbc_engine.bank import StoredDocument, perplexity
 from mbc_engine.errors import MBCError
 
-if TYPE_CHECKING:
-    from textual.timer import Timer
-
 # What brightness can stand for.
-LAYERS: Final = ("Bank", "Training", "Last question")
-BANK, TRAINING, QUESTION = range(len(LAYERS))
+_LAYERS: Final = {"bank": "Bank", "training": "Training", "question": "Last question"}
 # The codes that make up most of what the last question read are marked; the flat read takes a little of every code.
 _READ_SHARE, _READ_MOST = 0.9, 24
 _DEAD: Final = 1e-4  # the paper's epsilon; a run with another one reports its own count of dead codes
@@ -50,9 +46,9 @@ class CodesView(View):
     Enter goes to the documents that use the code at the cursor; `n` goes to the next `◆`.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "layer(0)", "Bank"),
-        Binding("t", "layer(1)", "Training"),
-        Binding("l", "layer(2)", "Last question"),
+        Binding("b", "layer('bank')", "Bank"),
+        Binding("t", "layer('training')", "Training"),
+        Binding("l", "layer('question')", "Last question"),
         Binding("left_square_bracket", "book(-1)", "Previous codebook", group=_BOOK, key_display="["),
         Binding("right_square_bracket", "book(1)", "Next codebook", group=_BOOK, key_display="]"),
         Binding("enter", "descend", "Choose", show=False),
@@ -61,17 +57,17 @@ class CodesView(View):
     def __init__(self, key: int, places: Places) -> None:
         super().__init__(key, places)
         self._shown: tuple[int, int, int] | None = None  # level, position and number of the code at the cursor
-        self._uses = -1
-        self._timer: Timer | None = None
+        self._uses: int | None = None
+        self._is_refreshing = False
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="choices"):
-            yield InlineSelect(LAYERS, id="layer")
+            yield Tabs(*(Tab(title, id=layer) for layer, title in _LAYERS.items()), id="layer")
             yield Static(id="about")
         yield Static(id="nothing")
         with Horizontal(id="map"):
             with Vertical():
-                yield HeatMap("Codebooks, by perplexity", id="books")
+                yield HeatMap("Codebooks by perplexity, a row each level", id="books")
                 yield HeatMap(id="heat")
                 yield Static(id="code")
                 with VerticalScroll(id="users", classes="panel", can_focus=True):
@@ -84,16 +80,19 @@ class CodesView(View):
         self.query_one("#facts").border_title = "Codebook"
         for name in ("#books", "#heat"):
             self.watch(self.query_one(name), "cursor", self._draw_soon, init=False)
-        self.watch(self.query_one(InlineSelect), "at", self._change_layer, init=False)
+
+    @property
+    def _layer(self) -> str:
+        return self.query_one("#layer", Tabs).active or "bank"
 
     def take_focus(self) -> None:
-        (self.query_one(InlineSelect) if self.has_class("-nothing") else self.query_one("#heat")).focus()
+        self.query_one("#layer" if self.has_class("-nothing") else "#heat").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self.query_one("#books").display if action == "book" else True
 
-    def action_layer(self, layer: int) -> None:
-        self.query_one(InlineSelect).at = layer
+    def action_layer(self, layer: str) -> None:
+        self.query_one("#layer", Tabs).active = layer
 
     def action_book(self, by: int) -> None:
         books = self.query_one("#books", HeatMap)
@@ -109,7 +108,7 @@ class CodesView(View):
 
     def show_code(self, level: int, position: int, code: int) -> None:
         """Go to a code of the bank; the position does not matter where one codebook serves them all."""
-        self.action_layer(BANK)
+        self.action_layer("bank")
         self.draw()
         if (bank := self.state.bank) is not None:
             shape = bank.header.shape
@@ -120,7 +119,7 @@ class CodesView(View):
             self.query_one("#heat").focus()
 
     def draw(self) -> None:
-        state, layer = self.state, self.query_one(InlineSelect).at
+        state, layer = self.state, self._layer
         usage = _usage(state, layer)
         self.set_class(usage is None, "-nothing")
         self.query_one("#about", Static).update(_summary(state), layout=False)
@@ -129,21 +128,20 @@ class CodesView(View):
         if usage is None:
             nothing.update(_why_none(state, layer))
             return
-        if self._shown is None and self.query_one(InlineSelect).has_focus:
+        if self._shown is None and self.query_one("#layer").has_focus:
             self.take_focus()
         level, position = divmod(self._draw_books(usage), usage.shape[1])
         read = state.codes_read
         own_read = read[level, position] if read is not None and read.shape == usage.shape else None
         heat, values = self.query_one("#heat", HeatMap), usage[level, position]
-        heat.show(values, [] if own_read is None or layer == QUESTION else most_read(own_read))
+        heat.show(values, [] if own_read is None or layer == "question" else most_read(own_read))
         if self._shown is None:
             heat.go(int(values.argmax()))
         heat.border_title = Content(_book_title(usage, level, position, layer))
         self.query_one("#code", Static).update(_code_line(heat.cursor, values, layer, own_read), layout=False)
-        if self.screen.has_class("-wide"):
-            self.query_one("#facts", Facts).show(_facts(state))
-            by_rank = PlotCurve(np.arange(1, len(values) + 1), np.sort(values)[::-1])
-            self.query_one("#ranks", Chart).show([by_rank], "most used first", lowest=0)
+        self.query_one("#facts", Facts).show(_facts(state))
+        by_rank = PlotCurve(np.arange(1, len(values) + 1), np.sort(values)[::-1])
+        self.query_one("#ranks", Chart).show([by_rank], "most used first", lowest=0)
         self._look_up_soon((level, position, heat.cursor))
 
     def _draw_books(self, usage: NDArray[Any]) -> int:
@@ -155,17 +153,18 @@ class CodesView(View):
             self.refresh_bindings()
         if books.display:
             effective = np.where(usage.any(-1), np.rint(perplexity(usage)), 0).ravel()
-            books.show(effective, labels=[f"level {level}" for level in range(1, levels + 1)])
+            books.show(effective, row=positions)
         return books.cursor if books.display else 0
 
     def _draw_soon(self) -> None:
         self.call_next(self.draw)
 
-    def _change_layer(self, layer: int) -> None:
+    @on(Tabs.TabActivated, "#layer")
+    def _change_layer(self) -> None:
         self.draw()
         read = self.state.codes_read
         books, heat = self.query_one("#books", HeatMap), self.query_one("#heat", HeatMap)
-        if layer != QUESTION or read is None or not books.display:
+        if self._layer != "question" or read is None or not books.display:
             return
         # Leave a codebook of which nothing was read for the one of which most was.
         amounts = read.sum(-1).ravel()
@@ -176,26 +175,20 @@ class CodesView(View):
 
     def _look_up_soon(self, code: tuple[int, int, int]) -> None:
         """Look up who uses the code at the cursor when that stays there, and again when its use changes."""
-        bank, uses = self.state.bank, -1
+        bank, uses = self.state.bank, None
         if bank is not None and all(at < size for at, size in zip(code, bank.counts.shape, strict=True)):
             uses = int(bank.counts[code])
-        if code == self._shown and uses == self._uses:
-            return
-        is_same = code == self._shown
-        self._shown, self._uses = code, uses
-        if self._timer is not None:
-            if is_same:
-                return
-            self._timer.stop()
-        if not is_same:
+        if code != self._shown:
             self.query_one("#users").border_title = Content(f"Documents that use code {code[2]} most")
             self.query_one("#users > Static", Static).update(Text("…", "dim"))
-        self._timer = self.set_timer(_AGAIN if is_same else _REST, self._look_up)
+            self.call_soon("users", _REST, self._look_up)
+        elif uses != self._uses and not self._is_refreshing:
+            self._is_refreshing = True
+            self.call_soon("users", _AGAIN, self._look_up)
+        self._shown, self._uses = code, uses
 
     def _look_up(self) -> None:
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer = None
+        self._is_refreshing = False
         if (code := self._shown) is not None:
             job = partial(find_code_users, self.places.bank, *code)
             self.run_job("users", lambda: [job()], partial(self._show_users, code))
@@ -216,22 +209,22 @@ def most_read(shares: NDArray[np.floating[Any]]) -> list[int]:
     return [code for code in order[: min(enough, _READ_MOST)].tolist() if shares[code] > 0]
 
 
-def _usage(state: DashboardState, layer: int) -> NDArray[Any] | None:
+def _usage(state: DashboardState, layer: str) -> NDArray[Any] | None:
     """The numbers of a layer, [levels, positions, codes]; None where there are none, see `_why_none`."""
-    if layer == QUESTION:
+    if layer == "question":
         return state.codes_read
-    if layer == TRAINING:
+    if layer == "training":
         usage = state.run.usage if state.run is not None else None
         return None if usage is None else np.where(usage < _DEAD, 0, usage)
     return state.bank.counts if state.bank is not None and state.bank.totals.chunks else None
 
 
-def _why_none(state: DashboardState, layer: int) -> Text:
-    if layer == QUESTION:
+def _why_none(state: DashboardState, layer: str) -> Text:
+    if layer == "question":
         return message_text("No question yet.", "Ask one in Ask (5): the codes that it reads light up here.")
-    if layer == TRAINING and state.run is None:
+    if layer == "training" and state.run is None:
         return message_text("No training run is selected.", "Start or choose one in Train (3).")
-    if layer == TRAINING and state.run is not None:
+    if layer == "training" and state.run is not None:
         name = state.run.folder.name
         return message_text(f"The run {name} has no codes yet.", "They appear once its documents are quantised.")
     if state.bank_error is not None:
@@ -245,30 +238,30 @@ def _summary(state: DashboardState) -> str:
     return ", ".join(stored + reset)
 
 
-def _book_title(usage: NDArray[Any], level: int, position: int, layer: int) -> str:
+def _book_title(usage: NDArray[Any], level: int, position: int, layer: str) -> str:
     levels, positions, codes = usage.shape
     names = [f"level {level + 1}"] if levels > 1 else []
     names += [f"position {position + 1}"] if positions > 1 else []
     name, own = ", ".join(names).capitalize() or "Codes", usage[level, position]
     dead = int((own == 0).sum())
-    if layer == QUESTION:
+    if layer == "question":
         return f"{name}: {codes - dead:,} of {codes:,} read"
     return f"{name}: perplexity {float(perplexity(own)):,.0f} of {codes:,}, {dead:,} dead ({dead / codes:.0%})"
 
 
-def _code_line(code: int, values: NDArray[Any], layer: int, read: NDArray[np.floating[Any]] | None) -> Text:
+def _code_line(code: int, values: NDArray[Any], layer: str, read: NDArray[np.floating[Any]] | None) -> Text:
     value = values[code].item()
     line = Text().append(f"code {code}: ", "bold")
-    if layer == BANK:
+    if layer == "bank":
         line.append(f"{counted(value, 'time')} in the bank")
-    elif layer == TRAINING:
+    elif layer == "training":
         line.append(f"{short(value)} a batch recently")
     if not value:
-        line.append("not read" if layer == QUESTION else ", dead")
-    elif layer != QUESTION:
+        line.append("not read" if layer == "question" else ", dead")
+    elif layer != "question":
         line.append(f", {value / values.sum():.1%} of this codebook")
     if read is not None and read[code] > 0:
-        line.append("" if layer == QUESTION else "  ◆ ")
+        line.append("" if layer == "question" else "  ◆ ")
         line.append(f"{read[code] / read.sum():.0%} of the last read")
     return line
 

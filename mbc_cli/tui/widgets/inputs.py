@@ -1,4 +1,4 @@
-"""What a person chooses and types: choices in a line, questions, forms, files and training runs."""
+"""What a person chooses and types: questions, forms, files and training runs."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.reactive import reactive
 from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
 from textual.widgets import Button, Checkbox, DirectoryTree, Input, Label, OptionList, Static
@@ -21,44 +20,6 @@ from textual.widgets.tree import TreeNode
 from mbc_cli.text import plain
 
 _MAX_NODES: Final = 1000  # of a folder; a person finds others by typing a path
-
-
-class InlineSelect(Static, can_focus=True):
-    """Names in a row, the chosen one, `at`, in brackets and reversed, or alone between arrows if `is_folded`."""
-
-    ALLOW_SELECT = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "step(-1)", "Before", show=False),
-        Binding("right,space,enter", "step(1)", "Next", show=False),
-    ]
-
-    at: reactive[int] = reactive(0)
-
-    def __init__(self, names: Sequence[str], *, label: str = "", is_folded: bool = False, id: str) -> None:
-        super().__init__(id=id)
-        self._label, self._names, self._is_folded = f"{label} " if label else "", names, is_folded
-
-    def watch_at(self) -> None:
-        text = Text(self._label)
-        if self._is_folded:
-            text.append("◂ ").append(self._names[self.at], "bold").append(" ▸")
-        else:
-            for at, name in enumerate(self._names):
-                text.append(*((f"[{name}]", "bold reverse") if at == self.at else (f" {name} ",)))
-        self.update(text)
-
-    def action_step(self, by: int) -> None:
-        self.at = (self.at + by) % len(self._names)
-
-    def on_click(self, event: events.Click) -> None:
-        end = len(self._label)
-        if self._is_folded:
-            self.action_step(-1 if event.x <= end else 1)
-            return
-        for at, name in enumerate(self._names):
-            start, end = end, end + len(name) + 2
-            if start <= event.x < end:
-                self.at = at
 
 
 class PlainCheckbox(Checkbox):

@@ -1,4 +1,4 @@
-"""A table of any number of rows that draws only the visible ones."""
+"""Cells with a cursor among them, and a table of any number of rows that draws only the visible ones."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
@@ -21,18 +21,62 @@ from mbc_cli.text import plain
 # A key that identifies the row when it is shown again, and its cells, which may be untrusted text.
 Row = tuple[Hashable, tuple[str, ...]]
 
-# The keys of widgets with a cursor, which have the actions move(x, y), page(by) and go(first or last).
-CURSOR_KEYS: Final = (
-    Binding("left", "move(-1, 0)", "Left", show=False),
-    Binding("right", "move(1, 0)", "Right", show=False),
-    Binding("up", "move(0, -1)", "Up", show=False),
-    Binding("down", "move(0, 1)", "Down", show=False),
-    Binding("pageup", "page(-1)", "Page up", show=False),
-    Binding("pagedown", "page(1)", "Page down", show=False),
-    Binding("home", "go(0)", "First", show=False),
-    Binding("end", "go(-1)", "Last", show=False),
-)
 _GUTTER: Final = 3  # cells, for the signs of the cursor and of a mark
+
+
+class CellView(ScrollView, can_focus=True):
+    """Cells in rows of `columns`, numbered row by row, with a cursor; above them stand lines of titles."""
+
+    TITLES: ClassVar[int] = 1
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "move(-1, 0)", "Left", show=False),
+        Binding("right", "move(1, 0)", "Right", show=False),
+        Binding("up", "move(0, -1)", "Up", show=False),
+        Binding("down", "move(0, 1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "go(0)", "First", show=False),
+        Binding("end", "go(-1)", "Last", show=False),
+    ]
+
+    cursor: reactive[int] = reactive(0)
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.cells, self.columns = 0, 1
+        self._left, self._pitch = 0, 1  # where the first column begins, and characters from one to the next
+
+    def go(self, cell: int) -> None:
+        if 0 <= cell < self.cells:
+            self.cursor = cell
+
+    def watch_cursor(self) -> None:
+        row, column = divmod(self.cursor, self.columns)
+        region = Region(self._left + column * self._pitch, row, self._pitch, 1 + self.TITLES)
+        self.scroll_to_region(region, animate=False, force=True)
+
+    def cell_at(self, event: events.Click) -> int | None:
+        offset = event.get_content_offset(self)
+        if offset is None or offset.y < self.TITLES:
+            return None
+        column = (offset.x + self.scroll_offset.x - self._left) // self._pitch if self.columns > 1 else 0
+        cell = (offset.y - self.TITLES + self.scroll_offset.y) * self.columns + column
+        return cell if 0 <= column < self.columns and cell < self.cells else None
+
+    def on_click(self, event: events.Click) -> None:
+        if self.can_focus and (cell := self.cell_at(event)) is not None:
+            self.go(cell)
+
+    def action_move(self, x: int, y: int) -> None:
+        self.go(self.cursor + x + y * self.columns)
+
+    def action_page(self, by: int) -> None:
+        row, last = self.cursor // self.columns, (self.cells - 1) // self.columns
+        to = max(0, min(row + by * max(1, self.size.height - self.TITLES - 1), last))
+        self.go(min(self.cursor + (to - row) * self.columns, self.cells - 1))
+
+    def action_go(self, cell: int) -> None:
+        self.go(cell % max(1, self.cells))
 
 
 @dataclass(frozen=True)
@@ -44,61 +88,50 @@ class Column:
     is_number: bool = False
 
 
-class RowTable(ScrollView, can_focus=True):
+class RowTable(CellView):
     """Rows under fixed titles, with a cursor and, if `can_mark`, marks; `empty` is shown without rows.
 
     `key` is that of the row under the cursor, `marked` those of marked rows; a row that is gone loses its mark.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"table--title", "table--mark", "table--cursor"}
-    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS, Binding("space", "mark", "Mark")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "mark", "Mark")]
 
-    cursor: reactive[int] = reactive(0)
     key: reactive[Hashable | None] = reactive(None)
     marked: reactive[frozenset[Hashable]] = reactive(frozenset())
     empty: reactive[str] = reactive("")
 
     def __init__(
-        self, columns: Sequence[Column], *, can_mark: bool = False, on_title: Callable[[int], None] | None = None
+        self, titles: Sequence[Column], *, can_mark: bool = False, on_title: Callable[[int], None] | None = None
     ) -> None:
         super().__init__()
-        self.columns, self.rows = tuple(columns), list[Row]()
+        self.titles, self.rows = tuple(titles), list[Row]()
         self._can_mark, self._on_title = can_mark, on_title
 
-    def show(self, rows: list[Row], columns: Sequence[Column] | None = None) -> None:
+    def show(self, rows: list[Row], titles: Sequence[Column] | None = None) -> None:
         """Replace the rows. The cursor and marks stay on their rows, and what is in sight stays, as far as possible."""
-        if columns is not None and tuple(columns) != self.columns:
-            self.columns = tuple(columns)
+        if titles is not None and tuple(titles) != self.titles:
+            self.titles = tuple(titles)
             self.refresh()
         if rows == self.rows:
             return
         before, offset = self.key, self.cursor - self.scroll_offset.y
-        is_same_start = self.cursor < len(rows) and rows[self.cursor][0] == before
         if bool(rows) != bool(self.rows):
             self.call_next(self.refresh_bindings)
-        self.rows = rows
-        index = {key: place for place, (key, _) in enumerate(rows)} if self.marked or not is_same_start else {}
-        self.marked = frozenset(key for key in self.marked if key in index)
-        self.virtual_size = Size(self._line_width, len(rows) + 1)
-        if not is_same_start:
-            place = index.get(before, min(self.cursor, max(0, len(rows) - 1)))
+        self.rows, self.cells = rows, len(rows)
+        places = {key: place for place, (key, _) in enumerate(rows)}
+        self.marked &= places.keys()
+        place = places.get(before, min(self.cursor, max(0, len(rows) - 1)))
+        self.on_resize()
+        if place != self.cursor:
             self.set_reactive(RowTable.cursor, place)
             self.scroll_to(y=max(0, place - offset), animate=False, force=True)
         self._update_key()
         self.refresh()
 
     def watch_cursor(self) -> None:
+        super().watch_cursor()
         self._update_key()
-        self.scroll_to_region(Region(0, self.cursor, 1, 2), animate=False, force=True)  # titles take a line
-
-    def action_move(self, _x: int, y: int) -> None:
-        self.action_go(max(0, min(self.cursor + y, len(self.rows) - 1)))
-
-    def action_page(self, by: int) -> None:
-        self.action_move(0, by * max(1, self.size.height - 2))
-
-    def action_go(self, place: int) -> None:
-        self.cursor = place % max(1, len(self.rows))
 
     def action_mark(self) -> None:
         if self.key is not None:
@@ -116,14 +149,12 @@ class RowTable(ScrollView, can_focus=True):
             ends = list(accumulate((width + 1 for width in self._widths()), initial=_GUTTER))[1:]
             if self._on_title is not None and event.x < ends[-1]:
                 self._on_title(bisect_right(ends, event.x))
-        elif (place := event.y - 1 + self.scroll_offset.y) < len(self.rows):
-            self.cursor = place
-            if self._can_mark and (event.ctrl or event.x < _GUTTER):
-                self.marked ^= {self.rows[place][0]}
+        elif (place := self.cell_at(event)) is not None and self._can_mark and (event.ctrl or event.x < _GUTTER):
+            self.marked ^= {self.rows[place][0]}
 
     def render_line(self, y: int) -> Strip:
         if y == 0:
-            titles = self._line([column.title for column in self.columns])
+            titles = self._line([column.title for column in self.titles])
             return self._strip(" " * _GUTTER + titles, self.get_component_rich_style("table--title"))
         place = y - 1 + self.scroll_offset.y
         if place >= len(self.rows):
@@ -145,19 +176,19 @@ class RowTable(ScrollView, can_focus=True):
 
     def _line(self, cells: Sequence[str]) -> str:
         fitted = []
-        for cell, width, column in zip(cells, self._widths(), self.columns, strict=True):
+        for cell, width, column in zip(cells, self._widths(), self.titles, strict=True):
             text = shorten(cell, width)
             fitted.append(" " * (width - cell_len(text)) + text if column.is_number else set_cell_size(text, width))
         return " ".join(fitted)
 
     def _widths(self) -> list[int]:
-        fixed = sum(column.width or 0 for column in self.columns) + len(self.columns) - 1
-        sharing = sum(column.width is None for column in self.columns)
+        fixed = sum(column.width or 0 for column in self.titles) + len(self.titles) - 1
+        sharing = sum(column.width is None for column in self.titles)
         share = max(1, (self._line_width - _GUTTER - fixed) // max(1, sharing))
-        return [share if column.width is None else column.width for column in self.columns]
+        return [share if column.width is None else column.width for column in self.titles]
 
     def _update_key(self) -> None:
-        self.key = self.rows[self.cursor][0] if self.cursor < len(self.rows) else None
+        self.key = self.rows[self.cursor][0] if self.rows else None
 
 
 def shorten(text: str, width: int) -> str:
@@ -166,12 +197,5 @@ def shorten(text: str, width: int) -> str:
         return text
     if width <= 1:
         return "…"[:width]
-    end = _prefix(text[::-1], (width - 1) * 2 // 3)[::-1]
-    return f"{_prefix(text, width - 1 - cell_len(end))}…{end}"
-
-
-def _prefix(text: str, width: int) -> str:
-    length = 0
-    while length < len(text) and cell_len(text[: length + 1]) <= width:
-        length += 1
-    return text[:length]
+    end = set_cell_size(text[::-1], (width - 1) * 2 // 3).rstrip()[::-1]
+    return f"{set_cell_size(text, width - 1 - cell_len(end)).rstrip()}…{end}"

