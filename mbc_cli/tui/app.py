@@ -57,6 +57,7 @@ class Dashboard(App[None]):
         self.state = DashboardState()
         self._polls: dict[str, Callable[[], None]] = {}  # how to stop them
         self._is_stale = False
+        self._keys: set[Binding] = set()  # that the footer shows
         self.error: Exception | None = None
 
     def compose(self) -> ComposeResult:
@@ -169,6 +170,12 @@ class Dashboard(App[None]):
         self._close_messages_no_wait()
 
     def _draw_if_stale(self) -> None:
-        if self._is_stale and self.is_running:  # views come apart before the timer ends
+        if not self.is_running:  # views come apart before the timer ends
+            return
+        if self._is_stale:
             self._is_stale = False
             self.view.draw()
+        keys = {own.binding for own in self.screen.active_bindings.values()}
+        if keys != self._keys:
+            self._keys = keys
+            self.screen.refresh_bindings()

@@ -139,7 +139,6 @@ class AskView(View):
         number = min(self._waiting)
         self._answering.cancelled.add(number)
         self._waiting.pop(number).stop()
-        self.refresh_bindings()
 
     def action_leave(self) -> None:
         if self._covers_turns:
@@ -203,8 +202,8 @@ class AskView(View):
         for old in list(self.query(ChatTurn))[:-_MAX_TURNS]:
             old.remove()
         how = self.query_one("#how", Select)
-        read_mode = how.value or None if how.display else None
-        options = AskOptions(read_mode=read_mode, sources=self.query_one("#number", Select).value)
+        read_mode = str(how.value) or None if how.display else None
+        options = AskOptions(read_mode=read_mode, sources=int(str(self.query_one("#number", Select).value)))
         self._answering.questions.put((self._asked, question, options))
         self._show_reasons()
 
@@ -245,7 +244,6 @@ class AskView(View):
                 turn.wait(f"waiting for model {plain(self.places.model)}…")
             else:
                 turn.wait("waiting for the previous answer…" if place else "searching the bank…")
-        self.refresh_bindings()
 
     def _scroll_to_top_of(self, turn: ChatTurn) -> None:
         turns = self.query_one("#turns", VerticalScroll)
@@ -260,7 +258,6 @@ class AskView(View):
     def _show_passage(self, source: "Source") -> None:
         self.query_one("#aside").add_class("-open")
         self.query_one(PassagePane).show(source)
-        self.refresh_bindings()
 
     def _about_text(self) -> Text:
         state = self.state

@@ -150,7 +150,6 @@ class CodesView(View):
         books = self.query_one("#books", HeatMap)
         if books.display != (levels * positions > 1):
             books.display = levels * positions > 1
-            self.refresh_bindings()
         if books.display:
             effective = np.where(usage.any(-1), np.rint(perplexity(usage)), 0).ravel()
             books.show(effective, row=positions)

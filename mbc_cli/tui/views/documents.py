@@ -266,12 +266,10 @@ class DocumentsView(View):
         def finish(result: object) -> None:
             self._pending -= 1
             done(result)
-            self.refresh_bindings()
             self._show_notes()
 
         self._pending += 1
         self._changes.append(self.run_job(f"change {len(self._changes)}", lambda: [change()], finish))
-        self.refresh_bindings()
         self.set_timer(_PATIENCE, self._show_notes)
 
     def _end_removal(self, documents: tuple[StoredDocument, ...], taken: Taken | MBCError) -> None:

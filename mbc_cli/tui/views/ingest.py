@@ -59,7 +59,6 @@ class IngestTab(View):
         self._path: Path | None = None
         self._is_watch, self._stops, self._error = False, 0, ""
         self._last_began: float | None = None  # of the ingest before that
-        self._keys: tuple[bool, bool] | None = None
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -109,14 +108,10 @@ class IngestTab(View):
         newest = list(ingest.sources)[: -_MAX_NAMES - 1 : -1]
         names.update("\n".join(shorten(self._shown_name(name), width) for name in newest), layout=False)
         self._draw_skipped(ingest)
-        keys = (self._can_start, self._is_running or self.state.is_ingesting)
-        if keys != self._keys:
-            self._keys = keys
-            self.query_one("#start").disabled = not self._can_start
-            self.refresh_bindings()
+        self.query_one("#start").disabled = not self._can_start
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        can = {"ingest": self._can_start, "cancel": self._is_running or self.state.is_ingesting}
+        can = {"ingest": self._can_start, "cancel": not self._can_start}
         return can.get(action, True)
 
     @on(Button.Pressed, "#start")

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from rich.text import Text
 from textual import on
@@ -67,8 +67,8 @@ class TrainView(View):
     `z` shows one plot alone, or all; `a` opens a run by its folder. Training continues after the dashboard closes.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p,space", "pause", "Pause"),
-        Binding("p,space", "go_on", "Continue"),
+        Binding("p,space", "request('pause')", "Pause"),
+        Binding("p,space", "request('')", "Continue"),
         Binding("s", "stop", "Stop"),
         Binding("r", "resume", "Resume"),
         Binding("n", "start", "New"),
@@ -91,7 +91,6 @@ class TrainView(View):
         self._form: Form | None = None
         self._form_run: Path | None = None  # the run started from the open form
         self._before: Path | None = None  # the run shown before that
-        self._keys: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static(id="brief")
@@ -115,15 +114,6 @@ class TrainView(View):
         )
         self._draw_facts(run)
         self.query_one(RunPlots).show(run, self.state.other)
-        keys = (
-            run and (self._state_of(run), run.at_work, self._is_pausing(run)),
-            self.state.other is None,
-            len(self.state.runs) > 1,
-            self.query_one("#side").display,
-        )
-        if keys != self._keys:
-            self._keys = keys
-            self.refresh_bindings()
         if self.screen.focused is None:
             self.take_focus()  # the list that had it may be hidden now
         if run is not None and run.at_work and (form := self._open_form(run.folder)) is not None:
@@ -137,8 +127,7 @@ class TrainView(View):
         is_at_work = run is not None and run.at_work
         is_pausing = run is not None and self._is_pausing(run)
         can = {
-            "pause": is_at_work and not is_pausing,
-            "go_on": is_at_work and is_pausing,
+            "request": is_at_work and is_pausing == (parameters == ("",)),
             "stop": is_at_work,
             "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
             "compare": other is None and others > 1,
@@ -147,19 +136,13 @@ class TrainView(View):
         }
         return can.get(action, True)
 
-    def action_pause(self) -> None:
-        self._request("pause")
-
-    def action_go_on(self) -> None:
-        self._request(None)
-
     def action_stop(self) -> None:
         run = self.state.run
         assert run is not None, "there is a training at work"
 
         def stop(is_sure: bool | None) -> None:
             if is_sure and self.state.run is run:
-                self._request("stop")
+                self.action_request("stop")
 
         question = f"Stop {run.folder.name} after the current step? It can be resumed from there."
         self.app.push_screen(Confirm(question, "Stop", "Keep training"), stop)
@@ -250,8 +233,9 @@ class TrainView(View):
             return _REQUEST_WORDS[self._requests[run.folder]]
         return "" if run.at_work else self._failed.get(run.folder, "")
 
-    def _request(self, request: Request | None) -> None:
-        run = self.state.run_folder
+    def action_request(self, name: Request | Literal[""]) -> None:
+        """Have the training pause, stop, or ("") go on."""
+        run, request = self.state.run_folder, name or None
         assert run is not None, "there is a training at work"
         try:
             make_request(run, request)
@@ -315,70 +299,45 @@ class TrainView(View):
         return lines
 
     def _draw_facts(self, run: AttachedRun | None) -> None:
-        brief, bar = self.query_one("#brief", Static), self.query_one(ProgressBar)
+        bar = self.query_one(ProgressBar)
         bar.display = run is not None and run.history.total_steps > 0
-        if run is None:
-            nothing = Text("No training yet. Press n to start one, or a to open one by its folder.")
-            brief.update(nothing)
-            self.query_one("#facts", Facts).show([("", nothing)])
-            return
-        history, state, words = run.history, self._state_of(run), self._words(run)
-        bar.update(total=history.total_steps, progress=history.step)
-        if self.screen.has_class("-narrow"):
-            brief.update(Text("\n".join(_brief_lines(run, state, words))), layout=False)
-        else:
-            self.query_one("#facts", Facts).show(_run_facts(run, state, words, self.state.other))
+        facts = [("", "No training yet. Press n to start one, or a to open one by its folder.")]
+        if run is not None:
+            bar.update(total=run.history.total_steps, progress=run.history.step)
+            facts = _run_facts(run, self._state_of(run), self._words(run), self.state.other)
+        self.query_one("#facts", Facts).show(facts)
+        self.query_one("#brief", Static).update(Text("  ".join(" ".join(fact).strip() for fact in facts)), layout=False)
 
 
-def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | None) -> list[tuple[str, str | Text]]:
+def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | None) -> list[tuple[str, str]]:
     history = run.history
     step, total = history.step, history.total_steps
     reset_steps = counted(len(history.resets), "step")
     facts: list[tuple[str, object]] = [
         ("run", plain(run.folder.name)),
-        ("state", Text(f"{_SIGNS[state]} {state}", "bold")),
+        ("state", f"{_SIGNS[state]} {state}"),
         ("", plain(words)),
         ("reading", _reading(history)),
-        ("step", f"{step:,} of {total:,}" if total else "none yet"),
-        ("epoch", history.latest and f"{history.latest.epoch + 1}"),
-        ("speed", _speed(history)),
+        ("step", f"{step:,} of {total:,} ({step / total:.0%})" if total else "none yet"),
         ("left", _left(history, state)),
-        ("codes", history.quantised and f"since step {history.quantised.step:,}, at ┊"),
-        ("resets", history.resets and f"{counted(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
+        ("epoch", history.latest and f"{history.latest.epoch + 1}"),
+        ("speed", history.throughput and f"{history.throughput:,.0f} questions/s"),
         ("validated", history.validations and _scores(history.validations[-1])),
         ("best", history.best and f"F1 {history.best.f1:.1f} at step {history.best.step:,}"),
+        ("resets", history.resets and f"{counted(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
+        ("codes", history.quantised and f"since step {history.quantised.step:,}, at ┊"),
         ("snapshot", history.checkpoints and f"step {history.checkpoints[-1]:,}"),
         ("folder", near(run.folder)),
     ]
     if other is not None:
         best = f", best F1 {other.history.best.f1:.1f}" if other.history.best else ""
         facts.append(("beside", f"{_OTHER} {plain(other.folder.name)}: {other.state}{best}"))
-    return [(label, value) for label, value in facts if value and isinstance(value, str | Text)]
-
-
-def _brief_lines(run: AttachedRun, state: str, words: str) -> list[str]:
-    history = run.history
-    step, total = history.step, history.total_steps
-    done = f"step {step:,} of {total:,} ({step / total:.0%})" if total else _reading(history)
-    left = _left(history, state)
-    first = f"{_SIGNS[state]} {plain(run.folder.name)}", plain(words) or state, done, left and f"{left} left"
-    second = (
-        f"epoch {history.latest.epoch + 1}" if history.latest else "",
-        _speed(history),
-        f"{history.codes_reset:,} resets" if history.resets else "",
-        _scores(history.validations[-1]) if history.validations else "",
-        f"best F1 {history.best.f1:.1f}" if history.best else "",
-    )
-    return ["  ".join(filter(None, line)) for line in (first, second)]
+    return [(label, str(value)) for label, value in facts if value]
 
 
 def _reading(history: RunHistory) -> str:
     cached = history.cached
     return "" if cached is None or history.started else f"text {cached.done:,} of {cached.total:,}"
-
-
-def _speed(history: RunHistory) -> str:
-    return "" if history.throughput is None else f"{history.throughput:,.0f} questions/s"
 
 
 def _left(history: RunHistory, state: str) -> str:

@@ -1,14 +1,13 @@
 """A question with its answer, as far as it has come, its sources, and the passage of one of them."""
 
-import os
 import re
-from dataclasses import dataclass
+import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table as Grid
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,15 +15,15 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Collapsible, Static
 
-from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_line, share_of, state_of, times
-from mbc_cli.text import counted, near, plain
-from mbc_engine.bank import origin_name
+from mbc_cli.render.answer import NOT_IN_MEMORY, confidence_line, source_line, state_of, times
+from mbc_cli.text import counted, plain
+from mbc_cli.tui.widgets.figures import bar
 
 if TYPE_CHECKING:
     from mbc_engine.question import Answer, Source
 
 _BAR_WIDTH, _INDENT = 8, 3
-_FIRST_LINES, _LINES = 4, 2  # of the first source's sentence, in which the answer was read, and of the others'
+_LONGEST_FIRST, _LONGEST = 300, 150  # characters of the first source's sentence, and of the others'
 _CERTAIN: Final = ("high", "memory")
 
 
@@ -90,7 +89,7 @@ class ChatTurn(Vertical):
 
 
 class Citation(Static, can_focus=True):
-    """A source, which may hold untrusted text: its rank, file, share of the answer, and the sentence that matters."""
+    """A source: its rank, share of the answer and file, and the sentence that matters."""
 
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -99,41 +98,14 @@ class Citation(Static, can_focus=True):
     ]
 
     def __init__(self, number: int, source: "Source") -> None:
-        folder, name = _folder_and_name(source)
-        filled = min(_BAR_WIDTH, round(source.share * _BAR_WIDTH))
-        line = Grid.grid(padding=(0, 1), expand=True)
-        for options in ({}, {}, {"overflow": "ellipsis", "ratio": 1}, {"style": "dim"}):
-            line.add_column(no_wrap=True, **options)
-        line.add_row(
-            f"{number}. {'█' * filled}{'░' * (_BAR_WIDTH - filled)}",
-            f"{share_of(source):>4}",
-            Text.assemble((plain(name), "bold"), (f"  {plain(folder)}", "dim")),
-            Text(plain(_date_and_ties(source))),
-        )
-        below: list[Text | _Clipped] = []
+        lines = [Text(f"{number}. {bar(source.share, _BAR_WIDTH):<{_BAR_WIDTH}} ") + source_line("", source)]
         if source.sentence:
-            below.append(_Clipped(Text(plain(source.sentence)), _FIRST_LINES if number == 1 else _LINES))
+            longest = _LONGEST_FIRST if number == 1 else _LONGEST
+            lines.append(Text(plain(textwrap.shorten(source.sentence, longest, placeholder=" …"))))
         if state := state_of(source):
-            below.append(Text(f"! {plain(state)}", "italic"))
-        super().__init__(Group(line, *(Padding(own, (0, 0, 0, _INDENT)) for own in below)))
+            lines.append(Text(f"! {plain(state)}", "italic"))
+        super().__init__(Group(lines[0], *(Padding(own, (0, 0, 0, _INDENT)) for own in lines[1:])))
         self.source = source
-
-
-@dataclass(frozen=True)
-class _Clipped:
-    """A text in at most so many lines, with an ellipsis where there is more."""
-
-    text: Text
-    most: int
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = self.text.wrap(console, options.max_width)
-        visible = lines[: self.most]
-        if len(lines) > self.most:
-            visible[-1].rstrip()
-            visible[-1].truncate(options.max_width - 2)
-            visible[-1].append(" …")
-        yield from visible
 
 
 class PassagePane(VerticalScroll, can_focus=True):
@@ -143,27 +115,21 @@ class PassagePane(VerticalScroll, can_focus=True):
         yield Static()
 
     def show(self, source: "Source") -> None:
-        folder, name = _folder_and_name(source)
-        state = state_of(source)
-        self.border_title = Content(plain(name))
-        text = Text().append(f"{share_of(source)}  {plain(_date_and_ties(source))}".rstrip(), "dim")
-        if folder:
-            text.append(f"\n{plain(folder)}", "dim")
-        text.append(f"\n{'! ' if state else ''}{plain(_text_from(source, state))}", "italic")
-        text.append("\n\n")
-        passage = passage_text(source)
-        self.query_one(Static).update(text + passage)
+        state, passage = state_of(source), passage_text(source)
+        self.border_title = Content(plain(Path(source.path).name))
+        text = Text.assemble(
+            source_line("", source), "\n", (f"{'! ' if state else ''}{_text_from(source, state)}", "italic")
+        )
+        text = text + Text("\n\n") + passage
+        self.query_one(Static).update(text)
         self.scroll_home(animate=False)
         if passage.spans:
-            before = text + passage[: passage.spans[-1].start]
-            self.call_after_refresh(self._scroll_to_end_of, before, text + passage[: passage.spans[-1].end])
+            self.call_after_refresh(self._show_end, text[: len(text) - len(passage) + passage.spans[-1].end])
 
-    def _scroll_to_end_of(self, before: Text, whole: Text) -> None:
-        """Bring a sentence into sight that ends below; `before` is what precedes it, `whole` both."""
+    def _show_end(self, text: Text) -> None:
+        """Bring the end of a text into sight."""
         width, height = self.scrollable_content_region.size
-        first, last = (len(text.wrap(self.app.console, max(1, width))) for text in (before, whole))
-        if last > height:
-            self.scroll_to(y=first - 1, animate=False)
+        self.scroll_to(y=len(text.wrap(self.app.console, max(1, width))) - height, animate=False)
 
 
 def passage_text(source: "Source") -> Text:
@@ -178,16 +144,6 @@ def passage_text(source: "Source") -> Text:
         "\n".join(map(plain, text.split("\n"))) for text in (passage[:first], passage[first:last], passage[last:])
     )
     return Text.assemble(before, (sentence, "bold underline"), after)
-
-
-def _folder_and_name(source: "Source") -> tuple[str, str]:
-    folder, _, name = near(source.path).rpartition(os.sep)
-    return folder, origin_name(name, source.part)
-
-
-def _date_and_ties(source: "Source") -> str:
-    ties = f"tied with {counted(source.ties, 'other')}" if source.ties else ""
-    return "  ".join(filter(None, (source.date, ties)))
 
 
 def _text_from(source: "Source", state: str | None) -> str:

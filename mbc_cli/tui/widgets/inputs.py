@@ -110,21 +110,19 @@ class RunList(OptionList):
     def __init__(self, title: str, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
         self.border_title = title
-        self._runs: dict[str, Text] = {}
 
     def show(self, runs: Mapping[str, Text], current: str | None) -> None:
         """Replace the runs; the highlight stays on its run, and begins on the current one."""
-        if [*runs] == [*self._runs]:
+        if [*runs] == [option.id for option in self.options]:
             for key, text in runs.items():
-                if text != self._runs[key]:
+                if text != self.get_option(key).prompt:
                     self.replace_option_prompt(key, text)
-        else:
-            before, keys = self.highlighted_option, [*runs]
-            here = before.id if before is not None and before.id in runs else current
-            self.set_options([Option(text, key) for key, text in runs.items()])
-            if runs:
-                self.highlighted = keys.index(here) if here is not None and here in runs else 0
-        self._runs = {**runs}
+            return
+        before, keys = self.highlighted_option, [*runs]
+        here = before.id if before is not None and before.id in runs else current
+        self.set_options([Option(text, key) for key, text in runs.items()])
+        if runs:
+            self.highlighted = keys.index(here) if here is not None and here in runs else 0
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         # Turning pages takes room for one, which Textual takes for granted.

@@ -116,8 +116,6 @@ class RowTable(CellView):
         if rows == self.rows:
             return
         before, offset = self.key, self.cursor - self.scroll_offset.y
-        if bool(rows) != bool(self.rows):
-            self.call_next(self.refresh_bindings)
         self.rows, self.cells = rows, len(rows)
         places = {key: place for place, (key, _) in enumerate(rows)}
         self.marked &= places.keys()

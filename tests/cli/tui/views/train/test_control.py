@@ -34,7 +34,7 @@ async def test_pausing_going_on_and_stopping_are_asked_for_in_the_folder(places,
                 await until(lambda wanted=request: request_in(run) is wanted)
             await until(lambda: "will stop after the current step" in words(app, "#brief"))
             write(run, [TrainStateChanged("stopped", 10, 100)])
-        await until(lambda: "■ one stopped" in words(app, "#brief"))
+        await until(lambda: "■ stopped" in words(app, "#brief"))
         assert "Resume" in shown_keys(app)
 
 
