@@ -89,6 +89,14 @@ class Dashboard(App[None]):
         tabs = self.query_one(TabbedContent)
         return tabs.query_one(f"#{tabs.active}", View)
 
+    def draw(self) -> None:
+        """Draw the visible view, and its keys if others can be used now."""
+        self.view.draw()
+        keys = {own.binding for own in self.screen.active_bindings.values()}
+        if keys != self._keys:
+            self._keys = keys
+            self.screen.refresh_bindings()
+
     def changed(self) -> None:
         """The state has changed: have the visible view drawn again soon."""
         self._is_stale = True
@@ -124,7 +132,7 @@ class Dashboard(App[None]):
             self.action_show_help_panel()
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-        self.view.draw()
+        self.draw()
         if isinstance(self.focused, Tabs) or self.focused is None or self.view not in self.focused.ancestors:
             self.view.take_focus()
 
@@ -170,12 +178,6 @@ class Dashboard(App[None]):
         self._close_messages_no_wait()
 
     def _draw_if_stale(self) -> None:
-        if not self.is_running:  # views come apart before the timer ends
-            return
-        if self._is_stale:
+        if self._is_stale and self.is_running:  # views come apart before the timer ends
             self._is_stale = False
-            self.view.draw()
-        keys = {own.binding for own in self.screen.active_bindings.values()}
-        if keys != self._keys:
-            self._keys = keys
-            self.screen.refresh_bindings()
+            self.draw()

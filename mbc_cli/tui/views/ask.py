@@ -139,6 +139,7 @@ class AskView(View):
         number = min(self._waiting)
         self._answering.cancelled.add(number)
         self._waiting.pop(number).stop()
+        self.dashboard.changed()
 
     def action_leave(self) -> None:
         if self._covers_turns:
@@ -235,10 +236,10 @@ class AskView(View):
                     self._show_passage(answer.sources[0])
                 if answer.codes is not None:
                     self.state.codes_read = answer.codes
-        self.dashboard.changed()
         self._show_reasons()
 
     def _show_reasons(self) -> None:
+        self.dashboard.changed()
         for place, turn in enumerate(self._waiting.values()):
             if self._model_state == "loading":
                 turn.wait(f"waiting for model {plain(self.places.model)}…")
@@ -258,6 +259,7 @@ class AskView(View):
     def _show_passage(self, source: "Source") -> None:
         self.query_one("#aside").add_class("-open")
         self.query_one(PassagePane).show(source)
+        self.dashboard.changed()
 
     def _about_text(self) -> Text:
         state = self.state

@@ -201,6 +201,7 @@ class DocumentsView(View):
         self._visible_columns = [0, *(own for own in range(1, len(_COLUMNS)) if any(texts[own] for texts in cells))]
         columns = [replace(_COLUMNS[column], title=titles[column]) for column in self._visible_columns]
         visible = (tuple(texts[column] for column in self._visible_columns) for texts in cells)
+        self.dashboard.changed()
         self._table.show([(_key(own), texts) for own, texts in zip(found, visible, strict=True)], columns)
 
     def _show_found(self, text: str, found: tuple[tuple[StoredDocument, ...], int, bool] | MBCError) -> None:
@@ -300,6 +301,7 @@ class DocumentsView(View):
         self.notify(error_text(error).plain, severity="error", markup=False)
 
     def _show_notes(self) -> None:
+        self.dashboard.changed()
         marked = len(self._table.marked)
         notes = [f"{marked:,} marked" if marked else "", "waiting to change the bank…" if self._pending else ""]
         self.query_one("#found").border_subtitle = ", ".join(filter(None, notes))

@@ -191,6 +191,6 @@ async def test_a_view_looks_as_it_should(
         if view == IngestTab.NAME:
             await until(lambda: "news" in screen(app))
         for _ in range(3):  # what is otherwise drawn twice a second
-            app.view.draw()
+            app.draw()
             await pilot.pause()
         assert app.export_screenshot(title="mbc") == snapshot
