@@ -156,15 +156,13 @@ def _require_no_ray(ctx: typer.Context) -> None:
 
 
 def _require_ray(actors: "Actors", address: str | None, *, other: str | None) -> None:
-    from mbc_engine.ingestion.ray import require_ray, require_reachable
+    from mbc_engine.ingestion.ray import require_ray
 
     if other:
         raise ConfigError(f"--engine ray does not go with {other}.", hint="Use --engine local for it.")
     if not actors.cpus and not actors.gpus:
         raise ConfigError("An actor needs a CPU or a GPU, or a part of one.", hint="Set --actor-cpus.")
-    require_ray()
-    if address is not None:
-        require_reachable(address)
+    require_ray(address)
 
 
 def _require_files(paths: Sequence[Path], ignore: Sequence[str], *, may_be_none: bool) -> None:

@@ -1,13 +1,12 @@
 """An ingest on Ray: a cluster, and actors in it that read files, cut them into chunks and encode these.
 
-Files go out to the actors in their order and come back as documents with codes. An actor has the model, not the bank.
+Files go out to the actors in order and come back as documents with codes. An actor has the model, but not the bank.
 """
 
 import logging
 import os
 import re
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,8 +15,8 @@ import tempfile
 import threading
 import time
 import warnings
-from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +27,7 @@ import numpy as np
 from mbc_engine.bank import MemoryBank, ModelSignature
 from mbc_engine.config import own_models, packaged_model
 from mbc_engine.errors import ConfigError, MBCError, ModelError, ModelMismatch
-from mbc_engine.ingestion.reading import ChunkedDocument, Item, LookedUp, read_chunks
+from mbc_engine.ingestion.reading import ChunkedDocument, Item, LookedUp, digests_by_source, read_chunks
 from mbc_engine.machine import require_extra, usable_cores
 from mbc_engine.text import printable_path
 from mbc_engine.text.chunks import Chunker
@@ -36,11 +35,11 @@ from mbc_engine.text.chunks import Chunker
 if TYPE_CHECKING:
     from mbc_engine.load import Model
 
-# What a local cluster keeps in memory of texts and codes on their way; more lies on the disk.
+# The memory of a local cluster for texts and codes in transit; more goes to the disk.
 _OBJECT_BYTES: Final = 256 * 2**20
 _REACH_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 30.0
-# Files that an actor takes in one go: few enough to be named when they bring it down, enough to be worth a message.
+# Files of a task: few enough to be named when they crash an actor, enough to be worth a message.
 _FILES: Final = 64
 # How often work is done again whose process died.
 RETRIES: Final = 3
@@ -62,9 +61,9 @@ class Actors:
 
     Attributes:
         number: how many; None for as many as the cluster has room for.
-        chunks: what one encodes in one go, and Ray gives to another one should it die; documents are not divided.
-        cpus, gpus: what one takes of the cluster, parts of a GPU included; CPUs are also its threads of torch.
-        device: where models run; None is `cuda` for those with a GPU, else `cpu`.
+        chunks: in a batch, at least; what Ray gives to another actor should this one die. Documents are not divided.
+        cpus, gpus: of the cluster for each, fractions of a GPU included; CPUs are also its threads of torch.
+        device: where models run; None is `cuda` with a GPU, else `cpu`.
     """
 
     number: int | None = None
@@ -74,26 +73,38 @@ class Actors:
     device: str | None = None
 
 
-def require_ray() -> None:
-    """Raises ConfigError where Ray is not installed."""
+def require_ray(address: str | None = None) -> None:
+    """Raises ConfigError if Ray is not installed or this is no address, MBCError if nobody listens there.
+
+    Ray itself would try for a minute.
+    """
     require_extra("ray", "ray", asked_by="--engine ray")
+    if address is None or address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        raise ConfigError(f"{address!r} is not a Ray address.", hint="Give HOST:PORT or auto.")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from error
 
 
 @contextmanager
 def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[None]:
-    """Ray at this address for a while, or a cluster of this machine alone that ends with it.
-
-    A connection that this process has already is used, and stays.
+    """Inside, Ray is connected; a connection that this process has already is used, and stays.
 
     Args:
-        address: HOST:PORT or `auto`; None starts a local cluster, which only this machine reaches.
-        verbose: let Ray and its processes talk.
+        address: HOST:PORT or `auto`; None starts a cluster for the while, which only this machine reaches.
+        verbose: show the output of Ray and its processes.
 
     Raises:
         ConfigError: Ray is not installed.
         MBCError: there is no cluster at this address, or none can be started.
     """
-    require_ray()
+    require_ray(address)
+    # Sockets lie in the folder, whose path must be short.
+    short = None if sys.platform == "win32" else "/tmp"  # noqa: S108 - a folder of one's own is made there
     with _environment(address):
         with warnings.catch_warnings():
             warnings.simplefilter("default" if verbose else "ignore")
@@ -102,35 +113,47 @@ def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[
         if ray.is_initialized():
             yield
             return
-        # Sockets lie in the folder, whose paths must be short.
-        short = None if sys.platform == "win32" else "/tmp"  # noqa: S108 - mkdtemp makes a folder of one's own there
-        folder = None if address else tempfile.mkdtemp(prefix="mbc-ray-", dir=short)
-        with _sigterm_kept():
+        sigterm = signal.getsignal(signal.SIGTERM)
+        with tempfile.TemporaryDirectory(prefix="mbc-ray-", dir=short, ignore_cleanup_errors=True) as folder:
             try:
                 _start(address, folder, verbose=verbose)
                 yield
             finally:
                 ray.shutdown()
-                if folder:
-                    shutil.rmtree(folder, ignore_errors=True)
+                if threading.current_thread() is threading.main_thread():
+                    signal.signal(signal.SIGTERM, sigterm)  # Ray took it for itself
 
 
-def _start(address: str | None, folder: str | None, *, verbose: bool) -> None:
+@contextmanager
+def _environment(address: str | None) -> Iterator[None]:
+    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
+    if address is None and "ray" not in sys.modules:  # read when it is first imported
+        # Whoever reaches Ray's ports can have it run anything, and other users of this machine do.
+        values |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    before = {name: os.environ[name] for name in values if name in os.environ}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            os.environ.pop(name, None)
+        os.environ.update(before)
+
+
+def _start(address: str | None, folder: str, *, verbose: bool) -> None:
     import ray
     from ray._private import ray_constants, worker
     from ray.exceptions import RayError
 
     level = logging.INFO if verbose else logging.CRITICAL
     where: dict[str, Any] = {"address": address}
-    if not address:  # a cluster for this machine alone, whose files, logs and spilled texts among them, go with it
+    if not address:  # logs and spilled texts are deleted with the folder
         where = {"address": "local", "num_cpus": usable_cores(), "include_dashboard": False, "_temp_dir": folder}
         where["object_store_memory"] = _OBJECT_BYTES
+        ray_constants.ENABLE_RAY_CLUSTER = False  # else its ports are open to the network
     try:
-        if address:
-            require_reachable(address)
+        if address and address != "auto":
             _require_answer(address)
-        else:
-            ray_constants.ENABLE_RAY_CLUSTER = False  # else its ports are open to the network
         with nullcontext() if verbose else _muted():
             ray.init(**where, log_to_driver=verbose, logging_level=level)
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
@@ -141,27 +164,8 @@ def _start(address: str | None, folder: str | None, *, verbose: bool) -> None:
 
 
 @contextmanager
-def _environment(address: str | None) -> Iterator[None]:
-    """What Ray takes from the environment, for a while."""
-    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
-    if address is None and "ray" not in sys.modules:  # read when it is first imported
-        # Who reaches Ray's ports can have it run anything: even on this machine nobody else is to.
-        values |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
 def _muted() -> Iterator[None]:
-    """Without what libraries other than Python's write on stderr: Ray greets on it."""
+    """Without what libraries other than Python's write to stderr: Ray's greeting."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -173,55 +177,27 @@ def _muted() -> Iterator[None]:
         os.close(nowhere)
 
 
-def require_reachable(address: str) -> None:
-    """Raises ConfigError if this is no address, MBCError if nobody listens there; Ray would try for a minute."""
-    host, _, port = address.rpartition(":")
-    if address == "auto":
-        return
-    if not host or "/" in host or not port.isdecimal():
-        raise ConfigError(f"{address!r} is not a Ray address.", hint="Give HOST:PORT or auto.")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise _unreachable(address, error) from error
-
-
 def _require_answer(address: str) -> None:
-    """Raises ConnectionError if it is no cluster that listens there, of which Ray itself would wait for minutes."""
-    if address == "auto":
-        return
+    """Raises ConnectionError if the service there never answers; Ray itself would wait for minutes."""
     script = "from ray.scripts.scripts import main; main()"
-    asking = [sys.executable, "-c", script, "health-check", "--address", address]
+    command = [sys.executable, "-c", script, "health-check", "--address", address]
     try:
-        # That somebody answers is enough: what else is wrong, such as a missing token, Ray says at once itself.
+        # Any answer will do: what else is wrong, such as a missing token, Ray says at once itself.
         subprocess.run(  # noqa: S603 - this Python, and an address that was looked at
-            asking, capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS, check=False
+            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise ConnectionError("what listens there does not answer as Ray does.") from error
+        raise ConnectionError("the service there does not answer as Ray does.") from error
 
 
 def _unreachable(address: str | None, error: Exception) -> MBCError:
     (line, *_) = str(error).splitlines() or [type(error).__name__]
     if address:
         return MBCError(
-            f"No Ray cluster can be reached at {address}: {line}",
-            hint="Does it run, in this version of Ray? For one that asks for a token, set RAY_AUTH_MODE=token.",
+            f"Ray cannot be reached at {address}: {line}",
+            hint="Check that it is running, in this version. If it requires a token, set RAY_AUTH_MODE=token.",
         )
-    return MBCError(f"Ray cannot be started here: {line}", hint="Take --engine local, or a cluster with --address.")
-
-
-@contextmanager
-def _sigterm_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself; afterwards it does what it did before."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    return MBCError(f"Ray cannot be started: {line}", hint="Use --engine local, or a running cluster with --address.")
 
 
 def room_for(actors: Actors) -> int:
@@ -229,14 +205,13 @@ def room_for(actors: Actors) -> int:
     import ray
 
     there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    room = min(
-        int(there.get(name, 0.0) / wanted) for name, wanted in (("CPU", actors.cpus), ("GPU", actors.gpus)) if wanted
-    )
+    wanted = {"CPU": actors.cpus, "GPU": actors.gpus}
+    room = min(int(there.get(name, 0.0) / each) for name, each in wanted.items() if each)
     if room < 1:
         raise ConfigError(
-            f"An actor is to have {actors.cpus:g} CPUs and {actors.gpus:g} GPUs; the cluster has "
+            f"An actor needs {actors.cpus:g} CPUs and {actors.gpus:g} GPUs; the cluster has "
             f"{there.get('CPU', 0):g} and {there.get('GPU', 0):g}.",
-            hint="Ask for less with --actor-cpus and --actor-gpus, or say with --actors how many will have room.",
+            hint="Lower --actor-cpus and --actor-gpus, or set --actors if the cluster is going to grow.",
         )
     return room
 
@@ -249,17 +224,15 @@ def encode_files(
     actors: Actors,
     encoded: Callable[[float], None],
 ) -> Generator[Item, None, None]:
-    """The documents of files, in their order, with codes. Ray has to be there, see `connected`.
+    """The documents of files, in order, with codes, inside `connected`.
 
-    The files are read where the actors are, by their paths here, and the model is loaded there by its name or folder.
-
-    Args:
-        encoded: gets the seconds that encoding takes, for all actors together as if they were one.
+    Actors read the files by their paths here, and load the model by its name or folder. `encoded` gets the seconds that
+    encoding takes, divided by the number of actors.
 
     Raises:
         ModelMismatch: an actor finds another model.
         ConfigError: the cluster has no room.
-        MBCError: actors died too often over some files, which are named, or Ray gave up.
+        MBCError: actors died too often on some files, which are named, or Ray failed.
     """
     import ray
     from ray.exceptions import RayActorError, RayError
@@ -269,9 +242,11 @@ def encode_files(
     number = room_for(actors) if actors.number is None else actors.number
     # Of few files fewer at a time, so that every actor has something to do.
     at_a_time = max(1, min(_FILES, len(paths) // (4 * number)))
-    parts = _parts(bank, {printable_path(path.resolve()) for path in paths})
+    parts: Mapping[str, Mapping[str, str]] = {}
     contents = None
-    if not bank.header.keeps_origins:
+    if bank.header.keeps_origins:
+        parts = digests_by_source(bank, {printable_path(path.resolve()) for path in paths})
+    else:
         contents = frozenset(digest for block in bank.document_blocks() for digest in block.digests)
     # Held to the end: an actor that is started again after it died needs it.
     shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
@@ -300,60 +275,50 @@ def encode_files(
                 encoded(seconds / number)
                 yield from items
     except RayActorError as error:
-        raise (_gave_up(error) if "creation task" in str(error) else _lost(files)) from error
+        raise (_failed(error) if "creation task" in str(error) else _died(files)) from error
     except RayError as error:
-        raise _gave_up(error) from error
+        raise _failed(error) from error
     finally:
         for actor in team:
             ray.kill(actor)
 
 
-def _parts(bank: MemoryBank, sources: Collection[str]) -> dict[str, dict[str, str]]:
-    """The digests of what a bank has of these sources, by source and part, in one pass over its documents."""
-    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for document in bank.documents() if bank.header.keeps_origins else ():
-        for origin in document.origins:
-            if origin.source in sources:
-                found[origin.source][origin.part] = document.digest
-    return found
-
-
 def _findable(model: "Model") -> str:
     """What finds the model on another machine: the name of a model that has one everywhere, else its folder."""
     if model.folder is None:
-        raise ModelError("This model lies in no folder, from which others could load it.", hint="Save it first.")
+        raise ModelError("This model has no folder for other processes to load it from.", hint="Save it first.")
     if model.folder in (own_models() / model.name, packaged_model(model.name)):
         return model.name
     return str(model.folder.absolute())
 
 
-def _gave_up(error: Exception) -> MBCError:
+def _failed(error: Exception) -> MBCError:
     lines = _COLOUR.sub("", str(error)).splitlines()
     errors = [line for line in lines if _ERROR.match(line)]  # at the end of a traceback
     return MBCError(
-        f"Ray gave up: {errors[-1] if errors else lines[0]}",
+        f"Ray failed: {errors[-1] if errors else lines[0]}",
         hint="What was committed before is saved; run the same command again to continue.",
     )
 
 
-def _lost(paths: Sequence[Path]) -> MBCError:
+def _died(paths: Sequence[Path]) -> MBCError:
     first, last = printable_path(paths[0]), printable_path(paths[-1])
     named = first if len(paths) == 1 else f"{len(paths)} files, {first} to {last},"
     return MBCError(
-        f"The processes that took {named} died {RETRIES + 1} times in a row.",
-        hint="What was committed before is saved. With --verbose Ray shows why; --engine local skips a file that "
-        "ends the process reading it.",
+        f"The process that was given {named} died {RETRIES + 1} times in a row.",
+        hint="What was committed before is saved. --verbose shows Ray's messages; --engine local skips files that "
+        "crash the process reading them.",
     )
 
 
 class EncodingActor:
-    """Encodes files. What keeps it from that, such as another model, comes back in a batch.
+    """Encodes files. An error, such as another model's, comes back in a batch.
 
-    The model is loaded for the first chunks: where all files are unchanged, nobody waits for it.
+    The model is loaded for the first chunks, so that nobody waits for it if all files are unchanged.
 
     Args:
         model: its name or folder.
-        expected: whose codes the bank holds.
+        expected: the model whose codes the bank holds.
         shared: what cuts the texts, and `LookedUp.contents` and `digest_bytes`.
     """
 
@@ -370,10 +335,7 @@ class EncodingActor:
         self._model: Model | None = None
 
     def encode(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]]) -> Iterator[Batch]:
-        """The documents of files, given by absolute paths, in batches, an error last.
-
-        `known` has the digests of what the bank has of them, by source and part.
-        """
+        """The documents of files in batches, an error last; `known` are the bank's digests, by source and part."""
         try:
             batch, waiting = list[Item](), 0
             for path in files:
@@ -391,22 +353,19 @@ class EncodingActor:
             yield [], 0.0, MBCError(f"{type(error).__name__}: {error}")
 
     def _encoded(self, items: list[Item]) -> Batch:
-        waiting = [item for item in items if isinstance(item, ChunkedDocument) and item.chunks]
+        waiting = {place: item for place, item in enumerate(items) if isinstance(item, ChunkedDocument) and item.chunks}
         if not waiting:
             return items, 0.0, None
         if self._model is None:
             self._model = self._loaded()
         began = time.monotonic()
-        codes = self._model.memorise([chunk.text for item in waiting for chunk in item.chunks])
-        own = iter(np.split(codes, np.cumsum([len(item.chunks) for item in waiting])[:-1]))
-        encoded = [
-            replace(item, codes=next(own)) if isinstance(item, ChunkedDocument) and item.chunks else item
-            for item in items
-        ]
-        return encoded, time.monotonic() - began, None
+        codes = self._model.memorise([chunk.text for item in waiting.values() for chunk in item.chunks])
+        ends = np.cumsum([len(item.chunks) for item in waiting.values()])
+        for (place, item), own in zip(waiting.items(), np.split(codes, ends[:-1]), strict=True):
+            items[place] = replace(item, codes=own)
+        return items, time.monotonic() - began, None
 
     def _loaded(self) -> "Model":
-        """Raises ModelMismatch if the model of this name is another one on this machine."""
         import torch
 
         from mbc_engine.lm.coding import signature
@@ -417,8 +376,8 @@ class EncodingActor:
         own = signature(model)
         if own != self._expected:
             raise ModelMismatch(
-                f"For a process on Ray, the model {self._name} is another one ({own.fingerprint}) than here "
-                f"({self._expected.fingerprint}).",
-                hint="Bring the same model to every machine, or name a folder on a disk that all of them share.",
+                f"The model {self._name} differs between this machine ({self._expected.fingerprint}) and a Ray process "
+                f"({own.fingerprint}).",
+                hint="Install the same model on every machine, or name a folder on a disk that they share.",
             )
         return model

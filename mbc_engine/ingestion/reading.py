@@ -1,11 +1,12 @@
-"""Files read and cut into chunks for a bank, one after the other as the model asks or ahead of it by other processes."""
+"""Files read and cut into chunks for a bank, by this process as the model needs them or ahead of it by others."""
 
 import multiprocessing
 import os
 import queue
 import signal
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
@@ -21,9 +22,9 @@ from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk, Document, Skipped, printable_path, read_file
 from mbc_engine.text.chunks import Chunker
 
-# Documents read ahead: enough for the model's next batches while it is busy with one.
+# Documents read ahead, enough for the model's next batches.
 _AHEAD: Final = 256
-# How long whoever iterates is kept waiting for an item.
+# Seconds until one who iterates gets None for want of an item.
 _PATIENCE: Final = 0.1
 
 
@@ -32,8 +33,8 @@ class LookedUp:
     """What a bank knows of the documents of a file, for a process without the bank.
 
     Attributes:
-        digests: as much as the bank keeps of the digest of each part.
-        contents: the digests of all documents in a bank without sources, the first `digest_bytes` of each; else None.
+        digests: of each part, as far as the bank keeps them.
+        contents: the first `digest_bytes` of the digests of all documents in a bank without sources; else None.
     """
 
     digests: Mapping[str, str]
@@ -59,8 +60,8 @@ class ChunkedDocument:
     Attributes:
         document: without its text.
         size: bytes of its file on the disk that were read for it.
-        chunks: none if the bank has just this document.
-        is_known: the bank has the content, perhaps under another name: it need not be encoded.
+        chunks: empty if the document is unchanged.
+        is_known: the bank has the content, perhaps under another name, so that it need not be encoded.
         codes: [chunks, tokens, levels], once it is encoded.
     """
 
@@ -73,11 +74,11 @@ class ChunkedDocument:
 
 @dataclass(frozen=True)
 class FileRead:
-    """A file has come to its end.
+    """The end of a file.
 
     Attributes:
         size: bytes of it that were not counted for its documents.
-        lost: parts of it, with their source, that the bank has and the file no longer.
+        lost: sources and parts that the bank has and the file no longer.
     """
 
     size: int
@@ -90,14 +91,14 @@ Item = ChunkedDocument | FileRead | Skipped
 def chunked(
     document: Document, known: MemoryBank | LookedUp, chunker: Chunker, size: int = 0
 ) -> ChunkedDocument | Skipped:
-    """A document for which `size` bytes were read, cut into chunks unless it is unchanged."""
+    """A document that was read from `size` bytes, cut into chunks unless it is unchanged."""
     bare = replace(document, text="")
     if known.knows(document):
         return ChunkedDocument(bare, size, is_known=True)
     chunks = tuple(chunker.chunks(document.text))
     if not chunks:
         return Skipped(document.source, "is empty")
-    # A bank without origins was asked for the content already, and an actor on Ray is not sent that of a whole bank.
+    # A bank without origins was asked for the content already; an actor on Ray cannot be.
     is_known = isinstance(known, MemoryBank) and known.header.keeps_origins and known.has_content(document.digest)
     return ChunkedDocument(bare, size, chunks, is_known)
 
@@ -116,20 +117,30 @@ def read_chunks(
             yield chunked(document, known, chunker, document.position - position)
             position = document.position
     lost = known.parts_of(source) - parts if is_whole else set()
-    yield FileRead(max(0, bytes_at(path) - position), frozenset((source, part) for part in lost))
+    yield FileRead(max(0, file_size(path) - position), frozenset((source, part) for part in lost))
 
 
-def bytes_at(path: Path) -> int:
-    """The size of a file; 0 where it cannot be looked at."""
+def file_size(path: Path) -> int:
+    """The size of a file in bytes; 0 if it cannot be looked at."""
     with suppress(OSError):
         return path.stat().st_size
     return 0
 
 
+def digests_by_source(bank: MemoryBank, sources: Collection[str] | None = None) -> dict[str, dict[str, str]]:
+    """The digests of what a bank has of these sources, or of all, by source and part."""
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for document in bank.documents():
+        for origin in document.origins:
+            if sources is None or origin.source in sources:
+                found[origin.source][origin.part] = document.digest
+    return found
+
+
 def read_all(
     paths: Sequence[Path], bank: MemoryBank, chunker: Chunker, *, workers: int = 0, text_column: str | None = None
 ) -> Generator[Item | None, None, None]:
-    """The documents of many files, read by `workers` if the bank is a file; None whenever they keep one waiting."""
+    """The documents of many files, read by `workers` if the bank is a file; None whenever they are late."""
     if not workers or bank.path is None:
         for path in paths:
             yield from read_chunks(path, bank, chunker, text_column)
@@ -139,12 +150,11 @@ def read_all(
 
 
 class Workers:
-    """Processes that read files ahead of whoever iterates. Leaving the block ends them.
+    """Processes that read files ahead of whoever iterates, until the block is left.
 
-    A thread a process hands it one file after another and takes what it sends. A process that dies, of a file that
-    takes all memory or brings a parser down, is replaced, and the file counts as skipped.
-
-    The iteration raises MBCError if the processes cannot start, or cannot read the bank.
+    Each has a thread that sends it files and takes its documents. A process that dies, of a file that takes all memory
+    or crashes a parser, is replaced, and the file skipped. The iteration raises MBCError if processes cannot start, or
+    cannot read the bank.
     """
 
     def __init__(
@@ -165,7 +175,7 @@ class Workers:
 
     def __exit__(self, *exception: object) -> None:
         self._is_closed.set()
-        with self._lock:  # one that starts later ends itself
+        with self._lock:  # a process that starts later is killed by its thread
             for process in self._processes:
                 process.kill()
         for thread in self._threads:
@@ -198,11 +208,11 @@ class Workers:
                         self._put(item)
                 except (EOFError, ConnectionError):
                     if not self._is_closed.is_set():
-                        self._put(Skipped(printable_path(path), "ended the process that read it"))
-                        self._put(FileRead(bytes_at(path)))
+                        self._put(Skipped(printable_path(path), "crashed the process that read it"))
+                        self._put(FileRead(file_size(path)))
                         connection = self._start()
             connection.close()
-        except BaseException as error:  # noqa: BLE001 - a thread's end: who takes from it raises it
+        except BaseException as error:  # noqa: BLE001 - of a thread: `_taken` raises it
             self._put(error)
         finally:
             self._put(None)
@@ -218,7 +228,7 @@ class Workers:
             return next(self._waiting, None)
 
     def _start(self) -> Connection:
-        # Not forked: a fork of a process in which torch has threads may wait for ever for a lock of theirs.
+        # A fork of a process in which torch has threads may wait for ever for a lock of theirs.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs,), daemon=True)
@@ -230,12 +240,12 @@ class Workers:
             if self._is_closed.is_set():
                 process.kill()
         try:
-            ours.send(self._task)  # not among the arguments: writing these to a process that is dead waits for ever
+            ours.send(self._task)  # not as arguments: writing these to a dead process waits for ever
             _received(ours)
         except (EOFError, ConnectionError) as error:
             raise MBCError(
                 "The processes that read files cannot start.",
-                hint='Use none (--workers 0); a script has to begin its work below `if __name__ == "__main__":`.',
+                hint='Use --workers 0. In a script, start the work under `if __name__ == "__main__":`.',
             ) from error
         return ours
 
@@ -249,12 +259,11 @@ def _received(connection: Connection) -> Item | None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """A process started inside begins with Ctrl-C blocked: it goes to all processes of a terminal, and would end one
-    that does not ignore it yet."""
+    """Start a process with Ctrl-C blocked, which goes to all processes of a terminal, until it ignores it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # its own start, with that of the first process, would unblock it
+    resource_tracker.ensure_running()  # its start, together with the first process, would unblock it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -263,7 +272,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _work(connection: Connection) -> None:
-    """A process's life: files in, their documents out, until the other end goes."""
+    """What a process does: files in, their documents out, until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError):
         try:
@@ -276,5 +285,5 @@ def _work(connection: Connection) -> None:
                     connection.send(None)
         except (EOFError, ConnectionError):
             raise
-        except Exception as error:  # noqa: BLE001 - a process's end: the one that asked raises it
+        except Exception as error:  # noqa: BLE001 - of a process: `_received` raises it
             connection.send(error)

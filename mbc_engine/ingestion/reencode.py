@@ -1,4 +1,4 @@
-"""A bank brought to another model: its documents are read again from their files or the text it keeps, and encoded."""
+"""A bank encoded again by another model, from its documents' files or the text it keeps."""
 
 import threading
 from collections import defaultdict
@@ -10,7 +10,7 @@ from typing import Final
 from mbc_engine.bank import MemoryBank, decode_chunk, delete, replace_content
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
-from mbc_engine.ingestion.reading import ChunkedDocument, Item, bytes_at, read_all
+from mbc_engine.ingestion.reading import ChunkedDocument, Item, digests_by_source, file_size, read_all
 from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
 from mbc_engine.lm.coding import open_bank
 from mbc_engine.load import Model
@@ -19,6 +19,7 @@ from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.decoding import split_suffixes
 from mbc_engine.text.formats import SUFFIXES
 
+# A source and a part of it.
 Name = tuple[str, str]
 # Documents that are taken from a bank at a time.
 _LOOKED_UP: Final = 256
@@ -27,16 +28,11 @@ _LOOKED_UP: Final = 256
 def reencode(
     model: Model, path: Path, *, drop_missing: bool = False, workers: int = 0, stop: threading.Event | None = None
 ) -> Iterator[Event]:
-    """Make the bank at `path` one of `model`; events as of `ingest`.
+    """Make the bank at `path` one of `model`; options and events as of `ingest`.
 
-    The new bank grows in a file beside the old one, which is replaced when all is done. Stopped or killed, the same
-    call continues with what is there. A file that has changed is memorised as it is now; what no file has any more is
-    memorised from the text that the bank keeps, if it does.
-
-    Args:
-        drop_missing: drop documents that can no longer be read; otherwise they keep the old bank in place.
-        workers: as in `ingest`.
-        stop: as in `ingest`.
+    The new bank grows in a file beside the old one, which is replaced at the end. Stopped or killed, the same call
+    continues. Files that have changed are memorised as they are now; what no file has any more, from the text in the
+    bank, if it keeps it. With `drop_missing`, documents that can no longer be read are dropped.
 
     Raises:
         BankError: the bank keeps no origins, or some of its documents can no longer be read.
@@ -44,7 +40,7 @@ def reencode(
     digests, keeps_text = _contents(path)
     wanted = {(source, part) for source, parts in digests.items() for part in parts}
     files = [Path(source) for source in sorted(digests) if Path(source).is_file()]
-    yield IngestStarted(len(files), sum(map(bytes_at, files)))
+    yield IngestStarted(len(files), sum(map(file_size, files)))
     beside = path.with_name(path.name + ".reencoding")
     with _open_beside(model, beside, keeps_text=keeps_text) as new:
         run, chunker = Run(model, new, BATCH_CHUNKS, stop), model.chunker
@@ -57,19 +53,19 @@ def reencode(
         if not run.is_complete:
             yield run.finished()
             return
-        # What was removed from the old bank since an earlier, unfinished call.
+        # What was removed from the old bank after an earlier, unfinished call.
         documents = set(map(_whole, wanted))
         new.remove({name for name in _names(new) if _whole(name) not in documents})
         if (missing := len(_missing(wanted, new, damaged))) and not drop_missing:
             raise BankError(
-                f"{missing} of {len(wanted)} documents cannot be read any more; {path} stays as it was.",
-                hint="Bring their files back and run this again, or let them go with --drop-missing.",
+                f"{missing} of {len(wanted)} documents can no longer be read; {path} is unchanged.",
+                hint="Restore their files and run this again, or drop them with --drop-missing.",
             )
         finished = run.finished()
 
     def require_unchanged() -> None:
         if _contents(path)[0] != digests:
-            raise BankError(f"{path} was changed meanwhile.", hint="Run this again; what is done stays done.")
+            raise BankError(f"{path} was changed meanwhile.", hint="Run this again to continue.")
 
     replace_content(path, beside, check=require_unchanged)
     delete(beside)
@@ -81,13 +77,9 @@ def _contents(path: Path) -> tuple[dict[str, dict[str, str]], bool]:
     with MemoryBank.open(path, read_only=True) as bank:
         if not bank.header.keeps_origins:
             raise BankError(
-                f"{path} does not know where its documents came from.", hint="Ingest them again, into another bank."
+                f"{path} does not know where its documents came from.", hint="Ingest them again into another bank."
             )
-        digests: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for document in bank.documents():
-            for origin in document.origins:
-                digests[origin.source][origin.part] = document.digest
-        return digests, bank.header.keeps_text
+        return digests_by_source(bank), bank.header.keeps_text
 
 
 def _names(bank: MemoryBank) -> set[Name]:
@@ -95,7 +87,7 @@ def _names(bank: MemoryBank) -> set[Name]:
 
 
 def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
-    """The new bank as far as it is; begun anew if of yet another model."""
+    """The new bank of an earlier, unfinished call; an empty one if there is none of this model."""
     try:
         return open_bank(model, path, keeps_text=keeps_text or None)
     except ModelMismatch:
@@ -104,7 +96,7 @@ def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
 
 
 def _whole(name: Name) -> Name:
-    """The document that a name is a piece of, or it itself: long ones come in pieces, of another size by now."""
+    """The document that a name is a piece of, or the name itself: pieces may have had another size."""
     source, part = name
     return source, named_whole(part) if _has_rows(source) else ""
 
@@ -117,7 +109,7 @@ def _has_rows(source: str) -> bool:
 def _read_as_before(
     files: Sequence[Path], digests: Mapping[str, Mapping[str, str]], new: MemoryBank, chunker: Chunker, workers: int
 ) -> Generator[Item | None, None, None]:
-    """The documents of files, each with rows by the `text_column` that it was read with, which no bank keeps."""
+    """The documents of files, those with rows by the `text_column` that they were read with, which no bank keeps."""
     by_column: defaultdict[str | None, list[Path]] = defaultdict(list)
     for file in files:
         source = str(file)
@@ -127,7 +119,7 @@ def _read_as_before(
 
 
 def _missing(wanted: set[Name], bank: MemoryBank, damaged: Collection[str]) -> list[Name]:
-    """What is not in a bank, not even in other pieces; of a file that is damaged, each piece counts."""
+    """What is not in a bank, not even in other pieces; of damaged files, each piece counts."""
     names = _names(bank)
     documents = {_whole(name) for name in names if name[0] not in damaged}
     return sorted(name for name in wanted - names if _whole(name) not in documents)
@@ -136,22 +128,20 @@ def _missing(wanted: set[Name], bank: MemoryBank, damaged: Collection[str]) -> l
 def _only(
     items: Generator[Item | None, None, None], wanted: set[Name], damaged: set[str]
 ) -> Generator[Item | None, None, None]:
-    """Without documents that the old bank does not have; `damaged` gets the sources that cannot be read to the end."""
+    """Without documents that the old bank does not have; adds the sources of what cannot be read to `damaged`."""
     documents = set(map(_whole, wanted))
     with closing(items):
         for item in items:
-            if isinstance(item, Skipped):
+            if isinstance(item, ChunkedDocument) and item.chunks:
+                if _whole((item.document.source, item.document.part)) not in documents:
+                    continue
+            elif isinstance(item, Skipped):
                 damaged.add(item.source)
-            if (
-                not isinstance(item, ChunkedDocument)
-                or not item.chunks
-                or _whole((item.document.source, item.document.part)) in documents
-            ):
-                yield item
+            yield item
 
 
 def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generator[Item, None, None]:
-    """Documents that only the bank at `path` has, by the texts that it keeps."""
+    """Documents that only the bank at `path` has, from the text that it keeps."""
     with MemoryBank.open(path, read_only=True) as old:
         for start in range(0, len(names), _LOOKED_UP):
             wanted = set(names[start : start + _LOOKED_UP])
@@ -161,13 +151,12 @@ def _from_texts(path: Path, names: Sequence[Name], chunker: Chunker) -> Generato
                 for origin in stored.origins:
                     if origin[:2] in wanted:
                         source, part, date = origin
-                        yield ChunkedDocument(
-                            Document(source, part, "", stored.digest, stored.size or 0, date), 0, chunks
-                        )
+                        document = Document(source, part, "", stored.digest, stored.size or 0, date)
+                        yield ChunkedDocument(document, 0, chunks)
 
 
 def _fitting(chunk: Chunk, chunker: Chunker) -> list[Chunk]:
-    """A chunk as it is, or cut where it is longer than the window of the new model."""
+    """A chunk as it is, or cut if it does not fit the window of the new model."""
     if chunker.token_counts([chunk.text])[0] <= chunker.capacity:
         return [chunk]
     return [Chunk(own.text, chunk.start + own.start) for own in chunker.chunks(chunk.text)]

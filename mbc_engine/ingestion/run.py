@@ -16,7 +16,7 @@ import numpy as np
 from mbc_engine.bank import MemoryBank, StoredDocument
 from mbc_engine.errors import BankBusy, DataError
 from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
-from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, bytes_at, chunked, read_all
+from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, chunked, file_size, read_all
 from mbc_engine.lm.coding import signature
 from mbc_engine.load import Model
 from mbc_engine.text import IGNORE_FILE, Found, Skipped, find_files, read_stream, require_paths
@@ -32,7 +32,7 @@ BATCH_CHUNKS = 128
 # On a CPU, so many chunks take longer than anybody wants to lose.
 _COMMIT_SECONDS = 3.0
 _REPORT_SECONDS = 0.5
-# Contents encoded lately, which those who read ahead did not find in the bank yet.
+# Digests kept of contents encoded lately, which readers ahead did not find in the bank yet.
 _RECENT = 1 << 16
 # How long a stop may go unnoticed while nothing changes.
 _STOP_MILLISECONDS = 300
@@ -57,14 +57,13 @@ def ingest(
     Args:
         paths: files and folders, or what a walk has found of them.
         ignore: patterns as in .gitignore, relative to each named folder.
-        prune: in the end, forget what the bank has from below the named folders and the walk did not meet.
-        gone: called in the end, gives further origins to forget, by source and part.
-        workers: processes that read and chunk files meanwhile; as with all of `multiprocessing`, a script that asks for
-            them needs `if __name__ == "__main__":`.
+        prune: at the end, forget what the bank has from the named folders and the walk did not find.
+        gone: called at the end, returns origins to forget as well, by source and part.
+        workers: processes that read files ahead; a script needs `if __name__ == "__main__":` for them.
         text_column: the column or field that holds the text of a row; rows that were read with another are replaced.
-        batch_chunks: a commit follows when so many chunks are encoded, or a few seconds after the last one.
+        batch_chunks: encoded chunks between two commits, which are a few seconds apart at most.
         actors: processes on Ray that read and encode instead, see `mbc_engine.ingestion.ray`; the bank is the same.
-        stop: set it to end within a step of the model. What is whole by then is committed; another ingest continues.
+        stop: set it to end within a step of the model. Whole documents are committed; another ingest continues.
 
     Raises:
         DataError: a path does not exist.
@@ -83,7 +82,7 @@ def ingest(
         from mbc_engine.ingestion.ray import encode_files
 
         items = encode_files(model, bank, found.files, text_column, actors, run.encoded_elsewhere)
-    sizes = map(bytes_at, takewhile(lambda _: not run.is_stopped, found.files))
+    sizes = map(file_size, takewhile(lambda _: not run.is_stopped, found.files))
     yield IngestStarted(len(found.files), sum(sizes))
     for skipped in found.skipped:
         if not bank.is_file(Path(skipped.source)):
@@ -97,7 +96,7 @@ def ingest(
 def ingest_stream(
     model: Model, bank: MemoryBank, stream: BinaryIO, *, stop: threading.Event | None = None
 ) -> Iterator[Event]:
-    """As `ingest`, of plain text from a stream; its source is `stdin:` and how its digest begins."""
+    """As `ingest`, of plain text from a stream; its source is `stdin:` and the first digits of its digest."""
     bank.require(signature(model))
     yield IngestStarted(1, 0)
     run, chunker = Run(model, bank, BATCH_CHUNKS, stop), model.chunker
@@ -108,7 +107,7 @@ def ingest_stream(
 
 
 class Run:
-    """One pass of documents into a bank, and what is counted on the way; `is_complete` at its end if not stopped."""
+    """One pass of documents into a bank, counted on the way; `is_complete` at its end unless stopped."""
 
     def __init__(self, model: Model, bank: MemoryBank, batch_chunks: int, stop: threading.Event | None) -> None:
         self._model, self._bank, self._batch_chunks, self._stop = model, bank, batch_chunks, stop
@@ -125,20 +124,15 @@ class Run:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it is to end."""
         return self._stop is not None and self._stop.is_set()
 
     def skipped(self, item: Skipped) -> FileSkipped:
-        """Count what was not read."""
         self._skipped += 1
         self._source = item.source
         return FileSkipped(item.source, item.reason)
 
     def memorise(self, items: Generator[Item | None, None, None]) -> Iterator[Event]:
-        """Encode what is not encoded yet, and commit whole documents, every few seconds at least.
-
-        A stop is noticed between two items, and between two steps of the model. What is whole by then is committed.
-        """
+        """Encode what is not encoded yet, and commit whole documents, every few seconds at least."""
         self.is_complete = False
         with closing(items):
             if self.is_stopped:
@@ -157,7 +151,7 @@ class Run:
                 yield from self._encode()
                 if not self._under_way:
                     self._commit()
-                    yield from self._encode()  # contents that went before their new names were stored
+                    yield from self._encode()  # known contents that were removed before they were stored again
                 self.is_complete = not self._under_way
             self._commit()
             if self.is_complete:
@@ -169,7 +163,6 @@ class Run:
             self._removed += self._bank.remove(origins)
 
     def finished(self) -> IngestFinished:
-        """The last event."""
         self._bank.checkpoint()
         totals, sizes = self._bank.totals(), self._bank.sizes()
         return IngestFinished(
@@ -191,7 +184,6 @@ class Run:
         )
 
     def encoded_elsewhere(self, seconds: float) -> None:
-        """Count time that encoding took in other processes."""
         self._encoding += seconds
 
     @property
@@ -253,14 +245,14 @@ class Run:
             yield self._progress()
 
     def _commit(self) -> bool:
-        """Store the documents that are whole, in one transaction; whether there was anything to store."""
+        """Store whole documents in one transaction; whether there were any."""
         if not self._ready and (self._has_more or not self._lost):
             return False
         ready, self._ready = self._ready, []
         with self._bank.changing():
             absent = self._bank.put([StoredDocument.of(item.document, item.codes, item.chunks) for item in ready])
             self._waiting += [replace(ready[place], size=0) for place in absent]
-            if not self._has_more:  # what a file has lost goes last: a content that only moves is never without a name
+            if not self._has_more:  # last, so that a content that has only moved always has a name
                 self.remove(self._lost)
                 self._lost = set()
         self._documents += len(ready) - len(absent)
@@ -276,14 +268,9 @@ class Run:
 
     def _progress(self) -> DocumentsIngested:
         self._reported = time.monotonic()
-        return DocumentsIngested(
-            self._documents,
-            self._chunks_encoded,
-            self._unchanged,
-            round(self._size),
-            self._seconds(),
-            self._source if self._bank.header.keeps_origins else "",
-        )
+        source = self._source if self._bank.header.keeps_origins else ""
+        done = self._documents, self._chunks_encoded, self._unchanged
+        return DocumentsIngested(*done, round(self._size), self._seconds(), source)
 
     def _seconds(self) -> float:
         return round(time.monotonic() - self._began, 3)
@@ -294,7 +281,7 @@ def _chunks_of(items: Iterable[ChunkedDocument]) -> int:
 
 
 def vanished(bank: MemoryBank, paths: Sequence[Path], found: Found) -> set[tuple[str, str]]:
-    """What the bank has from below the named folders, but for the files found and what could not be looked at."""
+    """What the bank has from the named folders, but for the files found and what could not be looked at."""
     roots = tuple(_inside(os.path.realpath(path)) for path in paths if path.is_dir())
     met = {os.path.realpath(path) for path in found.files}
     unknown = {os.path.realpath(skipped.source) for skipped in found.skipped}
@@ -322,11 +309,13 @@ def watch(
     text_column: str | None = None,
     stop: threading.Event,
 ) -> Iterator[Event]:
-    """As `ingest`, and again what changes in the files and folders, until `stop` is set.
+    """As `ingest`, and again for whatever changes in the files and folders, until `stop` is set.
 
-    Each ingest gives its own events, `IngestFinished` last; only the first is done by `workers`. A path that goes is
-    waited for. While another process writes to the bank, changes wait. Raises DataError if paths cannot be watched.
+    Each ingest yields its own events, `IngestFinished` last; only the first uses `workers`. A path may vanish and come
+    back. While another process writes to the bank, changes wait. Raises DataError if paths cannot be watched.
     """
+    from watchfiles import Change
+
     require_paths(paths, ignore)
     changes = _changes(paths, stop)
     try:
@@ -341,8 +330,9 @@ def watch(
                 continue
             there = [path for path in paths if path.exists()]
             found = find_files(there, ignore, stop=stop)
-            touched = _touched(found, {_place(path) for _, path in waiting})
-            gone = partial(vanished, bank, there, found) if prune and _may_have_lost(waiting) else None
+            touched = _touched(found, [Path(path) for _, path in waiting])
+            may_be_gone = any(change == Change.deleted or Path(path).name == IGNORE_FILE for change, path in waiting)
+            gone = partial(vanished, bank, there, found) if prune and may_be_gone else None
             try:
                 if touched.files or touched.skipped or gone:
                     yield from ingest(model, bank, touched, gone=gone, text_column=text_column, stop=stop)
@@ -350,14 +340,16 @@ def watch(
                 continue
             waiting = set()
     except OSError as error:
-        raise DataError(f"The folders cannot be watched: {error}.", hint="Ingest them now and then instead.") from error
+        raise DataError(
+            f"The folders cannot be watched: {error}.", hint="Run the ingest from time to time instead."
+        ) from error
 
 
 def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple["Change", str]]]:
-    """What changes at the paths, as it changes; nothing now and then."""
+    """What has changed at the paths, as it changes; now and then, nothing."""
     from watchfiles import watch as changes
 
-    # A named file is watched by its folder: saving often puts another file in its place.
+    # A named file is watched by its folder, as saving often puts another file in its place.
     folders = {path if path.is_dir() else path.absolute().parent for path in paths}
     return changes(
         *sorted(folders),
@@ -370,20 +362,9 @@ def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple
     )
 
 
-def _may_have_lost(changed: Iterable[tuple["Change", str]]) -> bool:
-    """Whether something may be gone: deleted, or ignored by now."""
-    from watchfiles import Change
-
-    return any(change == Change.deleted or Path(path).name == IGNORE_FILE for change, path in changed)
-
-
-def _place(path: str) -> str:
-    """What a changed path stands for: itself or, if it says what is to be ignored, its folder."""
-    return os.path.realpath(Path(path).parent if Path(path).name == IGNORE_FILE else path)
-
-
-def _touched(found: Found, places: Collection[str]) -> Found:
-    """What was found at these places, or in folders that are."""
+def _touched(found: Found, changed: Iterable[Path]) -> Found:
+    """What was found at changed paths or below them, or in the folder of a changed ignore file."""
+    places = {os.path.realpath(path.parent if path.name == IGNORE_FILE else path) for path in changed}
     folders = tuple(map(_inside, places))
 
     def is_touched(path: Path | str) -> bool:

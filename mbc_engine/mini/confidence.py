@@ -1,8 +1,8 @@
 """Choosing the answer among the spans that were read, and how likely it is right: a logistic regression.
 
-The reader's margin alone ranks right above wrong answers with an AUC of 0.74. How much of its probability stands behind
-the answer says more: all likely spans of all passages vote, each weighed by its passage's share, and as far as its
-words are those of the answer (expected F1, as in minimum Bayes risk decoding; Kumar and Byrne, 2004).
+The reader's margin alone ranks right above wrong answers with an AUC of 0.74. How much of its probability supports the
+answer says more: all likely spans of all passages vote, weighted by their passages' shares and by their F1 against the
+answer (expected F1, as in minimum Bayes risk decoding; Kumar and Byrne, 2004).
 """
 
 import math
@@ -14,11 +14,11 @@ from mbc_engine.config import AnswerConfidence
 from mbc_engine.metrics import compare
 from mbc_engine.mini.span_reader import Span
 
-# What the logarithm of a passage's share counts beside the margins of its spans; chosen on held-out questions.
+# The weight of a passage's log share beside the margins of its spans; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.75
 FEATURES: Final = ("votes", "votes with no answer", "gap", "question length", "answer length")
 _HIGH, _MEDIUM = 0.8, 0.5
-# Answers that share less of their words are different ones.
+# Answers with a lower F1 against each other are different ones.
 _SAME: Final = 0.5
 _LARGEST_GAP: Final = 8.0
 _LARGEST_EXPONENT: Final = 30.0
@@ -35,7 +35,7 @@ def probability(
 
 
 def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
-    """The passage whose best span has the largest margin and prior together, the first of equal ones."""
+    """The passage whose best span has the largest sum of margin and prior, the first of equal ones."""
     scored = [
         (span.margin + PRIOR_WEIGHT * _log(share), -place)
         for place, (span, share) in enumerate(zip(spans, shares, strict=True))
@@ -45,11 +45,11 @@ def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
 
 
 def features(question: str, spans: Sequence[Span | None], shares: Sequence[float], best: int) -> tuple[float, ...]:
-    """What the regression knows of an answer, in the order of `FEATURES`.
+    """The regression's inputs for an answer, in the order of `FEATURES`.
 
-    The log-odds of the votes for it among all spans; the same where "no answer" votes in each passage as well; how far
-    the best different answer is behind, at most 8; the logarithms of the question's and of the answer's words. `spans`
-    are the best of each passage, `shares` the probability of each to be the one that the question is about.
+    The log-odds of its votes among all spans, and with votes for "no answer" in each passage; its lead over the best
+    different answer, at most 8; the logs of the question's and of the answer's words. `spans` are the best of each
+    passage, `shares` the probabilities that the question is about it.
     """
     answer = spans[best]
     assert answer is not None

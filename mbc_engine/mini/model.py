@@ -1,8 +1,8 @@
 """A retriever-reader, what `mini` is: chunks are found by codes, and the answer is a span of their text, or none.
 
-A chunk becomes address codes, and the bank keeps its text beside them. A question is scored against all codes, the best
-chunks once more by the words they share with it (`retrieval.py`); a reader finds the likeliest span in the first few
-(`span_reader.py`), and a logistic regression says how likely that answer is right (`confidence.py`).
+A chunk becomes address codes, and the bank keeps its text beside them. A question is scored against all codes, and the
+best chunks also by the words they share with it (`retrieval.py`); a reader finds the likeliest span in the first few
+(`span_reader.py`), and a logistic regression estimates how likely that answer is right (`confidence.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -44,8 +44,8 @@ class SpanAnswer:
 class RetrieverReader(CodingModel):
     """Finds passages and reads answers in them; see the module.
 
-    `frequencies` are the inverse document frequencies of word pieces, divided by the largest, [V]; `open_reader` gives
-    the reader, which is not needed before the first question.
+    `frequencies` are the inverse document frequencies of word pieces, divided by the largest, [V]; `open_reader` opens
+    the reader for the first question.
     """
 
     keeps_text: ClassVar[bool] = True
@@ -93,7 +93,7 @@ class RetrieverReader(CodingModel):
 
     @torch.no_grad()
     def find(self, questions: Sequence[str], scope: Scope, *, top: int) -> list[list[Hit]]:
-        """The chunks that questions may be about, best first; call it in a snapshot of the bank."""
+        """The chunks that questions may be about, best first; to be called in a snapshot of the bank."""
         vectors = self._text_encoder.pooled(questions, self.settings.question_window)
         found = scope.best(scope.tables(vectors), max(top, self.settings.candidates))
         chunks = sorted({hit.chunk for hits in found for hit in hits})
@@ -107,7 +107,7 @@ class RetrieverReader(CodingModel):
     def word_bonus(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """What the word pieces shared with a question add to the scores of texts, [len(texts)].
 
-        The sum of their inverse document frequencies (Spärck Jones, 1972), each piece once.
+        The sum of their inverse document frequencies (Spärck Jones, 1972).
         """
         asked, *pieces = self._pieces([question, *texts])
         scale = np.float32(self.settings.word_weight * float(self.address.log_scale.detach().exp()))
@@ -132,14 +132,13 @@ class RetrieverReader(CodingModel):
             return [SpanAnswer(None, 0.0, ()) for _ in questions]
         several = self.reader.spans(questions, [[text for text, _ in own] for own in passages])
         return [
-            self._judged(question, tuple(spans), [hit.share for _, hit in own])
+            self._answer(question, tuple(spans), [hit.share for _, hit in own])
             for question, spans, own in zip(questions, several, passages, strict=True)
         ]
 
-    def _judged(self, question: str, spans: tuple[Span | None, ...], shares: Sequence[float]) -> SpanAnswer:
+    def _answer(self, question: str, spans: tuple[Span | None, ...], shares: Sequence[float]) -> SpanAnswer:
         best = choose(spans, shares)
-        span = None if best is None else spans[best]
-        if best is None or span is None:
+        if best is None or (span := spans[best]) is None:
             return SpanAnswer(None, 0.0, spans)
         right = probability(question, spans, shares, best, self.settings.confidence)
         return SpanAnswer(replace(span, passage=best), right, spans)
@@ -148,17 +147,17 @@ class RetrieverReader(CodingModel):
 def build(
     settings: RetrieverReaderSettings, open_reader: Callable[[], SpanReader], device: str = "cpu"
 ) -> RetrieverReader:
-    """A model whose addresses and word frequencies are not set yet, around its pretrained encoder."""
+    """A model around its pretrained encoder, with addresses and word frequencies still to be set."""
     if len(settings.confidence.weights) != len(FEATURES):
         raise ModelError(
             f"This mbc expects {len(FEATURES)} confidence weights; the model has {len(settings.confidence.weights)}.",
-            hint="Get the model again, or a version of mbc that fits it.",
+            hint="Download the model again, or use the version of mbc that it was made for.",
         )
     encoder = load_encoder(settings.encoder, device=device)
     if encoder.model.config.is_encoder_decoder:
         raise ModelError(
-            f"Sentence vectors come from an encoder-only model, and {settings.encoder} is none.",
-            hint="Take a model like BERT.",
+            f"Sentence vectors need an encoder-only model, which {settings.encoder} is not.",
+            hint="Use a model like BERT.",
         )
     encoder.model.requires_grad_(False)
     own = settings.address
@@ -173,7 +172,7 @@ def build(
 def load(config: RetrieverReaderConfig, folder: Path, *, device: str | torch.device = "cpu") -> RetrieverReader:
     """Open the model in a folder: `config.toml`, `model.safetensors` (addresses, word frequencies) and `reader/`.
 
-    Raises ModelError if a part of it is missing or damaged.
+    Raises ModelError if anything is missing or damaged.
     """
     place = str(device)
     model = build(config.retriever_reader, lambda: load_span_reader(folder / READER, device=place), place)
@@ -194,7 +193,7 @@ def load(config: RetrieverReaderConfig, folder: Path, *, device: str | torch.dev
 
 
 def save(model: RetrieverReader, folder: Path, *, dtype: torch.dtype = torch.float16) -> None:
-    """Write the model's own files but for those of its reader, which `recipes/mini/reader.py` writes."""
+    """Write the model's files but for its reader's, which `recipes/mini/reader.py` writes."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: value.detach().to(dtype).cpu().contiguous() for name, value in _own_state(model).items()}
     write_tensors(folder / WEIGHTS, state, {"format": _FORMAT})

@@ -1,12 +1,12 @@
 """Finding the passages that a question is about: one scan of the bank's address codes, then the words of the best.
 
 An address is a few codes by which a question scores a chunk: product quantisation (Jégou, Douze and Schmid, 2011) of a
-frozen encoder's sentence vectors, centred and turned so that every position has an even share of what sets texts
-apart. Codes make some vectors shorter than others, by chance: the tables take off a share of the length's square. And
-questions are whitened by the covariance of the bank's own codes, as they are about what sets a chunk apart there.
+frozen encoder's sentence vectors, centred and rotated so that all positions have an even share of the variance. Codes
+shorten some vectors by chance, so the tables subtract a share of the squared length. Questions are whitened by the
+covariance of the bank's own codes, as they are about what sets a chunk apart there.
 
-Rare words that a question shares with the text of the best chunks speak for a chunk beside that: they put the right one
-of 402 SQuAD paragraphs first for 79% of the questions, address codes alone for 62%.
+Rare words that a question shares with the best chunks count as well: with them the right one of 402 SQuAD paragraphs
+comes first for 79% of the questions, by address codes alone for 62%.
 """
 
 import math
@@ -27,17 +27,17 @@ from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
 # Chosen on questions to six articles that neither the codebooks nor `squad_val` come from.
 LENGTH_SHARE: Final = 0.25
 WHITENING: Final = 0.2
-# A bank's spread counts as if it had this many more chunks of ordinary texts.
+# A bank's covariance is estimated as if it had this many more chunks of ordinary texts.
 ORDINARY_CHUNKS: Final = 128
-# A sample of this many chunks of a bank says what its spread is; of a large bank it is taken from so many places.
+# It is estimated from this many chunks; in a large bank, from so many runs of neighbours.
 SAMPLED_CHUNKS: Final = 8192
 _RUNS: Final = 8
 
 
 class Address(nn.Module):
-    """Addresses of documents: `tokens` codes of vectors of `dim` each, and the tables by which questions score them.
+    """Addresses of documents, `tokens` codes for vectors of `dim` each, and the tables by which questions score them.
 
-    `recipes/mini/address.py` sets everything but the scale in closed form and by k-means (`docs/mini.md`).
+    `recipes/mini/address.py` sets all but the scale in closed form and by k-means (`docs/mini.md`).
     """
 
     spread: Tensor
@@ -65,9 +65,9 @@ class Address(nn.Module):
         return turned.view(*turned.shape[:-1], self.tokens, self.dim)
 
     def encode(self, vectors: Tensor) -> Tensor:
-        """Index of the nearest code at every position: [B, tokens, dim] -> [B, tokens] int64; the lowest wins a tie."""
+        """The nearest code at every position, the lowest of equal ones: [B, tokens, dim] -> [B, tokens] int64."""
         books = self.books.detach().float()
-        # Full precision also inside autocast: a chunk must get the same address everywhere.
+        # Not in autocast's precision: a chunk must get the same address everywhere.
         with torch.autocast(vectors.device.type, enabled=False):
             products = torch.einsum("btd,tjd->btj", vectors.detach().float(), books)
         return (books.square().sum(-1) - 2 * products).argmin(-1)
@@ -80,7 +80,7 @@ class Address(nn.Module):
     def tables(self, questions: Tensor, whitening: Tensor | None = None) -> Tensor:
         """The score of each code for questions [B, tokens, dim]: [B, tokens, num_codes].
 
-        Summed over positions, it is a log-probability up to a constant.
+        Summed over positions, these are log-probabilities up to a constant.
         """
         flat = questions.flatten(1)
         unit = functional.normalize(flat if whitening is None else flat @ whitening, dim=-1).view_as(questions)
@@ -90,9 +90,9 @@ class Address(nn.Module):
 
     @torch.no_grad()
     def whitening(self, codes: Tensor) -> Tensor:
-        """What questions to a bank with these codes are multiplied by, [N, tokens] -> [tokens * dim, tokens * dim].
+        """The matrix that whitens questions to a bank with these codes, [N, tokens] -> [tokens * dim, tokens * dim].
 
-        A power of the covariance of the bank's chunks; without chunks, that of texts at large.
+        A power of the covariance of the bank's chunks; without chunks, of ordinary texts.
         """
         sample = codes[:: max(1, math.ceil(len(codes) / SAMPLED_CHUNKS))]
         vectors = self.lookup(sample).flatten(1).float()
@@ -119,10 +119,7 @@ class Scope:
         return int(np.isfinite(self._log_weights).sum())
 
     def sample(self, most: int) -> Codes:
-        """The codes of at most `most` of the chunks, [n, tokens, 1]: of all, or of some runs of neighbours.
-
-        Neighbours lie in one block of a bank; single chunks from everywhere would take all blocks.
-        """
+        """The codes of at most `most` chunks, [n, tokens, 1]: of all, or of runs of neighbours, which share blocks."""
         weights = self._log_weights
         there = np.arange(self.bank.totals().chunks) if weights is None else np.flatnonzero(np.isfinite(weights))
         if len(there) > most:
@@ -137,7 +134,7 @@ class Scope:
         return self._address.whitening(codes.to(self._address.books.device))
 
     def tables(self, sentence_vectors: Tensor) -> Tensor:
-        """The lookup tables of questions to this part of the bank, from unit vectors [B, E]: [B, tokens, num_codes]."""
+        """The lookup tables of questions, from unit sentence vectors [B, E]: [B, tokens, num_codes]."""
         return self._address.tables(self._address.of_questions(sentence_vectors), self.whitening)
 
     def best(self, tables: Tensor, top: int) -> list[list[Hit]]:
@@ -160,7 +157,7 @@ class Scope:
 
 
 def rerank(hits: Sequence[Hit], bonus: NDArray[np.float32]) -> list[Hit]:
-    """Chunks in the order of their scores with a bonus each, none below 0, and with their shares of everything then."""
+    """Chunks in the order of their scores plus a bonus each, at least 0, with their new shares of the whole bank."""
     shares = np.array([hit.share for hit in hits])
     raised = shares * np.exp((bonus - bonus.max(initial=0)).astype(np.float64))
     rest = max(0.0, 1 - shares.sum()) * float(np.exp(-bonus.max(initial=0)))
@@ -170,9 +167,9 @@ def rerank(hits: Sequence[Hit], bonus: NDArray[np.float32]) -> list[Hit]:
 
 
 def by_document(hits: Sequence[Hit], top: int, first: Hit | None = None) -> list[Hit]:
-    """The best documents among chunks, each with its best chunk and the share of all its chunks here.
+    """The best documents among chunks, each with its best chunk and the share of all its chunks.
 
-    The document of the chunk `first` goes before the others, with this chunk instead of its best one.
+    The document of the chunk `first`, if given, comes first, with this chunk.
     """
     best: dict[int | None, tuple[int, float]] = {}
     for hit in hits:

@@ -1,10 +1,10 @@
 """Finding the answer to a question in passages: an encoder with a span head that may also say "not here".
 
-The score of a span is that of its first token plus that of its last plus that of the two together; that of "no answer"
-comes from the first position (Devlin et al. 2019). All spans of a passage and "no answer" share one softmax in training
-(Lee et al. 2016), so that margins over "no answer" compare across passages. A reader's folder has `reader.toml`, which
-names its frozen encoder, and `reader.safetensors`: the head, and low-rank changes to the encoder's linear layers (LoRA,
-Hu et al. 2021) with their biases, which are merged when it is opened. `recipes/mini/reader.py` trains one.
+A span is scored by its first token, its last, and the two together; "no answer" by the first position (Devlin et al.
+2019). All spans of a passage and "no answer" share one softmax in training (Lee et al. 2016), so that margins over "no
+answer" compare across passages. A reader's folder has `reader.toml`, which names its frozen encoder, and
+`reader.safetensors`: the head, and low-rank changes to the encoder's linear layers (LoRA, Hu et al. 2021) with their
+biases, which are merged when it is opened. `recipes/mini/reader.py` trains one.
 """
 
 import math
@@ -25,14 +25,14 @@ from mbc_engine.lm.encoders import load_encoder, padded_batches
 from mbc_engine.lm.pretrained import shapes_of
 
 _PAIR_RANK: Final = 64
-# Of each passage, so many of the likeliest spans say how sure the best one is.
+# How many of each passage's likeliest spans say how certain the best one is.
 _RIVALS: Final = 20
 
 SETTINGS: Final = "reader.toml"
 WEIGHTS: Final = "reader.safetensors"
 _AGAIN: Final = "Get the model again."
 
-# A passage's tokens that are read at once, without special ones, and where each lies in the passage, in characters.
+# Tokens of a passage that are read at once, without special ones, and the characters of the passage that each spans.
 Window = tuple[Sequence[int], Sequence[tuple[int, int]]]
 
 
@@ -40,8 +40,8 @@ Window = tuple[Sequence[int], Sequence[tuple[int, int]]]
 class Span:
     """An answer: the passage's characters from `start` to `end`, with its margin over "no answer".
 
-    The log probability is under the softmax over "no answer" and all spans of what was read at once; `rivals` are the
-    texts of the likeliest of these, this one among them, each with its own.
+    The log probability is among "no answer" and all spans of what was read at once; `rivals` are the texts of the
+    likeliest spans, this one included, each with its own.
     """
 
     text: str
@@ -55,9 +55,9 @@ class Span:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Questions, each with its passage: [CLS] question [SEP] passage [SEP], padded, as a BERT reads it, [B, S].
+    """Questions with passages as a BERT reads them, [CLS] question [SEP] passage [SEP], padded, [B, S].
 
-    `inside` has the passage's own tokens, [B, S] of bool; `starts` where it starts in each row.
+    `inside` marks the passage's own tokens, [B, S] of bool; `starts` is where it starts in each row.
     """
 
     ids: Tensor
@@ -79,10 +79,9 @@ class SpanHead(nn.Module):
         self.none = nn.Linear(dim, 1)
 
     def forward(self, states: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
-        """Score all spans of up to `longest` tokens from states [B, S, D], of the tokens `inside`, [B, S].
+        """Score the spans of up to `longest` tokens of those `inside`, [B, S], from states [B, S, D].
 
-        Gives the scores from each first to each last token, [B, S, S], minus infinity where no span can be, and that of
-        "no answer", [B].
+        Returns scores by first and last token, [B, S, S], minus infinity if that is no span, and of "no answer", [B].
         """
         first, last = self.edges(states).unbind(-1)
         pairs = self.first(states) @ self.last(states).transpose(1, 2) / math.sqrt(self.first.out_features)
@@ -98,10 +97,9 @@ class SpanReader(nn.Module):
 
     Args:
         encoder: a BERT.
-        tokenizer: its tokenizer, one that knows where its tokens lie.
-        window: most tokens read at once, those of the question and special ones included; what is longer is read in
-            windows that overlap by half.
-        longest: most tokens of an answer.
+        tokenizer: its tokenizer, with token offsets.
+        window: tokens that are read at once, with those of the question and special ones; windows overlap by half.
+        longest: answer, in tokens.
     """
 
     def __init__(
@@ -114,7 +112,7 @@ class SpanReader(nn.Module):
         self.head = SpanHead(encoder.config.hidden_size, longest)
 
     def forward(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        """Score the spans of each passage, see `SpanHead`, which computes in single precision."""
+        """Score the spans of each passage as `SpanHead`, in single precision."""
         output = self.encoder(input_ids=batch.ids, attention_mask=batch.mask, token_type_ids=batch.types)
         scores: tuple[Tensor, Tensor] = self.head(output.last_hidden_state.float(), batch.inside)
         return scores
@@ -123,7 +121,7 @@ class SpanReader(nn.Module):
     def spans(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]], *, batch_size: int = 16
     ) -> list[list[Span | None]]:
-        """The best span of each passage of each question, whatever its margin; None in one without tokens."""
+        """The best span of each passage of each question, whatever its margin; None if a passage has no tokens."""
         encoded = self.tokenizer(list(questions), add_special_tokens=False, verbose=False) if questions else {}
         # A question takes a third of the window at most.
         asked = [ids[: self.window // 3] for ids in encoded.get("input_ids", [])]
@@ -148,7 +146,6 @@ class SpanReader(nn.Module):
         return best
 
     def pair(self, questions: Sequence[Sequence[int]], passages: Sequence[Sequence[int]]) -> PairBatch:
-        """Questions' tokens and passages' tokens as the encoder reads them."""
         cls, sep, pad = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id, self.tokenizer.pad_token_id
         rows = [[cls, *asked, sep, *ids, sep] for asked, ids in zip(questions, passages, strict=True)]
         starts = [len(asked) + 2 for asked in questions]
@@ -157,16 +154,11 @@ class SpanReader(nn.Module):
         ids = torch.tensor([row + [pad] * (len(places) - len(row)) for row in rows])
         mask, types = places < lengths, (places >= first) & (places < lengths)
         device = self.head.none.weight.device
-        return PairBatch(
-            ids.to(device),
-            mask.long().to(device),
-            types.long().to(device),
-            (types & (places < lengths - 1)).to(device),
-            starts,
-        )
+        inside = types & (places < lengths - 1)
+        return PairBatch(ids.to(device), mask.long().to(device), types.long().to(device), inside.to(device), starts)
 
     def windows(self, passage: str, question_tokens: int) -> list[Window]:
-        """A passage in pieces that fit beside a question; none of a passage without tokens."""
+        """A passage in pieces that fit beside a question."""
         encoded = self.tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
         room = self.window - question_tokens - 3
@@ -199,13 +191,13 @@ class SpanReader(nn.Module):
 def load_span_reader(
     folder: Path, *, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
 ) -> SpanReader:
-    """Open a reader, ready to find answers; `dtype` None is bfloat16 on a CPU that multiplies it, else float32.
+    """Open a reader; `dtype` None is bfloat16 on a CPU made for it, else float32.
 
-    Raises ModelError if it is not there or damaged, or its encoder cannot be opened.
+    Raises ModelError if it is missing or damaged, or its encoder cannot be opened.
     """
     settings = _read_settings(folder / SETTINGS)
     encoder = load_encoder(settings["encoder"], device=device)
-    encoder.model.register_module("pooler", None)  # no reader reads it
+    encoder.model.register_module("pooler", None)  # unused
     reader = SpanReader(encoder.model, encoder.tokenizer, window=settings["window"], longest=settings["longest"])
     try:
         state = load_file(folder / WEIGHTS)
@@ -218,14 +210,12 @@ def load_span_reader(
 
 @torch.no_grad()
 def _merge(reader: SpanReader, state: dict[str, Tensor], rank: int, origin: Path) -> None:
-    layers = {
-        f"encoder.{name}": module for name, module in reader.encoder.named_modules() if isinstance(module, nn.Linear)
-    }
+    modules = reader.encoder.named_modules(prefix="encoder")
+    layers = {name: module for name, module in modules if isinstance(module, nn.Linear)}
     expected = {f"head.{name}": value.shape for name, value in reader.head.named_parameters()}
     for name, layer in layers.items():
-        expected[f"{name}.down"] = torch.Size((rank, layer.in_features))
-        expected[f"{name}.up"] = torch.Size((layer.out_features, rank))
-        expected[f"{name}.bias"] = torch.Size((layer.out_features,))
+        sizes = {"down": (rank, layer.in_features), "up": (layer.out_features, rank), "bias": (layer.out_features,)}
+        expected |= {f"{name}.{part}": torch.Size(size) for part, size in sizes.items()}
     if shapes_of(state) != expected:
         raise ModelError(f"{origin} does not hold the weights that its settings describe.", hint=_AGAIN)
     for name, value in reader.head.named_parameters():
@@ -237,7 +227,7 @@ def _merge(reader: SpanReader, state: dict[str, Tensor], rank: int, origin: Path
 
 
 def _fast_dtype(device: torch.device) -> torch.dtype:
-    """Twice as fast as single precision on a CPU made for it: 1 of 120 answers changed, margins moved by 0.03."""
+    """Bfloat16 is twice as fast on a CPU made for it: 1 of 120 answers changed, margins moved by 0.03."""
     # torch has no public name for either.
     multiplies = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # noqa: SLF001
     return torch.bfloat16 if device.type == "cpu" and multiplies else torch.float32

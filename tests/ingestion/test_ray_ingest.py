@@ -228,7 +228,7 @@ def test_another_model_where_the_processes_are_is_told(model: MBC, tiny: Any, fo
     shutil.rmtree(copy)
     save_model(tiny.model("gpt2", "t5"), tiny.config("gpt2", "t5"), copy)
     with open_bank(here, tmp_path / "b.mbc") as bank:
-        with pytest.raises(ModelMismatch, match="is another one"):
+        with pytest.raises(ModelMismatch, match="differs between this machine"):
             list(ingest(here, bank, [folder], actors=ONE))
         assert bank.totals().documents == 0
 
@@ -247,7 +247,7 @@ def test_why_processes_cannot_start_is_told(
     monkeypatch.setattr("mbc_engine.ingestion.ray.EncodingActor", Missing)
     with (
         open_bank(model, tmp_path / "b.mbc") as bank,
-        pytest.raises(MBCError, match=r"^Ray gave up: ModuleNotFoundError: No module named 'mbc_engine'$"),
+        pytest.raises(MBCError, match=r"^Ray failed: ModuleNotFoundError: No module named 'mbc_engine'$"),
     ):
         list(ingest(model, bank, [folder], actors=ONE))
 

@@ -27,7 +27,7 @@ def test_a_file_whose_reader_dies_is_skipped_and_the_others_are_read(tiny: Any, 
         rest = list(items)
     assert isinstance(first, ChunkedDocument)
     assert [item for item in rest if isinstance(item, Skipped)] == [
-        Skipped(str(large), "ended the process that read it")
+        Skipped(str(large), "crashed the process that read it")
     ]
     names = [Path(item.document.source).name for item in rest if isinstance(item, ChunkedDocument)]
     assert names[-4:] == ["0.txt", "1.txt", "2.txt", "3.txt"]

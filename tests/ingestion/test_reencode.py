@@ -64,7 +64,7 @@ def test_what_is_gone_is_listed_and_keeps_the_old_bank(other: MBC, path: Path, f
     text = (folder / "1.txt").read_text()
     (folder / "1.txt").unlink()
     events = []
-    with pytest.raises(BankError, match="1 of 4 documents cannot be read any more") as caught:
+    with pytest.raises(BankError, match="1 of 4 documents can no longer be read") as caught:
         for event in reencode(other, path):
             events.append(event)  # noqa: PERF402
     assert caught.value.hint and "--drop-missing" in caught.value.hint
