@@ -1,12 +1,11 @@
 """A question's options, its answer, and the sources it leads to: files, whether they changed, and sentences. No torch."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.errors import ConfigError
 from mbc_engine.text import Chunk, Document, Part, Skipped, named_whole, read_document, reread_file, split_sentences
 from mbc_engine.text.chunks import Chunker
 
@@ -123,9 +122,7 @@ class Files:
         if source in self._last and self._last[source].may_hold(part):
             return self._last[source].find(part, digest)
         if self._seen.get(source, set()) & {part, named_whole(part)}:  # passed by already
-            with suppress(DataError):
-                return read_document(source, part, digest)
-            return None
+            return read_document(source, part, digest)
         items = self._unread.setdefault(source, reread_file(Path(source)))
         seen = self._seen.setdefault(source, set())
         for item in items:

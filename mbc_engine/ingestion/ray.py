@@ -9,7 +9,6 @@ import re
 import secrets
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 # The memory of a local cluster for texts and codes in transit; more goes to the disk.
 _OBJECT_BYTES: Final = 256 * 2**20
 _REACH_SECONDS: Final = 5.0
-_ANSWER_SECONDS: Final = 30.0
 # Files of a task: few enough to be named when they crash an actor, enough to be worth a message.
 _FILES: Final = 64
 # How often work is done again whose process died.
@@ -57,20 +55,13 @@ Batch = tuple[list[Item], float, MBCError | None]
 
 @dataclass(frozen=True)
 class Actors:
-    """The processes that encode.
+    """The processes that encode."""
 
-    Attributes:
-        number: how many; None for as many as the cluster has room for.
-        chunks: in a batch, at least; what Ray gives to another actor should this one die. Documents are not divided.
-        cpus, gpus: of the cluster for each, fractions of a GPU included; CPUs are also its threads of torch.
-        device: where models run; None is `cuda` with a GPU, else `cpu`.
-    """
-
-    number: int | None = None
-    chunks: int = 64
-    cpus: float = 1.0
-    gpus: float = 0.0
-    device: str | None = None
+    number: int | None = None  # None for as many as the cluster has room for
+    chunks: int = 64  # in a batch, at least; what another actor encodes again should one die
+    cpus: float = 1.0  # of the cluster, for each; also its threads of torch
+    gpus: float = 0.0  # fractions included
+    device: str | None = None  # where models run; None is `cuda` with a GPU, else `cpu`
 
 
 def require_ray(address: str | None = None) -> None:
@@ -152,8 +143,6 @@ def _start(address: str | None, folder: str, *, verbose: bool) -> None:
         where["object_store_memory"] = _OBJECT_BYTES
         ray_constants.ENABLE_RAY_CLUSTER = False  # else its ports are open to the network
     try:
-        if address and address != "auto":
-            _require_answer(address)
         with nullcontext() if verbose else _muted():
             ray.init(**where, log_to_driver=verbose, logging_level=level)
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
@@ -175,19 +164,6 @@ def _muted() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
-
-
-def _require_answer(address: str) -> None:
-    """Raises ConnectionError if the service there never answers; Ray itself would wait for minutes."""
-    script = "from ray.scripts.scripts import main; main()"
-    command = [sys.executable, "-c", script, "health-check", "--address", address]
-    try:
-        # Any answer will do: what else is wrong, such as a missing token, Ray says at once itself.
-        subprocess.run(  # noqa: S603 - this Python, and an address that was looked at
-            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ConnectionError("the service there does not answer as Ray does.") from error
 
 
 def _unreachable(address: str | None, error: Exception) -> MBCError:
@@ -311,39 +287,31 @@ def _died(paths: Sequence[Path]) -> MBCError:
     )
 
 
+@dataclass
 class EncodingActor:
-    """Encodes files. An error, such as another model's, comes back in a batch.
+    """Encodes files, by the model of this name or folder. An error, such as another model's, comes back in a batch.
 
     The model is loaded for the first chunks, so that nobody waits for it if all files are unchanged.
-
-    Args:
-        model: its name or folder.
-        expected: the model whose codes the bank holds.
-        shared: what cuts the texts, and `LookedUp.contents` and `digest_bytes`.
     """
 
-    def __init__(
-        self,
-        model: str,
-        expected: ModelSignature,
-        actors: Actors,
-        text_column: str | None,
-        shared: tuple[Chunker, frozenset[bytes] | None, int],
-    ) -> None:
-        self._name, self._expected, self._actors, self._text_column = model, expected, actors, text_column
-        self._chunker, self._contents, self._digest_bytes = shared
-        self._model: Model | None = None
+    name: str
+    expected: ModelSignature  # of the model whose codes the bank holds
+    actors: Actors
+    text_column: str | None
+    shared: tuple[Chunker, frozenset[bytes] | None, int]  # and `LookedUp.contents` and `digest_bytes`
+    model: "Model | None" = None
 
     def encode(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]]) -> Iterator[Batch]:
         """The documents of files in batches, an error last; `known` are the bank's digests, by source and part."""
         try:
             batch, waiting = list[Item](), 0
+            chunker, contents, digest_bytes = self.shared
             for path in files:
-                own = LookedUp(known.get(printable_path(path.resolve()), {}), self._contents, self._digest_bytes)
-                for item in read_chunks(path, own, self._chunker, self._text_column):
+                own = LookedUp(known.get(printable_path(path.resolve()), {}), contents, digest_bytes)
+                for item in read_chunks(path, own, chunker, self.text_column):
                     batch.append(item)
                     waiting += len(item.chunks) if isinstance(item, ChunkedDocument) else 0
-                    if waiting >= self._actors.chunks or len(batch) >= _MOST_ITEMS:
+                    if waiting >= self.actors.chunks or len(batch) >= _MOST_ITEMS:
                         yield self._encoded(batch)
                         batch, waiting = [], 0
             yield self._encoded(batch)
@@ -356,10 +324,10 @@ class EncodingActor:
         waiting = {place: item for place, item in enumerate(items) if isinstance(item, ChunkedDocument) and item.chunks}
         if not waiting:
             return items, 0.0, None
-        if self._model is None:
-            self._model = self._loaded()
+        if self.model is None:
+            self.model = self._loaded()
         began = time.monotonic()
-        codes = self._model.memorise([chunk.text for item in waiting.values() for chunk in item.chunks])
+        codes = self.model.memorise([chunk.text for item in waiting.values() for chunk in item.chunks])
         ends = np.cumsum([len(item.chunks) for item in waiting.values()])
         for (place, item), own in zip(waiting.items(), np.split(codes, ends[:-1]), strict=True):
             items[place] = replace(item, codes=own)
@@ -371,12 +339,12 @@ class EncodingActor:
         from mbc_engine.lm.coding import signature
         from mbc_engine.load import load_model
 
-        torch.set_num_threads(max(1, int(self._actors.cpus)))
-        model = load_model(self._name, device=self._actors.device or ("cuda" if self._actors.gpus else "cpu"))
+        torch.set_num_threads(max(1, int(self.actors.cpus)))
+        model = load_model(self.name, device=self.actors.device or ("cuda" if self.actors.gpus else "cpu"))
         own = signature(model)
-        if own != self._expected:
+        if own != self.expected:
             raise ModelMismatch(
-                f"The model {self._name} differs between this machine ({self._expected.fingerprint}) and a Ray process "
+                f"The model {self.name} differs between this machine ({self.expected.fingerprint}) and a Ray process "
                 f"({own.fingerprint}).",
                 hint="Install the same model on every machine, or name a folder on a disk that they share.",
             )

@@ -30,15 +30,10 @@ _PATIENCE: Final = 0.1
 
 @dataclass(frozen=True)
 class LookedUp:
-    """What a bank knows of the documents of a file, for a process without the bank.
+    """What a bank knows of the documents of a file, for a process without the bank."""
 
-    Attributes:
-        digests: of each part, as far as the bank keeps them.
-        contents: the first `digest_bytes` of the digests of all documents in a bank without sources; else None.
-    """
-
-    digests: Mapping[str, str]
-    contents: frozenset[bytes] | None
+    digests: Mapping[str, str]  # of each part, as far as the bank keeps them
+    contents: frozenset[bytes] | None  # in a bank without sources, `digest_bytes` of the digests of all documents
     digest_bytes: int
 
     def knows(self, document: Document) -> bool:
@@ -55,34 +50,21 @@ class LookedUp:
 
 @dataclass(frozen=True)
 class ChunkedDocument:
-    """A document on its way into a bank.
-
-    Attributes:
-        document: without its text.
-        size: bytes of its file on the disk that were read for it.
-        chunks: empty if the document is unchanged.
-        is_known: the bank has the content, perhaps under another name, so that it need not be encoded.
-        codes: [chunks, tokens, levels], once it is encoded.
-    """
+    """A document, without its text, on its way into a bank."""
 
     document: Document
-    size: int
-    chunks: tuple[Chunk, ...] = ()
-    is_known: bool = False
-    codes: NDArray[np.integer[Any]] | None = None
+    size: int  # bytes of its file on the disk that were read for it
+    chunks: tuple[Chunk, ...] = ()  # empty if the document is unchanged
+    is_known: bool = False  # the bank has the content, perhaps under another name, so that it need not be encoded
+    codes: NDArray[np.integer[Any]] | None = None  # [chunks, tokens, levels], once it is encoded
 
 
 @dataclass(frozen=True)
 class FileRead:
-    """The end of a file.
+    """The end of a file."""
 
-    Attributes:
-        size: bytes of it that were not counted for its documents.
-        lost: sources and parts that the bank has and the file no longer.
-    """
-
-    size: int
-    lost: frozenset[tuple[str, str]] = frozenset()
+    size: int  # bytes of it that were not counted for its documents
+    lost: frozenset[tuple[str, str]] = frozenset()  # sources and parts that the bank has and the file no longer
 
 
 Item = ChunkedDocument | FileRead | Skipped

@@ -38,33 +38,27 @@ Window = tuple[Sequence[int], Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Span:
-    """An answer: the passage's characters from `start` to `end`, with its margin over "no answer".
-
-    The log probability is among "no answer" and all spans of what was read at once; `rivals` are the texts of the
-    likeliest spans, this one included, each with its own.
-    """
+    """An answer: the passage's characters from `start` to `end`."""
 
     text: str
     passage: int
     start: int
     end: int
-    margin: float
+    margin: float  # of its score over that of "no answer"
+    # Among "no answer" and all spans of what was read at once; and the likeliest of these, this one included.
     log_probability: float = field(default=0.0, compare=False)
     rivals: tuple[tuple[str, float], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Questions with passages as a BERT reads them, [CLS] question [SEP] passage [SEP], padded, [B, S].
-
-    `inside` marks the passage's own tokens, [B, S] of bool; `starts` is where it starts in each row.
-    """
+    """Questions with passages as a BERT reads them, [CLS] question [SEP] passage [SEP], padded, [B, S]."""
 
     ids: Tensor
     mask: Tensor
     types: Tensor
-    inside: Tensor
-    starts: Sequence[int]
+    inside: Tensor  # the passages' own tokens, of bool
+    starts: Sequence[int]  # of each passage in its row
 
 
 class SpanHead(nn.Module):
@@ -93,13 +87,10 @@ class SpanHead(nn.Module):
 
 
 class SpanReader(nn.Module):
-    """Reads passages for an answer; see the module.
+    """Reads passages for an answer with a BERT; see the module.
 
-    Args:
-        encoder: a BERT.
-        tokenizer: its tokenizer, with token offsets.
-        window: tokens that are read at once, with those of the question and special ones; windows overlap by half.
-        longest: answer, in tokens.
+    `window` tokens are read at once, question and special ones included, a longer passage in windows that overlap by
+    half; an answer has at most `longest`.
     """
 
     def __init__(

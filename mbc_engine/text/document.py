@@ -11,72 +11,49 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Document:
-    """A text to remember.
+    """A text to remember. Documents with the same digest have the same text."""
 
-    Attributes:
-        source: the absolute path of a file, links resolved; "stdin:" and 12 hexadecimal digits for standard input.
-        part: "" for all of its source; else the id or number of a row, the number (from 1) of a piece of a long text,
-            or `row 12, part 3` for a piece of a long row.
-        text: never blank, valid UTF-8 without NUL.
-        digest: SHA-256, hexadecimal, of the format's name, a zero byte and the bytes it was read from, decompressed;
-            of a piece, of what decides its text. Documents with the same digest have the same text.
-        size: how many bytes these were.
-        date: the day it was written (ISO 8601) according to its text, else the day its file was last modified (UTC).
-        position: roughly where in the file on the disk it ends, in bytes; 0 for standard input.
-    """
-
-    source: str
+    source: str  # the absolute path of a file, links resolved; "stdin:" and 12 hexadecimal digits for standard input
+    # "" for all of the source; else the id or number of a row, the number (from 1) of a piece of a long text, or
+    # `row 12, part 3` for a piece of a long row.
     part: str
-    text: str
+    text: str  # never blank, valid UTF-8 without NUL
+    # SHA-256, hexadecimal, of the format's name, a zero byte and the bytes it was read from, decompressed; of a piece,
+    # of what decides its text.
     digest: str
-    size: int
-    date: str | None = None
-    position: int = field(default=0, compare=False)
+    size: int  # how many bytes these were
+    date: str | None = None  # ISO 8601 day it was written according to its text, else the file was last modified (UTC)
+    position: int = field(default=0, compare=False)  # about how many bytes of the file on the disk go up to its end
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A file or folder that was not read, or a row, `path#row`, and the reason, worded to follow the name.
+    """What was not read, and why."""
 
-    `is_whole`: the file was read to its end nevertheless, and is empty.
-    """
-
-    source: str
-    reason: str
-    is_whole: bool = False
+    source: str  # a file or folder, or `path#row`
+    reason: str  # worded to follow the name
+    is_whole: bool = False  # whether a file was read to its end nevertheless, and is empty
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a format reads of one document.
+    """What a format reads of one document."""
 
-    Attributes:
-        text: may be blank.
-        data: the bytes that identify it, and alone decide the text.
-        date: the ISO day written in it.
-        part: "" for all of the file.
-        size: bytes it was read from, if the format itself cuts long texts into pieces; else None.
-    """
-
-    text: str
-    data: bytes
-    date: str | None = None
+    text: str  # may be blank
+    data: bytes  # identifies it, and alone decides the text
+    date: str | None = None  # the ISO day written in it
     part: str = ""
-    size: int | None = None
+    size: int | None = None  # bytes it was read from, if the format itself cuts long texts into pieces
 
 
 @dataclass(frozen=True)
 class Fields:
-    """A row of a file, numbered from 1, any of whose named fields may hold its text.
+    """A row of named fields, any of which may hold its text."""
 
-    `joined` is the text of all fields together, for a table without a text column. All rows of a table have the same
-    fields.
-    """
-
-    number: int
+    number: int  # in its file, from 1
     fields: Mapping[str, object]
-    joined: str = ""
-    is_table: bool = False
+    joined: str = ""  # the text of all fields together, in a table without a text column
+    is_table: bool = False  # whether all rows of the file have these fields
 
 
 def with_title(title: str, text: str) -> str:

@@ -10,7 +10,6 @@ from itertools import tee
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from mbc_engine.errors import DataError
 from mbc_engine.text.decoding import ByteStream, named_whole, open_bytes, piece_name, storable, text_pieces
 from mbc_engine.text.document import (
     Content,
@@ -22,7 +21,7 @@ from mbc_engine.text.document import (
     printable_path,
     reason,
 )
-from mbc_engine.text.formats import SUFFIXES, TEXT, Format, format_of, read_candidates, read_contents
+from mbc_engine.text.formats import TEXT, Format, format_of, read_candidates, read_contents
 
 _Item = TypeVar("_Item")
 
@@ -131,22 +130,16 @@ def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Sk
         yield Skipped(source, reason(error))
 
 
-def read_document(source: str, part: str = "", digest: str = "") -> Document:
-    """One document again, as its file has it now; its digest says whether it has changed.
+def read_document(source: str, part: str = "", digest: str = "") -> Document | None:
+    """One document again, as its file has it now; its digest says whether it has changed. None if it is gone.
 
     Reads the file up to the document; of the fields of a row, takes the one that gives a digest beginning with
-    `digest`. Raises DataError if the document is no longer there.
+    `digest`.
     """
-    path = Path(source)
-    if not path.is_absolute():
-        raise DataError(f"{source} did not come from a file.", hint="It cannot be read again.")
-    why = f"no longer has the part {part!r}" if part else "now holds more than one document"
-    for item in reread_file(path):
+    for item in reread_file(Path(source)):
         if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part, digest)):
             return document
-        if isinstance(item, Skipped) and item.source == printable_path(os.path.realpath(path)):
-            why = item.reason
-    raise DataError(f"{printable_path(source)} {why}.", hint=f"Supported formats: {', '.join(sorted(SUFFIXES))}.")
+    return None
 
 
 def _documents(

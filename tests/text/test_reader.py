@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.errors import DataError
 from mbc_engine.text import Document, Skipped, read_document, read_file, read_stream
 
 ReadOne = Callable[[str, bytes | str], Document]
@@ -153,9 +152,7 @@ def test_what_cannot_be_read_is_skipped_or_an_error(
     assert isinstance(skipped, Skipped)
     assert skipped.reason == reason
     skipped.source.encode()
-    with pytest.raises(DataError, match=reason) as caught:
-        read_document(str(path))
-    caught.value.message.encode()
+    assert read_document(str(path)) is None
 
 
 def test_pipes_and_missing_files_are_skipped(tmp_path: Path) -> None:
@@ -191,12 +188,8 @@ def test_a_document_can_be_read_again_by_its_source_and_part(write: Callable[[st
     for path in (write("a.txt", "whole"), write("a.jsonl", '{"text": "a"}\n\n{"id": "x", "text": "b"}\n{bad')):
         documents = [item for item in read_file(path) if isinstance(item, Document)]
         assert [read_document(document.source, document.part) for document in documents] == documents
-    with pytest.raises(DataError, match="no longer has the part 'y'"):
-        read_document(str(path), "y")
-    with pytest.raises(DataError, match="now holds more than one document"):
-        read_document(str(path))
-    with pytest.raises(DataError, match="did not come from a file"):
-        read_document("stdin:0123456789ab")
+    for gone in (read_document(str(path), "y"), read_document(str(path)), read_document("stdin:0123456789ab")):
+        assert gone is None
 
 
 def test_a_stream_is_named_by_its_digest() -> None:

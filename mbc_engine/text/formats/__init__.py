@@ -212,15 +212,11 @@ def read_jsonl(stream: ByteStream) -> Iterator[Fields | Skipped]:
 
 @dataclass(frozen=True)
 class Format:
-    """How to read a kind of file.
+    """How to read a kind of file."""
 
-    Attributes:
-        name: part of the digests, as the same bytes are different texts in different formats.
-        read: from bytes to contents, lazily. A row that is no document is `Skipped`, with its number as the source.
-            Raises UnreadableFile where the file, or the rest of it, cannot be read.
-    """
-
-    name: str
+    name: str  # part of the digests, as the same bytes are different texts in different formats
+    # From bytes to contents, lazily. A row that is no document is `Skipped`, with its number as the source. Raises
+    # UnreadableFile where the file, or the rest of it, cannot be read.
     read: Callable[[ByteStream], Iterator[Content | Fields | Skipped]]
     suffixes: tuple[str, ...]
     may_be_compressed: bool = True
