@@ -10,11 +10,13 @@ from typing import get_args
 
 import typer
 
-from mbc_cli.config import default_bank, evaluation_names, runs_folder
+from mbc_cli.config import default_bank, evaluation_names, find_key, keys, root_of, runs_folder
 from mbc_cli.text import plain
 from mbc_engine.config import READ_MODES, preset_names
 from mbc_engine.errors import MBCError
+from mbc_engine.experiments.registry import METHODS, Protocol
 from mbc_engine.metrics import Golds
+from mbc_engine.runs.training_runs import CONFIG
 
 Found = list[tuple[str, str]]
 
@@ -49,8 +51,6 @@ def models_and_presets(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def runs(ctx: typer.Context, incomplete: str) -> Found:
-    from mbc_engine.runs.training_runs import CONFIG
-
     found = {entry.name: "" for entry in _entries(str(_runs_folder(ctx))) if Path(entry.path, CONFIG).is_file()}
     return _beginning(found, incomplete)
 
@@ -65,18 +65,6 @@ def _listing(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[s
     return complete
 
 
-def _methods() -> dict[str, str]:
-    from mbc_engine.experiments.registry import METHODS
-
-    return {name: kind.description for name, kind in METHODS.items()}
-
-
-def _protocols() -> Iterable[str]:
-    from mbc_engine.experiments.registry import Protocol
-
-    return get_args(Protocol)
-
-
 def _suites() -> Iterable[str]:
     from mbc_engine.experiments.settings import suite_names
 
@@ -87,13 +75,13 @@ presets = _listing(preset_names)
 reads = _listing(lambda: READ_MODES)
 golds = _listing(lambda: get_args(Golds))
 evaluations = _listing(evaluation_names)
-methods, protocols, suites = map(_listing, (_methods, _protocols, _suites))
+methods = _listing(lambda: {name: kind.description for name, kind in METHODS.items()})
+protocols = _listing(lambda: get_args(Protocol))
+suites = _listing(_suites)
 
 
 def config_keys(ctx: typer.Context, incomplete: str) -> Found:
     """Keys of the config file: those for all commands, and, once a command was begun, its own."""
-    from mbc_cli.config import keys, root_of
-
     found = {}
     for name, options in keys(root_of(ctx)).items():
         table, dot, _ = name.rpartition(".")
@@ -106,8 +94,6 @@ def config_keys(ctx: typer.Context, incomplete: str) -> Found:
 
 def config_values(ctx: typer.Context, incomplete: str) -> Found:
     """What the option of the key before takes."""
-    from mbc_cli.config import find_key, root_of
-
     try:
         _, option = find_key(root_of(ctx), ctx.params.get("key") or "")[0]
     except MBCError:

@@ -140,7 +140,11 @@ def evaluate(
     else:
         experiment = settings_in(existing_evaluation(run or "").path)
     if plan:
-        _show_plan(experiment, device, threads, hours, as_json=json)
+        machine, needed = _requirements(experiment, device, threads, hours)
+        if json:
+            print_json(plan_json(experiment, machine, needed))
+        else:
+            print_plan(experiment, machine, needed, out)
         return
     folder = _folder(run, is_begun=not (suite or data), stem=Path(suite).stem if suite else experiment.datasets[0].name)
     _work(experiment, folder, device, threads, hours)
@@ -174,13 +178,12 @@ def compare(
 
     comparison = compare_experiments(existing_evaluation(a), existing_evaluation(b))
     if json:
-        print_json(asdict(comparison))
+        print_json(comparison)
     else:
         print_comparison(comparison)
 
 
 def find_evaluation(name: str) -> Path:
-    """An evaluation's folder: a bare name lies in the user's data folder, anything with a slash is a path."""
     return placed(name, evaluations_folder())
 
 
@@ -193,7 +196,7 @@ def existing_evaluation(name: str) -> "ExperimentFolder":
             if folder.is_there:
                 return folder
     names = evaluation_names()
-    latest = f"The latest: {', '.join(names[:5])}." if names else "`mbc eval --data SPEC` makes one."
+    latest = f"The latest: {', '.join(names[:5])}." if names else "`mbc eval --data SPEC` starts one."
     raise DataError(f"There is no evaluation {name!r}.", hint=latest)
 
 
@@ -209,16 +212,14 @@ def _require_sense(ctx: typer.Context, data: str | None, suite: str | None, run:
     if data is not None and suite is not None:
         raise ConfigError("--data and --suite contradict each other.", hint="A suite names its own data.")
     if data is None and suite is None and run is None:
-        raise ConfigError(
-            "Evaluate on what?",
-            hint="Give --data SPEC, for example: mbc eval --data newswire:test:64; or --suite small.",
-        )
+        hint = "Give --data SPEC, for example: mbc eval --data newswire:test:64; or --suite small."
+        raise ConfigError("There is nothing to evaluate on.", hint=hint)
     if suite is None and is_typed(ctx, "data_folder"):
         raise ConfigError("--data-folder is for --suite.", hint="It is the folder of the files that a suite names.")
     typed = [name for name in _OF_DATA if is_typed(ctx, name)]
     if data is None and typed:
         option = typed[0].replace("_", "-").replace("settings", "set")
-        raise ConfigError(f"--{option} is for --data.", hint="A suite is settled: copy its TOML file to change it.")
+        raise ConfigError(f"--{option} is for --data.", hint="To change a suite, copy its TOML file.")
 
 
 def _settings_of(
@@ -239,9 +240,9 @@ def _settings_of(
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset contradict each other.", hint="Leave one of them out.")
     if validation is not None and not train:
-        raise ConfigError("--validation is for what is trained.", hint="Give questions to learn from: --train.")
+        raise ConfigError("--validation needs --train.", hint="Name the questions to learn from with --train.")
     if changes and preset is None:
-        raise ConfigError("--set changes a preset.", hint="Name it with --preset.")
+        raise ConfigError("--set needs --preset.", hint="Name the preset whose settings to change.")
     dataset = DatasetSettings(name=_dataset_name(data), title=data, train=train, validation=validation, test=data)
     base = _base(model, preset, changes)
     try:
@@ -332,16 +333,6 @@ def _work(settings: "ExperimentSettings", folder: Path, device: str | None, thre
     if not view.is_finished:
         view.stopped()
         raise typer.Exit(INTERRUPTED)
-
-
-def _show_plan(
-    settings: "ExperimentSettings", device: str | None, threads: int | None, hours: float, *, as_json: bool
-) -> None:
-    machine, needed = _requirements(settings, device, threads, hours)
-    if as_json:
-        print_json(plan_json(settings, machine, needed))
-    else:
-        print_plan(settings, machine, needed, out)
 
 
 def _requirements(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from mbc_cli.render.progress import ProgressView
@@ -46,7 +45,6 @@ class ExperimentView(ProgressView):
         self.is_finished = False
 
     def show(self, event: Event) -> None:
-        """Draw an event."""
         match event:
             case StageStarted():
                 self._show_kept()
@@ -224,16 +222,7 @@ def print_plan(
 
     stages = sum(len(cell.stages) for cell in needed)
     console.print(plain(f"{settings.title}: {counted(len(needed), 'cell')}, {counted(stages, 'stage')}"), style="bold")
-    if console.is_terminal:
-        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for column in _COLUMNS:
-            table.add_column(column, justify="right" if column in ("memory", "hours") else "left", overflow="fold")
-        for cell in needed:
-            table.add_row(*map(Text, _row(cell)))
-        console.print(table, soft_wrap=False)
-    else:
-        for cell in needed:
-            console.print("  ".join(_row(cell)))
+    print_table(_COLUMNS, list(map(_row, needed)), right=("memory", "hours"), console=console)
     for line in _reasons(needed):
         console.print(Text(plain(line), "yellow"))
     if not all(thing.can_be_had for cell in needed for thing in cell.data):

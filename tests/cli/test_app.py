@@ -110,7 +110,7 @@ def test_debug_shows_the_traceback(mbc, monkeypatch, error, command):
         ("bogus", "Error: No such command 'bogus'"),
         ("bank bogus", "Error: No such command 'bogus'"),
         ("ingest", "Error: Missing argument 'PATH'"),
-        ("eval", "Error: Evaluate on what?"),
+        ("eval", "Error: There is nothing to evaluate on."),
         ("ask why? --sources many", "Error: Invalid value for '--sources'"),
         ("ask why? --read backwards", "Error: Invalid value for '--read': There is no read 'backwards'"),
         ("bank info --quiet --verbose", "Error: --quiet and --verbose contradict each other."),

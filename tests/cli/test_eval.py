@@ -112,7 +112,7 @@ def test_an_unknown_model_is_an_error(mbc, questions):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "Evaluate on what?"),
+        ([], "There is nothing to evaluate on."),
         (["--data", "newswire:test:2", "--suite", "small"], "--data and --suite contradict each other."),
         (["--suite", "small", "--method", "mbc"], "--method is for --data."),
         (["--suite", "small", "--set", "training.epochs=1"], "--set is for --data."),
@@ -126,10 +126,10 @@ def test_an_unknown_model_is_an_error(mbc, questions):
         (["--data", "newswire:test:2", "--method", "magic"], "There is no method 'magic'."),
         (["--data", "newswire:test:2", "--protocol", "magic"], "--protocol 'magic': input should be 'online'"),
         (["--data", "newswire:test:2", "--golds", "all"], "--golds 'all': input should be 'shortest' or 'any'."),
-        (["--data", "newswire:test:2", "--set", "training.epochs=1"], "--set changes a preset."),
+        (["--data", "newswire:test:2", "--set", "training.epochs=1"], "--set needs --preset."),
         (
             ["--data", "newswire:test:2", "--validation", "newswire:validation:2"],
-            "--validation is for what is trained.",
+            "--validation needs --train.",
         ),
         (
             ["--data", "newswire:test:2", "--train", "newswire:train:4", "--protocol", "code-usage"],
