@@ -47,9 +47,9 @@ def test_a_plan_tells_what_is_here_and_what_is_not(grid_eval, home):
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0] == "A grid: 2 cells, 6 stages"
-    assert lines[1].startswith("tiny-moves  here  here")
+    assert lines[1].startswith("tiny-moves\there\there")
     assert lines[1].endswith("3 of 3 stages")
-    assert lines[2].startswith("tiny-lost  missing  here")
+    assert lines[2].startswith("tiny-lost\tmissing\there")
     assert lines[2].endswith("0 of 3 stages")
     assert lines[3] == f"Not available: {home}/lost.jsonl[:30], {home}/lost.jsonl[30:]"
     assert lines[-2].startswith("Memory is the least that the largest stage takes")
