@@ -72,10 +72,14 @@ def _as_json(value: Any) -> Any:
 
 
 def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = (), console: Console = out
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    console: Console | None = None,
 ) -> None:
     """A table on a terminal; tab-separated without headings in a pipe."""
-    cells = [[plain(cell) for cell in row] for row in rows]
+    console, cells = console or out, [[plain(cell) for cell in row] for row in rows]
     if not console.is_terminal:
         for row in cells:
             print("\t".join(row), file=console.file)  # Rich would turn tabs into spaces
