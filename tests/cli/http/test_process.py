@@ -43,7 +43,7 @@ def test_a_second_server_of_the_same_documents_is_refused(narrow: Any) -> None:
     command = [sys.executable, "-m", "mbc_cli", "serve", "--bank", "b.mbc", "--port", "0"]
     refused = subprocess.run(command, capture_output=True, text=True, cwd=narrow.folder, timeout=60)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "Another mbc serve keeps its documents" in refused.stderr
+    assert "Another mbc serve is using the folder" in refused.stderr
     assert narrow.process.poll() is None
 
 
