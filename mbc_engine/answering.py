@@ -46,11 +46,7 @@ class Draft:
 
 
 def answerer_of(model: Model, bank: ReadableBank) -> "Answerer":
-    """What answers from a bank with its own model; its methods need a snapshot of the bank.
-
-    Raises:
-        ModelMismatch: another model wrote the bank.
-    """
+    """What answers from a bank; its methods need a snapshot of it. Raises ModelMismatch if another model wrote it."""
     bank.require(signature(model))
     return ReadingAnswerer(model, bank) if isinstance(model, RetrieverReader) else PrefixAnswerer(model, bank)
 
@@ -108,20 +104,16 @@ class ReadingAnswerer:
         drafts = []
         for found, own, answered in zip(hits, texts, self.model.read(questions, texts), strict=True):
             best = answered.best if answered.probability >= threshold else None
+            text = " ".join(best.text.split()) if best else None
+            confidence = Confidence(answered.probability, label_of(answered.probability))
+            ranked = by_document(found, options.sources, own[best.passage][1] if best else None)
             sentences = {
-                hit.chunk: sentence_around(text, span.start, span.end)
-                for (text, hit), span in zip(own, answered.spans, strict=True)
+                hit.chunk: sentence_around(passage, span.start, span.end)
+                for (passage, hit), span in zip(own, answered.spans, strict=True)
                 if span is not None
             }
-            drafts.append(
-                Draft(
-                    text=" ".join(best.text.split()) if best else None,
-                    confidence=Confidence(answered.probability, label_of(answered.probability)),
-                    ranked=by_document(found, options.sources, own[best.passage][1] if best else None),
-                    sentences=sentences,
-                    codes=self._codes([hit for _, hit in own]) if options.with_codes and own else None,
-                )
-            )
+            codes = self._codes([hit for _, hit in own]) if options.with_codes and own else None
+            drafts.append(Draft(text, confidence, ranked, sentences, codes=codes))
         return drafts, searched, time.perf_counter()
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
@@ -162,16 +154,9 @@ class PrefixAnswerer:
         for place, (text, gain) in enumerate(zip(texts, gains, strict=True)):
             confidence = Confidence(*judge(calibration, gain)) if calibration is not None else None
             is_withheld = confidence is not None and confidence.probability < (options.min_confidence or 0.0)
-            drafts.append(
-                Draft(
-                    text=None if is_withheld else text,
-                    confidence=confidence,
-                    ranked=reading.sources[place] if options.sources else [],
-                    sentences={},
-                    gain=gain,
-                    codes=reading.codes[place] if options.with_codes and reading.codes is not None else None,
-                )
-            )
+            ranked = reading.sources[place] if options.sources else []
+            codes = reading.codes[place] if options.with_codes and reading.codes is not None else None
+            drafts.append(Draft(None if is_withheld else text, confidence, ranked, {}, gain, codes))
         return drafts, searched, answered
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:

@@ -27,11 +27,9 @@ class Memory:
     Args:
         banks: files of one or more banks of one model, asked as one; documents go into the first, which is created if
             needed. Or an open bank, or `Banks`, which stay open.
-        model: the banks' own, or its name or folder.
-        device: for a model given by name.
+        model: the banks' own, or its name or folder, loaded to `device` by `load` or `mbc_engine.load_model`.
         weights: how much the documents of each bank count; None for all alike.
-        log: a file that keeps the events of `add` and `watch` for other processes to follow.
-        load: opens a model by name; None for `mbc_engine.load_model`.
+        log: a file that keeps the events of `add` for other processes to follow.
 
     Attributes:
         paths: of the banks; empty for open ones.
@@ -63,24 +61,21 @@ class Memory:
         """The model, loaded if needed. Raises ModelError, or ConfigError if there is no such device."""
         if isinstance(self._model, str):
             began = time.perf_counter()
-            name, device = self._model, self._device
             if self._load is not None:
-                self._model = self._load(name, device)
+                self._model = self._load(self._model, self._device)
             else:
                 from mbc_engine.load import load_model
 
-                self._model = load_model(name, device=device or "cpu")
+                self._model = load_model(self._model, device=self._device or "cpu")
             self.loading = time.perf_counter() - began
         return self._model
 
     def open(self, options: AskOptions | None = None) -> Self:
         """Open everything that a question needs; problems with the banks are found before the model is loaded.
 
-        Raises:
-            BankError: there is no bank.
-            ModelMismatch: the banks are not of one model, or not of this one.
-            ModelError: the model cannot be loaded.
-            ConfigError: a bank is named twice, weights do not fit, or the model cannot be asked with these options.
+        Raises BankError if there is no bank, ModelError if the model cannot be loaded, ModelMismatch if the banks are
+        not of one model, or not of this one, and ConfigError if a bank is named twice, weights do not fit, or the model
+        cannot be asked with these options.
         """
         self._bank()
         if options is not None:
@@ -99,18 +94,12 @@ class Memory:
         on_token: Callable[[str], None] | None = None,
         **changes: Any,
     ) -> list[Answer]:
-        """Answer questions, all in one batch.
+        """Answer questions, all in one batch. Raises as `open`, and NothingToRead if nothing in the banks is selected.
 
         Args:
             options: None for the defaults.
             **changes: single options, such as `sources=5`.
             on_token: gets a generated answer in pieces as they become certain; for one question, greedy.
-
-        Raises:
-            NothingToRead: the banks are empty, or nothing in them is selected.
-            BankError: a bank cannot be opened.
-            ConfigError: the model cannot be asked with these options.
-            ModelMismatch: the banks belong to another model.
         """
         options = replace(options or AskOptions(), **changes)
         began = time.perf_counter()
@@ -152,10 +141,8 @@ class Memory:
         With `watch`, changes of the files are memorised too, until `stop` is set, as by `mbc_engine.watch`.
         `keeps_origins` and `keeps_text` are for a new bank; None keeps text if the model reads it.
 
-        Raises:
-            DataError: a path does not exist.
-            BankError: the bank cannot be written.
-            ModelMismatch: another model wrote it.
+        Raises DataError if a path does not exist, BankError if the bank cannot be written, ModelMismatch if another
+        model wrote it.
         """
         with self._writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
             from mbc_engine.ingestion import run
@@ -199,7 +186,7 @@ class Memory:
 
     @contextmanager
     def _writing(self, *, keeps_origins: bool, keeps_text: bool | None) -> Iterator[MemoryBank]:
-        """The bank that documents go into, created if needed; a new one left empty is deleted."""
+        """The bank that documents go into; a new one left empty is deleted."""
         if isinstance(self._given, MemoryBank):
             yield self._given
             return
@@ -257,21 +244,13 @@ class Memory:
         self, questions: Sequence[str], drafts: "Sequence[Draft]", passages: Passages, most: int
     ) -> list[tuple[Source, ...]]:
         """The sources of each answer, with the sentence that was read, or the one that fits best."""
-        ranked = [draft.ranked[:most] for draft in drafts]
-        found = passages.of(own.chunk for several in ranked for own in several)
-        wanted = [
-            (question, found[own.chunk].passage)
-            for question, draft, several in zip(questions, drafts, ranked, strict=True)
-            for own in several
-            if own.chunk not in draft.sentences
-        ]
-        fitting = iter(best_sentences(self.model, wanted))
-        return [
-            tuple(
-                found[own.chunk].ranked(
-                    own.share, own.ties, draft.sentences[own.chunk] if own.chunk in draft.sentences else next(fitting)
-                )
-                for own in several
-            )
-            for draft, several in zip(drafts, ranked, strict=True)
-        ]
+        hits = [(number, hit) for number, draft in enumerate(drafts) for hit in draft.ranked[:most]]
+        found = passages.of(hit.chunk for _, hit in hits)
+        unread = [(number, hit.chunk) for number, hit in hits if hit.chunk not in drafts[number].sentences]
+        wanted = [(questions[number], found[chunk].passage) for number, chunk in unread]
+        fitting = dict(zip(unread, best_sentences(self.model, wanted), strict=True))
+        sources: list[list[Source]] = [[] for _ in drafts]
+        for number, hit in hits:
+            sentence = drafts[number].sentences.get(hit.chunk, fitting.get((number, hit.chunk)))
+            sources[number].append(found[hit.chunk].ranked(hit.share, hit.ties, sentence))
+        return list(map(tuple, sources))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -27,8 +28,7 @@ class AskOptions:
         sources: documents to name for each answer; 0 saves a model of the paper's method a scan in flat reads.
         min_confidence: withhold answers below this probability; None for a retriever-reader's own threshold.
         with_codes: also return which codes were read.
-        max_new_tokens: longest generated answer.
-        beams: beam search's width; 1 is greedy.
+        beams: the width of beam search; 1 is greedy.
     """
 
     read_mode: str | None = None
@@ -151,11 +151,11 @@ class Source:
         share: the probability that a search gives the document, or its share of the attention. In [0, 1].
         ties: how many other documents of the bank have the same share.
         state: whether the file is still what was ingested; `unknown` in a bank without origins.
-        sentence: the sentence that the answer was read in; of other sources, the one that fits the question best; None
-            where the text is not to be had, or none was looked for.
+        sentence: the one the answer was read in; of other sources, the one that fits the question best; None if none
+            was looked for.
         passage: the chunk, exactly as it was ingested; None where neither the file nor the bank has it any more.
-        text_from: the file while it is unchanged, otherwise the bank; None without text.
-        start: the character of the document's text that the chunk starts at; None without text.
+        text_from: the file while it is unchanged, otherwise the bank; None without text, as `start`.
+        start: the character of the document's text that the chunk starts at.
         date: when it was written, ISO 8601, if known.
         bank: the name of the bank that holds it.
     """
@@ -215,24 +215,23 @@ class Passages:
 
     def _place(self, stored: "StoredChunk") -> tuple[Source, str | None]:
         """The first origin of a document that is unchanged, with its text, or else the first."""
-        digest, found = stored.document.digest, list[Source]()
+        digest, first = stored.document.digest, None
         nowhere = Source(digest, "", 0.0, 0, "unknown", None, None, None, None, None, stored.bank)
         for origin in stored.document.origins:
             state, unchanged = self._files.look(origin, digest)
-            found.append(replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date))
+            found = replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date)
             if unchanged:
-                return found[-1], unchanged.text
-        return (found[0] if found else nowhere), None
+                return found, unchanged.text
+            first = first or found
+        return first or nowhere, None
 
 
 def best_sentences(encoder: "Model", wanted: "Sequence[tuple[str, str | None]]") -> list[str | None]:
     """The sentence of each passage that fits its question best, or None; `wanted` is compared in one batch."""
     sentences = [_sentences(passage) if passage else [] for _, passage in wanted]
-    texts = list(
-        dict.fromkeys([question for question, _ in wanted] + [own for several in sentences for own in several])
-    )
     if not any(sentences):
         return [None] * len(wanted)
+    texts = list(dict.fromkeys(chain([question for question, _ in wanted], *sentences)))
     vectors = dict(zip(texts, encoder.sentence_vectors(texts), strict=True))
     return [
         max(several, key=lambda own: float(vectors[own] @ vectors[question]), default=None)
