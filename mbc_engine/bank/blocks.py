@@ -4,7 +4,7 @@ import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -100,7 +100,6 @@ class BlockTable:
         return self._sizes
 
     def numbers(self) -> list[int]:
-        """The blocks' numbers in stored order."""
         return list(map(int, self.sizes()[:, 0]))
 
     def extents(self) -> NDArray[np.int64]:
@@ -191,7 +190,6 @@ class BlockTable:
             yield decode_chunk(self.texts(number, 1)[0])
 
     def chunks_at(self, block: int, within: Indices) -> Iterator[StoredChunk]:
-        """Where some chunks of a block came from."""
         content = self.get(block)
         for row, ordinal in zip(*rows_of(np.array(content.lengths), within), strict=True):
             yield StoredChunk(content.document(row), int(ordinal), self._name)
@@ -221,7 +219,6 @@ class BlockTable:
                 yield document
 
     def find_parts(self, source: str) -> set[str]:
-        """The parts that were read from a source."""
         blocks = self._holding_origins([key(source)]).get(key(source), ())
         return {part for block in blocks for (_, part), _ in self._origins_in(block, lambda name: name[0] == source)}
 
@@ -229,30 +226,22 @@ class BlockTable:
         """Where the documents read from these sources and parts are."""
         if not names:  # which needs no index of the bank
             return {}
-        keys = [key(*name) for name in names]
-        holding = self._holding_origins(keys)
+        keys = {name: key(*name) for name in names}
+        holding = self._holding_origins(list(keys.values()))
         wanted: defaultdict[int, set[Name]] = defaultdict(set)
-        for name, number in zip(names, keys, strict=True) if holding else ():
+        for name, number in keys.items():
             for block in holding.get(number, ()):
                 wanted[block].add(name)
-        return {
-            name: place
-            for block, sought in wanted.items()
-            for name, place in self._origins_in(block, sought.__contains__)
-        }
+        found = (self._origins_in(block, sought.__contains__) for block, sought in wanted.items())
+        return dict(chain.from_iterable(found))
 
     def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Place]:
         """Where the documents with these content hashes are."""
         if not digests:
             return {}
         holding = self._holding_digests(digest_keys(b"".join(digests), self._header.digest_bytes))
-        blocks = {block for several in holding.values() for block in several}
-        return {
-            digest: (block, row)
-            for block in blocks
-            for row, digest in enumerate(self._digests_in(block))
-            if digest in digests
-        }
+        held = ((block, self._digests_in(block)) for block in set().union(*holding.values()))
+        return {digest: (block, row) for block, own in held for row, digest in enumerate(own) if digest in digests}
 
     def digest_at(self, place: Place) -> bytes:
         return self.get(place[0]).digests[place[1]]
@@ -267,9 +256,10 @@ class BlockTable:
         for digest, document in zip(digests, documents, strict=True):
             if digest not in known and document.codes is not None:
                 new.setdefault(digest, document)
+        absent = [place for place, digest in enumerate(digests) if digest not in known and digest not in new]
         if not self._header.keeps_origins:
             self._append_documents(new, {})
-            return [place for place, digest in enumerate(digests) if digest not in known and digest not in new]
+            return absent
         # A name that comes twice means the document that came last.
         owners: dict[Name, tuple[bytes, Origin]] = {}
         for digest, document in zip(digests, documents, strict=True):
@@ -285,7 +275,7 @@ class BlockTable:
         self._add_origins({known[digest]: several for digest, several in origins.items() if digest in known})
         self._append_documents({digest: own for digest, own in new.items() if digest in origins}, origins)
         self._drop_origins(replaced)  # last: a content that only changes its name is never without one
-        return [place for place, digest in enumerate(digests) if digest not in known and digest not in new]
+        return absent
 
     def remove(self, names: Collection[Name], digests: Collection[bytes]) -> int:
         """Remove origins, and the documents left without one, and documents by their digests; returns how many."""
@@ -310,16 +300,9 @@ class BlockTable:
         documents, header = list(new.values()), self._header
         each = [document.codes for document in documents if document.codes is not None]
         codes, lengths = check(np.concatenate(each), header.shape), list(map(len, each))
-        self._append(
-            Block(
-                digests=list(new),
-                lengths=lengths,
-                sizes=[document.size if header.keeps_origins else None for document in documents],
-                origins=[tuple(sorted(origins.get(digest, ()))) for digest in new],
-                first_texts=self._append_texts(documents, lengths),
-                codes=codes,
-            )
-        )
+        sizes = [document.size if header.keeps_origins else None for document in documents]
+        own = [tuple(sorted(origins.get(digest, ()))) for digest in new]
+        self._append(Block(list(new), lengths, sizes, own, self._append_texts(documents, lengths), codes))
         self.counts += count(codes, header.shape)
 
     def _append(self, new: Block) -> None:

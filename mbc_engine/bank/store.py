@@ -96,11 +96,10 @@ class MemoryBank:
         keeps_origins: bool = True,
         keeps_text: bool = False,
     ) -> Self:
-        """Make an empty bank, in a new file whose folder is made too, or with None in memory; see `BankHeader`.
+        """Make an empty bank, in a new file, or with None in memory; see `BankHeader`.
 
-        Without origins, sizes and dates are left out as well, and a changed file is one more document.
-
-        Raises BankError if something stands at `path` already, or nothing can be written there.
+        Without origins, sizes and dates are left out as well, and a changed file is one more document. Raises BankError
+        if something stands at `path` already, or nothing can be written there.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         header = BankHeader(signature, shape, dim, keeps_origins, keeps_text, now)
@@ -142,15 +141,12 @@ class MemoryBank:
 
     @property
     def name(self) -> str:
-        """The path, or what stands for it in messages."""
         return str(self.path) if self.path else "The bank in memory"
 
     def is_file(self, path: Path) -> bool:
         """Whether this is the bank's file, or one that SQLite keeps beside it."""
-        if self.path is None:
-            return False
-        own = os.path.realpath(self.path)
-        return os.path.realpath(path) in (own, f"{own}-wal", f"{own}-shm", f"{own}-journal")
+        own = os.path.realpath(self.path) if self.path else None
+        return own is not None and os.path.realpath(path) in {own + end for end in ("", "-wal", "-shm", "-journal")}
 
     def require(self, signature: ModelSignature) -> None:
         """Raises ModelMismatch if another model than this wrote the bank."""
@@ -166,11 +162,9 @@ class MemoryBank:
         """Store documents in one transaction; all or, on any error, none.
 
         Of a content that the bank has already, only the origins are added; what was read from the same source and part
-        before is replaced. In a bank that keeps text, documents with codes need as many texts. Returns the places of
-        documents without codes whose contents the bank lacks: they are still to be encoded.
-
-        Raises ValueError if a document has no chunks, its codes or texts do not fit the bank, or its name is not
-        Unicode.
+        before is replaced. Returns the places of documents without codes whose contents the bank lacks: they are still
+        to be encoded. Raises ValueError if a document has no chunks, its codes do not fit the bank, a bank that keeps
+        text gets no text for each chunk, or a name is not Unicode.
         """
         if not documents:
             return []
@@ -179,10 +173,7 @@ class MemoryBank:
             return self._blocks.put(prepared)
 
     def remove(self, names: Collection[Name], digests: Collection[str] = ()) -> int:
-        """Remove origins, given as source and part, and documents, given by their digests; returns how many there were.
-
-        A document left without an origin goes as well.
-        """
+        """Remove origins, by source and part, the documents left without any, and documents by digest; how many."""
         with self.changing():
             return self._blocks.remove(names, set(self.header.shortened(digests)))
 
@@ -228,7 +219,7 @@ class MemoryBank:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Inside, every read sees the bank as it was at the first one; this `MemoryBank` must not write meanwhile."""
+        """Inside, every read sees the bank as it was at the first one; this `MemoryBank` must not write."""
         with explained(self.name):
             if self._connection.in_transaction:
                 yield
@@ -330,10 +321,10 @@ class MemoryBank:
                 yield codes, lengths
 
     def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
-        """The scan for some questions: the sum of the table entries of each chunk's codes, block by block as `blocks`.
+        """Sums of table entries over each chunk's codes, block by block as `blocks`.
 
-        With each question's value of each code as `tables`, [questions, tokens, levels, num_codes], it yields sums
-        [questions, chunks] and the chunks of each document they belong to, [documents].
+        From each question's value of each code, [questions, tokens, levels, num_codes], to sums [questions, chunks] and
+        the chunks of each document they belong to, [documents].
         """
         sums = table_sums(self.header.shape, tables)
         with self.snapshot():

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.block import Block, keys_of, read_block, read_keys
+from mbc_engine.bank.block import Block, keys_of, read_block, read_keys, rows_of
 from mbc_engine.bank.blocks import BlockTable
 from mbc_engine.bank.database import (
     NONSENSE,
@@ -54,15 +54,17 @@ def verify(path: Path) -> Iterator[Event]:
 
 def _events(connection: sqlite3.Connection, header: BankHeader, name: str) -> Iterator[Event | Block]:
     """Every finding, every block that is whole, and how far the checks are."""
-    yield from _structure(connection)
     table, shape = BlockTable(connection, header, name), header.shape
     try:
+        lines = connection.execute(f"PRAGMA integrity_check({_MOST_OF_STRUCTURE})").fetchall()
+        yield from (DamageFound("file", line) for (line,) in lines if line != "ok")
         numbers = [number for (number,) in connection.execute("SELECT id FROM blocks ORDER BY id")]
     except sqlite3.Error as error:
         yield DamageFound("file", str(error))
         return
     counts = np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64)
-    digests, origins, texts = [_NONE], [_NONE], [_NONE]  # contents and origins are compared by 64 bits of them
+    none: Numbers = np.empty(0, np.int64)
+    digests, origins, texts = [none], [none], [none]  # contents and origins are compared by 64 bits of them
     for done, number in enumerate(numbers, 1):
         try:
             block = _block(table, number, header)
@@ -72,7 +74,7 @@ def _events(connection: sqlite3.Connection, header: BankHeader, name: str) -> It
             counts += count(block.known_codes, shape)
             digests.append(np.array([int.from_bytes(own[:8], "big", signed=True) for own in block.digests], np.int64))
             origins.append(np.array([hash(origin[:2]) for own in block.origins for origin in own], np.int64))
-            texts.append(_texts_of(block) if header.keeps_text else _NONE)
+            texts.append(_texts_of(block) if header.keeps_text else none)
             yield block
         yield Progressed("verify blocks", done, len(numbers))
     try:
@@ -88,18 +90,6 @@ def _events(connection: sqlite3.Connection, header: BankHeader, name: str) -> It
             yield DamageFound(what, f"{twice} are stored more than once")
 
 
-_NONE: Final[Numbers] = np.empty(0, np.int64)
-
-
-def _structure(connection: sqlite3.Connection) -> Iterator[DamageFound]:
-    try:
-        for (line,) in connection.execute(f"PRAGMA integrity_check({_MOST_OF_STRUCTURE})").fetchall():
-            if line != "ok":
-                yield DamageFound("file", line)
-    except sqlite3.Error as error:
-        yield DamageFound("file", str(error))
-
-
 def _block(table: BlockTable, number: int, header: BankHeader) -> Block:
     row = table.row(number)
     block = read_block(row, header, unpack(table.packed(number), header.shape, row.chunks))
@@ -109,9 +99,8 @@ def _block(table: BlockTable, number: int, header: BankHeader) -> Block:
 
 
 def _texts_of(block: Block) -> Numbers:
-    lengths = np.array(block.lengths, np.int64)
-    starts = np.array(block.first_texts, np.int64) - (np.cumsum(lengths) - lengths)
-    return np.repeat(starts, lengths) + np.arange(lengths.sum())
+    rows, ordinals = rows_of(np.array(block.lengths), np.arange(sum(block.lengths)))
+    return np.array(block.first_texts)[rows] + ordinals
 
 
 def _state(connection: sqlite3.Connection, header: BankHeader, name: str, counted: Counts) -> Iterator[DamageFound]:
