@@ -74,19 +74,19 @@ class CodingModel(nn.Module, ABC):
         return self._digest[1], fingerprint(self.codebooks.float().cpu().numpy())
 
     @torch.no_grad()
-    def memorise(self, texts: Sequence[str], *, batch_size: int = 32) -> NDArray[np.uint16]:
+    def memorise(self, texts: Sequence[str]) -> NDArray[np.uint16]:
         """Codes of texts that fit the window: [N, T, levels] (paper, algorithm 2, lines 2 to 5).
 
         On a CPU they depend on nothing but the text. In batches, two of 200 paragraphs got another code of mini's 180.
         """
         shape = self.code_shape
         codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)
-        for chosen, own in self.memorise_stepwise(texts, batch_size=batch_size):
+        for chosen, own in self.memorise_stepwise(texts):
             codes[chosen] = own
         return codes
 
     def memorise_stepwise(
-        self, texts: Sequence[str], *, batch_size: int = 32
+        self, texts: Sequence[str]
     ) -> Generator[tuple[Sequence[int], NDArray[np.uint16]], None, None]:
         """`memorise` in steps: the indices of a few texts and their codes; close it to leave the rest undone."""
         if self.device.type == "cpu":
@@ -94,7 +94,7 @@ class CodingModel(nn.Module, ABC):
                 for place, own in enumerate(encoded):
                     yield [place], own.numpy().astype(np.uint16)
             return
-        for chosen in self._text_encoder.batches(texts, batch_size):
+        for chosen in self._text_encoder.batches(texts):
             with torch.no_grad():
                 codes = self.encode([texts[index] for index in chosen])
             yield chosen, codes.cpu().numpy().astype(np.uint16)

@@ -31,6 +31,7 @@ _BUNDLE_DIGESTS: Final = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
+_BATCH: Final = 32
 # About a thousand tokens: more of them at once outgrow a CPU's caches, and bring more padding.
 _CPU_CHARACTERS: Final = 4096
 
@@ -55,10 +56,10 @@ class Encoder:
         capacity = window - self.tokenizer.num_special_tokens_to_add()
         return Chunker(self.tokenizer.backend_tokenizer, capacity)
 
-    def batches(self, texts: Sequence[str], size: int) -> Iterator[list[int]]:
-        """Indices of texts to encode together, at most `size`; on a CPU fewer where they are long."""
+    def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """Indices of texts to encode together; on a CPU fewer where they are long."""
         longest = _CPU_CHARACTERS if self.model.device.type == "cpu" else math.inf
-        return padded_batches(list(map(len, texts)), size=size, longest=longest)
+        return padded_batches(list(map(len, texts)), size=_BATCH, longest=longest)
 
     @torch.no_grad()
     def pooled(self, texts: Sequence[str], window: int) -> Tensor:
@@ -66,10 +67,10 @@ class Encoder:
         ids, mask = self.tokenize(texts, window)
         return mean_pooled(token_states(self.model, ids, mask), mask)
 
-    def sentence_vectors(self, texts: Sequence[str], window: int, *, batch_size: int = 32) -> Tensor:
+    def sentence_vectors(self, texts: Sequence[str], window: int) -> Tensor:
         """Unit sentence vectors of any number of texts, [B, E]."""
         vectors = torch.empty(len(texts), self.model.config.hidden_size, device=self.model.device)
-        for chosen in self.batches(texts, batch_size):
+        for chosen in self.batches(texts):
             vectors[chosen] = self.pooled([texts[index] for index in chosen], window).float()
         return vectors
 

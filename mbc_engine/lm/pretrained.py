@@ -74,7 +74,7 @@ def loading_options(weights: BaseWeights, device: torch.device, *, rest: torch.d
 
 
 def base_dtype(weights: BaseWeights, device: torch.device) -> torch.dtype:
-    """What a base LM computes in; beside packed weights bf16, but on a CPU, where that is slow."""
+    """What a base LM computes in; beside packed weights bf16, except on a CPU, where that is slow."""
     if weights == "bf16" or (weights in PACKED and device.type != "cpu"):
         return torch.bfloat16
     return torch.float32
@@ -279,11 +279,10 @@ def laid_out_like(whole: Tensor, other: Tensor) -> Tensor:
 
 def optimiser_tensors(parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     """What an optimiser keeps of each of some named parameters, as `optimiser.NAME.FIELD`."""
-    names = _in_order(parameters, optimiser)
     return {
-        f"optimiser.{names[place]}.{field}": torch.as_tensor(value)  # Adafactor counts its steps in a plain number
-        for place, state in optimiser.state_dict()["state"].items()
-        for field, value in state.items()
+        f"optimiser.{name}.{field}": torch.as_tensor(value)  # Adafactor counts its steps in a plain number
+        for name, parameter in parameters.items()
+        for field, value in optimiser.state.get(parameter, {}).items()
     }
 
 
@@ -291,17 +290,13 @@ def restore_optimiser(
     tensors: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer
 ) -> None:
     """Put back what `optimiser_tensors` took; other tensors may be among it."""
-    places = {name: place for place, name in enumerate(_in_order(parameters, optimiser))}
+    held = [id(value) for group in optimiser.param_groups for value in group["params"]]
     state: dict[int, dict[str, Tensor | int]] = {}
     for key, value in tensors.items():
         if key.startswith("optimiser."):
             name, field = key.removeprefix("optimiser.").rsplit(".", 1)
             is_alike = value.shape == parameters[name].shape  # a count of steps is not
             kept = laid_out_like(value, parameters[name]) if is_alike else value
-            state.setdefault(places[name], {})[field] = kept if kept.is_floating_point() else int(kept)
+            own = state.setdefault(held.index(id(parameters[name])), {})
+            own[field] = kept if kept.is_floating_point() else int(kept)
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
-
-
-def _in_order(parameters: Mapping[str, nn.Parameter], optimiser: torch.optim.Optimizer) -> list[str]:
-    names = {id(value): name for name, value in parameters.items()}
-    return [names[id(value)] for group in optimiser.param_groups for value in group["params"]]

@@ -4,11 +4,11 @@ A small weight model says how much each token of a document counts. It is traine
 step on documents the base LM answers their questions, and speaks elsewhere as before. The base LM is then fine-tuned
 under its weights.
 
-A step goes through a few inner batches of document-question-answer triples and adds up their outer gradients. As in the
-released code the base LM goes on from one inner batch to the next and is itself again for the next step. Two things
-differ. Theirs makes a step on each document of an inner batch in turn and ours one on their sum, the same but for terms
-of α². And theirs keeps the output in place on web text, as it was before the inner batch; ours on another document of
-the training set, as it was before the first inner batch.
+A step adds up the outer gradients of a few inner batches of document-question-answer triples. As in the released code
+the base LM goes on from one inner batch to the next and is itself again for the next step. Two things differ: theirs
+makes a step on each document of an inner batch in turn and ours one on their sum, the same but for terms of α²; and
+theirs keeps the output in place on web text, as it was before the inner batch, ours on another document of the training
+set, as it was before the first inner batch.
 """
 
 import copy
@@ -101,7 +101,7 @@ def load_weights(folder: Path, device: str | torch.device = "cpu") -> TokenWeigh
 
 
 def learned_weights(model: WeightModel, given: Sequence[int]) -> TokenWeights:
-    """The token weights of a weight model; `given` are the tokens that stand before every text."""
+    """The token weights of a weight model; `given` are the tokens before every text."""
 
     @torch.no_grad()
     def weights(piece: TokenisedText) -> Tensor:
@@ -150,13 +150,10 @@ def inner_step(
     rate: float,
     locality: float,
 ) -> tuple[dict[str, Tensor], float, Tensor]:
-    """Make a weighted gradient step on documents and see what it does.
+    """Make a step of `rate` α on documents under `weights` [N] of their tokens, from `parameters` without gradient.
 
     `model` is the base LM as it was, which it stays; its attention has to be `eager`, others have no forward mode.
-    `parameters` are where it stands, without gradient, `weights` [N] of the documents' tokens, `rate` α.
-
-    Returns:
-        The parameters after the step, the outer loss then, and its gradient by the weights, [N].
+    Returns the parameters after the step, the outer loss then, and its gradient by the weights, [N].
     """
     documents, questions, elsewhere = batch
     mask = documents.target_mask
@@ -215,19 +212,15 @@ def _order(total: int, seed: str) -> list[int]:
 
 @dataclass(frozen=True)
 class MetaSettings:
-    """What a meta-training is asked for: `steps` of Adam at `learning_rate` (1e-5 in the released code, with more steps).
-
-    A step has `inner_batches` of `inner_documents` triples each; `inner_rate` is that of the base LM's inner update,
-    `locality` the weight of the divergence on other text, `window` the most tokens of a document.
-    """
+    """How token weights are trained, by Adam."""
 
     steps: int
-    inner_documents: int = 6
-    inner_batches: int = 4
-    learning_rate: float = 1e-4
-    inner_rate: float = 5e-4
-    locality: float = 0.1
-    window: int = 512
+    inner_documents: int = 6  # triples of an inner batch
+    inner_batches: int = 4  # of a step
+    learning_rate: float = 1e-4  # 1e-5 in the released code, with more steps
+    inner_rate: float = 5e-4  # of the base LM's inner update
+    locality: float = 0.1  # the weight of the divergence on other text
+    window: int = 512  # most tokens of a document
     seed: int = 0
 
 

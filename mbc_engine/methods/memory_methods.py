@@ -51,7 +51,7 @@ class MemoryMethod(Method):
         self._memorised: Memorised | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
-        """Encode the next documents; one of nothing but white space is not remembered, but has its place."""
+        """Encode documents; one of nothing but white space is not remembered, but has its place."""
         pieces = [self._model.documents.chunker(text) for text in documents]
         chunks = [piece for several in pieces for piece in several]
         if self._codebook is None:
@@ -82,10 +82,7 @@ class MemoryMethod(Method):
         return self._memorised
 
     def footprint(self) -> Footprint:
-        """Of vectors, their numbers in single precision; of codes, the bank file that `mbc ingest --no-sources` makes.
-
-        That file holds codes, counts, and a short hash of each document; the codebook is in the model.
-        """
+        """Of vectors, their numbers in single precision; of codes, the bank file that `mbc ingest --no-sources` makes."""
         chunks = self._kept()
         if self._codebook is None:
             row = chunks.shape[1] * chunks.shape[2] * _FLOAT_BYTES

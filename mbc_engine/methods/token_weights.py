@@ -110,8 +110,7 @@ _DATES: Final = re.compile(
 def salient_spans() -> TokenWeights:
     """Weights of 1 in names of people, places, organisations, …, and in dates, 0 elsewhere.
 
-    A piece without any of them weighs nothing, and no step of tuning is made on it. spaCy recognises them where it is
-    installed with an English model, otherwise `spans_by_rules` does.
+    spaCy recognises them where it is installed with an English model, otherwise `spans_by_rules` does.
     """
     recognise = _recogniser()
     return lambda piece: over_characters(piece, ((start, end, 1.0) for start, end in recognise(piece.text)))
@@ -143,7 +142,7 @@ def _names(text: str) -> Iterator[Span]:
         for word in words:
             if not _is_capitalised(word[0]) or _is_ordinary(word[0]):
                 continue
-            if runs and _belongs(runs[-1][-1], text[runs[-1][-1].end() : word.start()]):
+            if runs and _belongs(runs[-1][-1][0], text[runs[-1][-1].end() : word.start()]):
                 runs[-1].append(word)
             else:
                 runs.append([word])
@@ -153,10 +152,9 @@ def _names(text: str) -> Iterator[Span]:
                 yield run[0].start(), run[-1].end()
 
 
-def _belongs(earlier: re.Match[str], gap: str) -> bool:
-    if _WITHIN_NAMES.fullmatch(gap) is None:
-        return False
-    return not gap.startswith(".") or len(earlier[0]) == 1 or earlier[0] in _TITLES
+def _belongs(earlier: str, gap: str) -> bool:
+    is_ended = gap.startswith(".") and len(earlier) > 1 and earlier not in _TITLES
+    return not is_ended and _WITHIN_NAMES.fullmatch(gap) is not None
 
 
 def _is_capitalised(word: str) -> bool:
@@ -175,11 +173,8 @@ def _recogniser() -> Callable[[str], list[Span]]:
     """The best there is: spaCy with its largest installed model, else the rules."""
     try:
         spacy: Any = importlib.import_module("spacy")
-    except ImportError:
-        return spans_by_rules
-    installed = set(spacy.util.get_installed_models())
-    best = next((name for name in _MODELS if name in installed), None)
-    if best is None:
+        best = next(name for name in _MODELS if name in spacy.util.get_installed_models())
+    except (ImportError, StopIteration):
         return spans_by_rules
     model = spacy.load(best, exclude=["tagger", "parser", "attribute_ruler", "lemmatizer"])
     return lambda text: [

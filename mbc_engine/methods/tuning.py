@@ -127,10 +127,9 @@ def train_on_questions(
 ) -> Iterator[Event]:
     """Tune a base LM in float32 on questions and keep the best in a folder; called again, it goes on from a snapshot.
 
-    When the last event is out, `load_base(str(folder))` opens the model; `base` itself holds the last epoch's weights.
-    A folder that holds the finished model of the same training yields nothing. An interrupted training ends in the same
-    weights as one that ran through. Without `validation` the last weights are kept. Setting `stop` ends it after the
-    step in progress, with a snapshot.
+    `load_base(str(folder))` opens the result; `base` itself holds the last epoch's weights. A finished training yields
+    nothing, an interrupted one ends in the same weights as one that ran through. Without `validation` the last weights
+    are kept. Setting `stop` ends it after the step in progress, with a snapshot.
 
     Raises:
         ConfigError: the folder is of another training, or cannot be written.
@@ -226,12 +225,9 @@ def _targets(base: BaseLM, batch: Sequence[QAExample], reads: bool) -> Targets:
 def batches_by_length(
     examples: Sequence[QAExample], size: int, *, seed: int | None, reads: bool
 ) -> list[list[QAExample]]:
-    """Examples in batches of alike lengths, all but one of them full; shuffled by a seed, or all sorted without one.
+    """Examples in batches of alike lengths, all but one of them full; shuffled by a seed, or all sorted without one."""
 
-    Documents count only if these are read: otherwise those about one document would make batches of their own.
-    """
-
-    def length(example: QAExample) -> int:
+    def length(example: QAExample) -> int:  # otherwise questions about one document would make batches of their own
         return len(example.question) + (len(example.text) if reads else 0)
 
     order = [*examples]

@@ -25,10 +25,7 @@ ALWAYS_UNSURE: Final = ConfidenceSettings(slope=0, intercept=0, from_memory=1, f
 
 
 def judge(settings: ConfidenceSettings, gain: float) -> tuple[float, Origin]:
-    """The probability that the bank held what was asked, and where the answer is from, by its gain in nats per token.
-
-    Where both thresholds are reached, it is from memory.
-    """
+    """The probability that the bank held what was asked, and where the answer is from, by its gain in nats per token."""
     confidence = _confidence(settings.slope, settings.intercept, gain)
     if confidence >= settings.from_memory:
         return confidence, "memory"

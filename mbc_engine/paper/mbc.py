@@ -98,11 +98,11 @@ class MBC(CodingModel):
         return Reader(self.aggregator, self.codebook, self.router, settings.routed_documents, settings.group_documents)
 
     @torch.no_grad()
-    def amortise(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
+    def amortise(self, texts: Sequence[str]) -> Tensor:
         """Continuous vectors of texts that fit the window, [N, T, D] float32: what MAC remembers."""
         encoder = self.documents.encoder
         vectors = torch.zeros(len(texts), self.settings.tokens, self.base.shape.dim, device=encoder.model.device)
-        for chosen in encoder.batches(texts, batch_size):
+        for chosen in encoder.batches(texts):
             vectors[chosen] = self.documents([texts[index] for index in chosen]).float()
         return vectors
 

@@ -16,28 +16,24 @@ from mbc_engine.text.chunks import Chunker
 
 # How many documents an answer is said to come from.
 SOURCES: Final = 5
+_BATCH: Final = 32  # questions that are answered together
 
 # Texts in a memory, each as one document, and which text each chunk is of, [chunks]; blank texts are not in the memory.
 Memorised = tuple[ReadableMemory, NDArray[np.int64]]
 
 
 def ask_all(
-    model: MBC,
-    examples: Sequence[QAExample],
-    *,
-    asked: Sequence[QAExample] | None = None,
-    read_mode: str | None = None,
-    batch_size: int = 32,
+    model: MBC, examples: Sequence[QAExample], *, asked: Sequence[QAExample] | None = None, read_mode: str | None = None
 ) -> Iterator[tuple[QAExample, str, int | None]]:
     """Memorise the examples' documents, each once, and answer all questions, or those `asked`, from that memory.
 
-    Gives each question, its answer, and the place of its own document among the sources; None beyond the first five.
+    Yields each question, its answer, and the place of its own document among the sources; None beyond the first five.
     """
     asked = examples if asked is None else asked
     texts = list(dict.fromkeys(example.text for example in examples))
     index = {text: place for place, text in enumerate(texts)}
-    memorised, questions = memorise_documents(model, texts, batch_size=batch_size), [one.question for one in asked]
-    answers = answer_from(model, questions, memorised, read_mode=read_mode, batch_size=batch_size)
+    questions = [example.question for example in asked]
+    answers = answer_from(model, questions, memorise_documents(model, texts), read_mode=read_mode)
     for example, (answer, sources) in zip(asked, answers, strict=True):
         own = index[example.text]
         yield example, answer, sources.index(own) if own in sources else None
@@ -50,32 +46,26 @@ def answer_from(
     *,
     read_mode: str | None = None,
     reader: Reader | None = None,
-    batch_size: int = 32,
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Answer questions batch by batch: each answer, and the texts that it is from, best first."""
     reader, (memory, document_of) = reader or model.reader(), memorised
-    for start in range(0, len(questions), batch_size):
-        batch = questions[start : start + batch_size]
+    for start in range(0, len(questions), _BATCH):
+        batch = questions[start : start + _BATCH]
         for answer, hits in model.answer(batch, memory, read_mode=read_mode, top=SOURCES, reader=reader):
             yield answer, tuple(int(document_of[hit.chunk]) for hit in hits)
 
 
-def memorise_documents(model: MBC, texts: Sequence[str], *, batch_size: int = 32) -> Memorised:
-    """A memory of texts of any length; `batch_size` chunks are encoded at a time."""
+def memorise_documents(model: MBC, texts: Sequence[str]) -> Memorised:
+    """A memory of texts of any length: codes, or vectors where the model does not quantise (yet)."""
     pieces = [model.chunker(text) for text in texts]
     lengths = np.array(list(map(len, pieces)), np.int64)
-    chunks = [piece for several in pieces for piece in several]
-    memory = memorise(model, chunks, lengths[lengths > 0], batch_size=batch_size)
-    return memory, np.repeat(np.arange(len(texts)), lengths)
-
-
-def memorise(
-    model: MBC, chunks: Sequence[str], lengths: NDArray[np.int64] | None = None, *, batch_size: int = 32
-) -> ReadableMemory:
-    """A memory of chunks that fit the window: codes, or vectors where the model does not quantise (yet)."""
+    chunks, kept = [piece for several in pieces for piece in several], lengths[lengths > 0]
+    memory: ReadableMemory
     if model.is_quantising:
-        return CodeMemory(model.memorise(chunks, batch_size=batch_size), model.require_codebook(), lengths)
-    return VectorMemory(model.amortise(chunks, batch_size=batch_size), lengths)
+        memory = CodeMemory(model.memorise(chunks), model.require_codebook(), kept)
+    else:
+        memory = VectorMemory(model.amortise(chunks), kept)
+    return memory, np.repeat(np.arange(len(texts)), lengths)
 
 
 def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:

@@ -71,8 +71,7 @@ class Processes:
     ) -> torch.optim.Optimizer:
         """Wrap what trains as the launch asks for, to be used by `inside` from here on; returns the optimiser to use.
 
-        `whole` is a part of it that every process keeps whole: written to by other means than gradients, and with the
-        same gradient in every process.
+        `whole` is a part of it that every process keeps whole: it is written to by other means than gradients.
         """
         if self.shards and whole is not None:
             self.accelerator.state.fsdp_plugin.ignored_modules = [whole]
@@ -117,7 +116,7 @@ class Processes:
         return self._reduced(values, distributed.ReduceOp.SUM)
 
     def highest(self, value: int) -> int:
-        """The highest of the processes' numbers, so that all of them do the same."""
+        """The highest of the processes' numbers."""
         return int(self._reduced([value], distributed.ReduceOp.MAX)[0])
 
     def _reduced(self, values: Sequence[float], operation: Any) -> list[float]:

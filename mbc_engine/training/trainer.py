@@ -202,7 +202,7 @@ class _Training:
         yield events.TrainFinished(self.state.step, round(self._seconds(), 1), str(self.run / MODEL))
 
     def _read_texts(self) -> Iterator[events.Progressed]:
-        """Compute the states of frozen encoders that are not on the disk, until a stop is asked for."""
+        """Compute the missing states of frozen encoders, until a stop is asked for."""
         for event in chain(self.documents.fill(), self.questions.fill()):
             yield event
             if self._requested() == _STOP:
@@ -245,7 +245,6 @@ class _Training:
         return False
 
     def _requested(self) -> int | None:
-        """What is asked of this process, by its caller or in the run's folder."""
         if self.stop.is_set():
             return _STOP
         # Other processes might find what was asked of an earlier training, before the main one has removed it.

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mbc_engine.lm.base import BaseLM, first_line, load_base
+from mbc_engine.methods import reading
 from mbc_engine.methods.reading import MAX_NEW_TOKENS, answers
 
 NAMES = ("Adabo", "Brudine", "Claka", "Darimir", "Ediro", "Felibo", "Gredine", "Huka", "Iremir")
@@ -43,10 +44,13 @@ def test_a_passage_stands_on_the_line_before_the_question(tiny: Any, family: str
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 32])
-def test_answers_come_in_the_order_of_the_questions_whatever_the_batches(tiny: Any, batch_size: int) -> None:
+def test_answers_come_in_the_order_of_the_questions_whatever_the_batches(
+    tiny: Any, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     base = load_base(str(tiny.bases["gpt2"]))
     alone = [answers(base, [question], [passage])[0] for question, passage in zip(QUESTIONS, PASSAGES, strict=True)]
-    assert answers(base, QUESTIONS, PASSAGES, batch_size=batch_size) == alone
+    monkeypatch.setattr(reading, "_BATCH", batch_size)
+    assert answers(base, QUESTIONS, PASSAGES) == alone
     assert len(set(alone)) > 3  # a mix-up would show
 
 

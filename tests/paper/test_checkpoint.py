@@ -14,7 +14,7 @@ from mbc_engine.lm.coding import open_bank, signature
 from mbc_engine.paper.checkpoint import load_model, load_trained_state, save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
-from mbc_engine.paper.scoring import memorise
+from mbc_engine.paper.scoring import memorise_documents
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]
@@ -204,7 +204,7 @@ def test_a_model_without_kv_lora_has_no_adapter_and_answers_the_same(
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["config.toml", "model.safetensors"]
     again = load_model(tmp_path / "model")
     assert trained_state(model).keys() == trained_state(again).keys()
-    memories = [memorise(own, TEXTS) for own in (model, again)]
+    memories = [memorise_documents(own, TEXTS)[0] for own in (model, again)]
     answers = [own.answer(QUESTIONS, memory) for own, memory in zip((model, again), memories, strict=True)]
     assert answers[0] == answers[1]
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbc_engine.errors import MBCError
+from mbc_engine.lm import encoders
 from mbc_engine.paper.memories import CodeMemory
 
 TEXTS = [
@@ -35,13 +36,12 @@ def test_codes_stand_in_the_order_of_the_texts_whatever_the_batches(tiny: Any, e
     )
     with torch.no_grad():
         model.codebook.fit(model.documents(TEXTS))
-    codes = model.memorise(TEXTS, batch_size=2)
+    codes = model.memorise(TEXTS)
     assert codes.dtype == np.uint16
     with torch.no_grad():
         alone = [model.codebook.encode(model.documents([text]))[0].tolist() for text in TEXTS]
     assert codes.tolist() == alone
     assert len({str(document) for document in alone}) == len(TEXTS)
-    assert (model.memorise(TEXTS, batch_size=99) == codes).all()
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
@@ -51,19 +51,22 @@ def test_a_texts_codes_do_not_depend_on_its_company(tiny: Any, encoder: str) -> 
     torch.nn.init.normal_(model.codebook.books, mean=1.0, std=1e-7)
     alone = {text: model.memorise([text])[0].tolist() for text in TEXTS}
 
-    @given(st.lists(st.sampled_from(TEXTS), max_size=12), st.integers(1, 12))
+    @given(st.lists(st.sampled_from(TEXTS), max_size=12))
     @settings(max_examples=30)
-    def check(texts: list[str], size: int) -> None:
-        assert model.memorise(texts, batch_size=size).tolist() == [alone[text] for text in texts]
+    def check(texts: list[str]) -> None:
+        assert model.memorise(texts).tolist() == [alone[text] for text in texts]
 
     check()
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_batches_on_a_cpu_hold_texts_of_like_length_and_few_long_ones(tiny: Any, encoder: str) -> None:
+def test_batches_on_a_cpu_hold_texts_of_like_length_and_few_long_ones(
+    tiny: Any, encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoders, "_BATCH", 4)
     documents = tiny.model("gpt2", encoder).documents.encoder
     lengths = [10, 5000, 1300, 20, 1200, 1000, 1300, 30, 1300]
-    found = list(documents.batches(["x" * length for length in lengths], 4))
+    found = list(documents.batches(["x" * length for length in lengths]))
     # Of 1,000 characters four texts fit, of 1,300 three, and the longest stands alone.
     assert found == [[0, 3, 7, 5], [4, 2, 6], [8], [1]]
 
@@ -73,12 +76,15 @@ def test_nothing_to_memorise_gives_no_codes(tiny: Any) -> None:
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_sentences_come_back_in_their_order_whatever_the_batches(tiny: Any, encoder: str) -> None:
+def test_sentences_come_back_in_their_order_whatever_the_batches(
+    tiny: Any, encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     documents = tiny.model("gpt2", encoder).documents.encoder
     alone = torch.cat([documents.sentence_vectors([text], 32) for text in TEXTS])
     assert torch.pdist(alone).min() > 1e-3
     for size in (1, 2, 32):
-        torch.testing.assert_close(documents.sentence_vectors(TEXTS, 32, batch_size=size), alone, rtol=1e-4, atol=1e-5)
+        monkeypatch.setattr(encoders, "_BATCH", size)
+        torch.testing.assert_close(documents.sentence_vectors(TEXTS, 32), alone, rtol=1e-4, atol=1e-5)
     assert documents.sentence_vectors([], 32).shape == (0, alone.shape[1])
 
 

@@ -11,7 +11,7 @@ import torch
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.paper.scoring import memorise
+from mbc_engine.paper.scoring import memorise_documents
 from mbc_engine.training.trainer import train
 
 BANK = 64
@@ -29,7 +29,7 @@ def moves(names: list[str], places: list[str]) -> list[QAExample]:
 
 def found_first(model: MBC, examples: list[QAExample], mode: str) -> int:
     """How many questions name their own document first."""
-    memory = memorise(model, [example.text for example in examples])
+    memory, _ = memorise_documents(model, [example.text for example in examples])
     reading = model.read([example.question for example in examples], memory, read_mode=mode, top=1)
     return sum(own[0].chunk == number for number, own in enumerate(reading.sources))
 
