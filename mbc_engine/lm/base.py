@@ -341,17 +341,9 @@ class BaseLM(nn.Module):
         return (weights[counted] * losses).sum() / len(weights)
 
     @torch.no_grad()
-    def log_likelihood(
-        self,
-        prefix: KVPrefix,
-        questions: Sequence[str],
-        answers: Sequence[str],
-        *,
-        question_window: int = 128,
-        answer_window: int = 64,
-    ) -> Tensor:
+    def log_likelihood(self, prefix: KVPrefix, questions: Sequence[str], answers: Sequence[str]) -> Tensor:
         """Mean log-probability of a token of each answer (see `BaseTexts.asked`) under its prefix, [B] in nats."""
-        texts = self.texts.asked(questions, answers, question_window=question_window, answer_window=answer_window)
+        texts = self.texts.asked(questions, answers, question_window=128, answer_window=64)
         by_token = torch.zeros(texts.target_mask.shape, device=texts.ids.device)
         by_token[texts.target_mask.bool()] = -token_losses(self._before(prefix, texts), texts.targets, self._logits)
         return by_token.sum(1) / texts.target_mask.sum(1)

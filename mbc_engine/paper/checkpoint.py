@@ -28,9 +28,7 @@ def trained_state(model: MBC) -> dict[str, Tensor]:
     }
 
 
-def save_model(
-    model: MBC, config: Config, folder: Path, *, dtype: torch.dtype = torch.float32, writes: bool = True
-) -> None:
+def save_model(model: MBC, config: Config, folder: Path, *, writes: bool = True) -> None:
     """Write a model folder; all processes that hold parts of the model call this, and one of them writes."""
     # All processes give their parts before one of them writes: a full disk must not leave the others waiting.
     weights, adapter = whole_state(trained_state(model), keeps=writes), {}
@@ -41,7 +39,7 @@ def save_model(
     if not writes:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({name: value.to(dtype) for name, value in weights.items()}, folder / WEIGHTS, {"format": "mbc-1"})
+    save_file({name: value.float() for name, value in weights.items()}, folder / WEIGHTS, {"format": "mbc-1"})
     if model.settings.lora.layers:
         save_adapter(model.base.model, adapter, folder / ADAPTER)
     (folder / CONFIG).write_text(config.to_toml())

@@ -1,6 +1,7 @@
 """The VQ-VAE codebook (paper, sections 3.2 and 3.3): documents become indices, dead codes come back to life."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
@@ -10,8 +11,10 @@ from torch.nn import functional
 
 from mbc_engine.bank import Codes, CodeShape, perplexity
 
+_ITERATIONS: Final = 15
 
-def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tensor, Tensor]:
+
+def kmeans(points: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
     """Lloyd's k-means of points [N, D]: centres [clusters, D], and how many points each has [clusters].
 
     It starts from distinct points; an empty cluster takes the point that is farthest from its own centre. Raises
@@ -21,7 +24,7 @@ def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tens
         raise ValueError(f"{clusters} clusters need at least as many points, not {len(points)}")
     centres = points[torch.randperm(len(points), device=points.device)[:clusters]].clone()
     sizes = torch.zeros(clusters, device=points.device)
-    for _ in range(iterations):
+    for _ in range(_ITERATIONS):
         nearest = torch.cdist(points, centres).min(-1)
         sizes = torch.bincount(nearest.indices, minlength=clusters).to(points.dtype)
         sums = torch.zeros_like(centres).index_add_(0, nearest.indices, points)
@@ -147,7 +150,7 @@ class Codebook(nn.Module):
         return count
 
     @torch.no_grad()
-    def fit(self, vectors: Tensor, *, iterations: int = 15) -> None:
+    def fit(self, vectors: Tensor) -> None:
         """Set the books to k-means centres of [N, T, D], level by level, and their usage to the clusters' sizes.
 
         Raises ValueError if there are fewer vectors for a book than codes in it.
@@ -156,7 +159,7 @@ class Codebook(nn.Module):
         for level in range(self.levels):
             for position in range(self.books.shape[1]):
                 points = residual[:, position] if self.per_position else residual.flatten(0, 1)
-                centres, sizes = kmeans(points, self.num_codes, iterations=iterations)
+                centres, sizes = kmeans(points, self.num_codes)
                 self.books[level, position] = centres.to(self.books.dtype)
                 # On the scale of one batch's counts it would take 1 / (1 - gamma) steps to matter; sizes sum to T.
                 self.usage[level, position] = sizes / len(vectors)

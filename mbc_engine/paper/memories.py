@@ -26,12 +26,12 @@ Chunks = NDArray[np.int64]
 
 
 class Router(nn.Module):
-    """W and a learned temperature, `scale` at first; scores are means over positions times this."""
+    """W and a learned temperature, 10 at first; scores are means over positions times this."""
 
-    def __init__(self, dim: int, *, scale: float = 10.0) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.eye(dim))
-        self.log_scale = nn.Parameter(torch.tensor(math.log(scale)))
+        self.log_scale = nn.Parameter(torch.tensor(math.log(10.0)))
 
     def project(self, question: Tensor) -> Tensor:
         """[B, T, D] -> [B, T, D], temperature included."""

@@ -195,11 +195,25 @@ class _Training:
         sizes = len(self.data), len(self.data.documents), trainable_parameters(self.model)
         yield events.TrainStarted(self.state.step, self.total_steps, *sizes)
         self.saved = time.monotonic()
-        for epoch in range(self.state.step // self.steps_per_epoch, self.settings.epochs):
-            if (yield from self._epoch(epoch, log)):
-                return
+        if (yield from self._steps(log)):
+            return
         self._show_usage(at_once=True)
         yield events.TrainFinished(self.state.step, round(self._seconds(), 1), str(self.run / MODEL))
+
+    def _steps(self, log: EventLog | None) -> Generator[events.Event, None, bool]:
+        """The epochs that are left; True if a stop ends the training."""
+        for epoch in range(self.state.step // self.steps_per_epoch, self.settings.epochs):
+            skip = self.state.step - epoch * self.steps_per_epoch
+            for batch in self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip):
+                yield from self._step(epoch, batch)
+                self._show_usage()
+                is_over = self.state.step == (epoch + 1) * self.steps_per_epoch
+                if is_over:
+                    # Before the epoch's last snapshot: a resumed run would skip it.
+                    yield from self._validate(epoch)
+                if (yield from self._between_steps(log, is_due=is_over)):
+                    return True
+        return False
 
     def _read_texts(self) -> Iterator[events.Progressed]:
         """Compute the missing states of frozen encoders, until a stop is asked for."""
@@ -208,20 +222,7 @@ class _Training:
             if self._requested() == _STOP:
                 return
 
-    def _epoch(self, epoch: int, log: EventLog | None) -> Generator[events.Event, None, bool]:
-        """What is left of an epoch; True ends the training."""
-        skip = self.state.step - epoch * self.steps_per_epoch
-        for batch in self.data.epoch(epoch, self.settings.batch_size, seed=self.settings.seed, skip=skip):
-            yield from self._step(epoch, batch)
-            self._show_usage()
-            if self.state.step == (epoch + 1) * self.steps_per_epoch:
-                break  # An epoch's last snapshot comes after its validation, which a resumed run would skip.
-            if (yield from self._between_steps(log)):
-                return True
-        yield from self._validate(epoch)
-        return (yield from self._between_steps(log, is_due=True))
-
-    def _between_steps(self, log: EventLog | None, *, is_due: bool = False) -> Generator[events.Event, None, bool]:
+    def _between_steps(self, log: EventLog | None, *, is_due: bool) -> Generator[events.Event, None, bool]:
         """A snapshot, if one is due or something is asked for, and what is asked for; True ends the training."""
         is_due = is_due or time.monotonic() - self.saved > self.settings.checkpoint_seconds
         action = self._next_action(is_due=is_due)

@@ -16,6 +16,7 @@ from mbc_engine.paper.scoring import ask_all, score
 from mbc_engine.training.data import TextStates
 from mbc_engine.training.processes import Processes
 
+_BATCH = 64
 SAMPLE = 8192
 CENTRING_SAMPLE = 2048
 COMPONENTS = 192
@@ -82,11 +83,11 @@ def _readouts(amortizer: Amortizer, texts: TextStates, count: int, most: int = S
     return torch.cat([amortizer.readout(*texts.states(chosen)).float() for chosen in _sample(count, most)])
 
 
-def _sample(count: int, most: int, batch: int = 64) -> Iterator[list[int]]:
+def _sample(count: int, most: int) -> Iterator[list[int]]:
     """Batches of at most `most` of `count` texts, drawn at random."""
     chosen = torch.randperm(count)[:most].tolist()
-    for start in range(0, len(chosen), batch):
-        yield chosen[start : start + batch]
+    for start in range(0, len(chosen), _BATCH):
+        yield chosen[start : start + _BATCH]
 
 
 @torch.no_grad()

@@ -40,8 +40,8 @@ def test_one_forward_pass_judges_a_batch(base: BaseLM) -> None:
 
 def test_the_loss_of_one_answer_is_its_unlikelihood(base: BaseLM) -> None:
     prefix = prefix_for(base, 1)
-    texts = base.texts.asked(["Ada?"], ["Bergen in the spring"], question_window=3, answer_window=4)
-    judged = base.log_likelihood(prefix, ["Ada?"], ["Bergen in the spring"], question_window=3, answer_window=4)
+    texts = base.texts.asked(["Ada?"], ["Bergen in the spring"], question_window=128, answer_window=64)
+    judged = base.log_likelihood(prefix, ["Ada?"], ["Bergen in the spring"])
     assert judged.item() == pytest.approx(-base.loss(prefix, texts).item(), rel=1e-5)
 
 

@@ -106,15 +106,6 @@ def test_a_signature_names_model_and_fingerprints(tiny: Any) -> None:
     assert (made.name, made.amortizer, made.codebook) == ("tiny", *model.fingerprints())
 
 
-def test_half_precision_halves_the_weights(tiny: Any, saved: Path, tmp_path: Path) -> None:
-    model = load_model(saved)
-    save_model(model, tiny.config(), tmp_path / "half", dtype=torch.float16)
-    sizes = [(folder / "model.safetensors").stat().st_size for folder in (saved, tmp_path / "half")]
-    assert sizes[1] < 0.7 * sizes[0]
-    for name, value in trained_state(load_model(tmp_path / "half")).items():
-        assert torch.equal(value, trained_state(model)[name].half().float()), name
-
-
 def test_no_pickle_is_written_or_read(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = sorted(path.relative_to(saved).as_posix() for path in saved.rglob("*") if path.is_file())
     assert files == [
