@@ -41,26 +41,19 @@ def load_examples(source: str) -> list[QAExample]:
 
 def absolute(source: str, folder: Path | None = None) -> str:
     """The same dataset by absolute paths; relative ones begin in `folder`, or in the working folder."""
-    whole, _ = _split_part(source)
-    suffix, here = source[len(whole) :], (folder or Path()).absolute()
-    match _name_of(whole):
-        case None:
-            return f"{here / whole}{suffix}"
-        case squad.NAME:
-            split, originals = squad.parse(whole)
-            return f"{_squad_name(split, originals and (here / originals).absolute())}{suffix}"
-    return source
+    place = file_of(source)
+    if place is None:
+        return source
+    whole, here = _split_part(source)[0], (folder or Path()).absolute() / place
+    split = f"{squad.NAME}:{squad.parse(whole)[0]}:" if _name_of(whole) else ""
+    return f"{split}{here}{source[len(whole) :]}"
 
 
 def file_of(source: str) -> Path | None:
     """The file or folder that a dataset is read from; None for those of the hub and generated ones."""
     whole, _ = _split_part(source)
-    match _name_of(whole):
-        case None:
-            return Path(whole)
-        case squad.NAME:
-            return squad.parse(whole)[1]
-    return None
+    name = _name_of(whole)
+    return Path(whole) if name is None else squad.parse(whole)[1] if name == squad.NAME else None
 
 
 def is_of_hub(source: str) -> bool:
@@ -73,11 +66,8 @@ def own_validation(sources: Sequence[str]) -> str | None:
     if len(sources) != 1 or _name_of(sources[0]) != squad.NAME:
         return None
     split, folder = squad.parse(_split_part(sources[0])[0])
-    return _squad_name("validation", folder) if split == "train" else None
-
-
-def _squad_name(split: str, folder: Path | None) -> str:
-    return f"{squad.NAME}:{split}:{folder}" if folder else f"{squad.NAME}:{split}"
+    place = f":{folder}" if folder else ""
+    return f"{squad.NAME}:validation{place}" if split == "train" else None
 
 
 def _name_of(source: str) -> str | None:

@@ -165,9 +165,8 @@ def _layout_of(row: Row) -> Layout:
     missing = [[column for column in layout.columns if column not in there] for layout in LAYOUTS]
     if [] in missing:
         return LAYOUTS[missing.index([])]
-    shown = [(name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}…") for name in there[:_MOST_COLUMNS]] + [
-        "…"
-    ] * (len(there) > _MOST_COLUMNS)
+    shown = [name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}…" for name in there[:_MOST_COLUMNS]]
+    shown += ["…"] if len(there) > _MOST_COLUMNS else []
     fewest = min(missing, key=len)
     raise UnreadableFile(f"has no {', '.join(fewest)}; its columns are {', '.join(shown) or 'none'}")
 

@@ -17,7 +17,7 @@ from mbc_engine.text.decoding import LINE_CHARACTERS, lines, open_bytes, split_s
 from mbc_engine.text.document import UnreadableFile, reason
 
 _HINT: Final = 'A JSON line looks like {"question": "Who won?", "id": 7}; only "question" is required.'
-# Whether files of this suffix are JSON; of others the first line shows it.
+# Whether files of this suffix are JSON; None is shown by the first line.
 _IS_JSON: Final = {".jsonl": True, ".txt": False, "": None}
 _BLOCK_BYTES: Final = 1 << 16
 
@@ -79,7 +79,7 @@ def _parsed(parser: "_Parser", whole: list[bytes]) -> Iterator[list[Question]]:
 
 
 class _Parser:
-    """Turns lines into questions; if `is_json` is None, the first line that is not blank shows it."""
+    """Turns lines into questions; if `is_json` is None, the first that is not blank shows it."""
 
     def __init__(self, name: str, is_json: bool | None = None) -> None:
         self._name, self._is_json, self._number = name, is_json, 0

@@ -271,7 +271,7 @@ class CellFolder:
 
 
 class ExperimentFolder:
-    """An experiment's folder, whether it is there yet or not."""
+    """An experiment's folder, which need not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -306,18 +306,14 @@ class ExperimentFolder:
 
         given = tomlkit.dumps(settings)
         if given != storable(given):
-            raise ConfigError(
-                "The settings cannot be written as text; perhaps the name of a file is not UTF-8.",
-                hint="Rename the file.",
-            )
+            wrong = "The settings cannot be written as text; perhaps the name of a file is not UTF-8."
+            raise ConfigError(wrong, hint="Rename the file.")
         if self.is_there:
             before, now = self.settings(), tomllib.loads(given)
             others = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
             if others and _folders(self.path):
-                raise ConfigError(
-                    f"{self.path} holds an evaluation with other settings: {', '.join(others)}.",
-                    hint="Use another folder, or the settings that it was begun with.",
-                )
+                wrong = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
+                raise ConfigError(wrong, hint="Use another folder, or the settings that it was begun with.")
             if others:  # it failed before its first stage: there is nothing that could be mixed up
                 for path in (self.events, self._environments, self._settings):
                     path.unlink(missing_ok=True)

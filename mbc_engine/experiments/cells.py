@@ -14,7 +14,7 @@ from mbc_engine.datasets import newswire
 from mbc_engine.datasets.by_name import load_examples, own_validation
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.datasets.questions import hold_out
-from mbc_engine.errors import DataError, ModelError
+from mbc_engine.errors import DataError
 from mbc_engine.evaluation.protocols import Stream, stream
 from mbc_engine.evaluation.results import CellFolder
 from mbc_engine.experiments.registry import METHODS, Protocol
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mbc_engine.lm.base import BaseLM
     from mbc_engine.methods.method import Method
     from mbc_engine.methods.token_weights import TokenWeights
-    from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.paper.mbc import MBC
 
 _HELD_BACK = 0.1
@@ -163,6 +162,7 @@ class Cell:
         return found.hexdigest()[:16]
 
     def method(self, name: str) -> "Method":
+        from mbc_engine.load import load_model
         from mbc_engine.methods import reading
         from mbc_engine.methods.fine_tuned import FineTuned
 
@@ -175,11 +175,11 @@ class Cell:
             case "bm25":
                 return reading.BM25Reading(self.base_lm("reader"))
             case "oracle":
-                # Of a question asked of several documents, the first counts.
+                # a question asked about several documents is about the first
                 documents = {example.question: example.text for example in reversed(self.test.examples)}
                 return reading.OracleReading(self.base_lm("reader"), documents)
             case "retriever-reader":
-                return reading.RetrieveAndRead(self._retriever_reader())
+                return reading.RetrieveAndRead(load_model(self.base.model or "", device=self.device))  # type: ignore[arg-type]
         return self._memory_method(name)
 
     def _memory_method(self, name: str) -> "Method":
@@ -233,15 +233,6 @@ class Cell:
             self._held[name] = checkpoint.load_model(given or self.prepared / name / MODEL, device=self.device)
         return self._held[name]
 
-    def _retriever_reader(self) -> "RetrieverReader":
-        from mbc_engine.load import load_model
-        from mbc_engine.mini.model import RetrieverReader
-
-        model = load_model(self.base.model or "", device=self.device)
-        if not isinstance(model, RetrieverReader):
-            raise ModelError(f"{model.name} is not a retriever-reader.", hint="Give one such as mini.")
-        return model
-
     def base_lm(self, name: str = "") -> "BaseLM":
         """A base LM trained on questions, `questions` or `reader`; the published one where there is no name or nothing to
         train on."""
@@ -268,9 +259,10 @@ class Cell:
         return None
 
     def _largest_bank(self) -> int:
-        chunker, documents = self.memory_model("mbc").documents.chunker, self.test.documents
-        chunks = [len(chunker(text)) for text in documents]
-        size = min(self.settings.bank_documents or len(documents), len(documents))
+        """The most chunks in a memory."""
+        chunker = self.memory_model("mbc").documents.chunker
+        chunks = [len(chunker(text)) for text in self.test.documents]
+        size = min(self.settings.bank_documents or len(chunks), len(chunks))
         return max(sum(chunks[start : start + size]) for start in range(0, len(chunks) - size + 1, size))
 
 

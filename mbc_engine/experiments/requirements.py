@@ -32,17 +32,12 @@ _CORE, _GPU = 1e11, 1e14
 _DOCUMENT, _QUESTION = 256, 48  # tokens; an answer goes with its question
 ASSUMED: Final = f"{_DOCUMENT} tokens a document and {_QUESTION} a question with its answer; half or twice is possible"
 _UNKNOWN_MEMORY: Final = 1 << 62
-_WEIGHTS: Final = (
-    *("model.safetensors", "model.safetensors.index.json"),
-    *("pytorch_model.bin", "pytorch_model.bin.index.json"),
-)
 
 
 @dataclass(frozen=True)
 class Availability:
-    """A file, a dataset of the hub or a pretrained model that is needed; `status` says where it is or would come
-    from, to follow "is", and `can_be_had` whether it is here or can be had while the experiment runs.
-    """
+    """A file, a dataset of the hub or a pretrained model that is needed; `status` follows "is", and `can_be_had` says
+    whether it is here or can be downloaded."""
 
     name: str
     is_here: bool
@@ -138,14 +133,11 @@ def _of_cell(cell: Cell, read: Cell, machine: Machine, max_hours: float) -> Cell
         hours = _operations(stage, cell, config, counts) / machine.speed / 3600 if config and counts else None
         obstacle, follows = f"{missing.name} is {missing.status}" if missing else None, None
         if obstacle is None and taken is not None and taken > machine.memory:
-            obstacle = (
-                f"it takes at least {taken / 1e9:.0f} GB of memory; "
-                f"there are {machine.memory / 1e9:.0f} GB on {machine.description}"
-            )
+            room = f"there are {machine.memory / 1e9:.0f} GB on {machine.description}"
+            obstacle = f"it takes at least {taken / 1e9:.0f} GB of memory; {room}"
         if obstacle is None and hours is not None and hours > max_hours:
-            obstacle = (
-                f"it takes about {hours:,.0f} hours on {machine.description}, more than the {max_hours:g} allowed"
-            )
+            allowed = f"more than the {max_hours:g} allowed"
+            obstacle = f"it takes about {hours:,.0f} hours on {machine.description}, {allowed}"
         if obstacle is None:
             follows = next((need for need in stage.needs if judged[need].obstacle), None)
             obstacle = f"{follows} cannot be done" if follows else None
@@ -279,9 +271,7 @@ def _of_hub(name: str, is_here: bool, has_hub: bool) -> Availability:
 
 
 def _is_cached_model(name: str) -> bool:
-    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub import constants
 
-    try:
-        return any(isinstance(try_to_load_from_cache(name, file), str) for file in _WEIGHTS)
-    except ValueError:  # no name that a hub could know
-        return False
+    folder = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}", "snapshots")
+    return any(any(folder.glob(f"*/{file}*")) for file in ("model.safetensors", "pytorch_model.bin"))

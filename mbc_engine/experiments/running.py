@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -91,9 +90,9 @@ def _events(
 ) -> Iterator[Event]:
     began, number, skipped = time.monotonic(), 0, 0
     total = sum(1 for cell in cells(settings) for _ in cell.stages())
-    for each in cells(settings):
-        kept = folder.cell(each.name)
-        cell = replace(each, prepared=kept.prepared_folder, cache=cache, device=device)
+    for cell in cells(settings):
+        kept = folder.cell(cell.name)
+        cell.prepared, cell.cache, cell.device = kept.prepared_folder, cache, device
         missing: set[str] = set()
         for stage in cell.stages():
             number += 1
@@ -121,7 +120,7 @@ def _events(
 def _tried(
     stage: Stage, cell: Cell, folder: CellFolder, skips: bool, stop: threading.Event
 ) -> Generator[Event, None, str | None]:
-    """Do a stage, or return why it cannot be done here; stopped in the middle, only a training leaves something."""
+    """Do a stage, or return why it cannot be done here."""
     import torch
 
     try:
@@ -169,12 +168,11 @@ def _asked(protocol: str, name: str, cell: Cell, folder: CellFolder) -> Generato
     if protocol == "online":
         outcome = yield from online(method, cell.test, bank_documents=settings.bank_documents, **options)
         folder.keep_online(name, outcome)
-    elif protocol == "retention":
-        steps = yield from retention(method, cell.test, **settings.retention.model_dump(), **options)
-        folder.write(name, protocol, steps)
-    else:
-        steps = yield from scaling(method, cell.test, settings.scaling, **options)
-        folder.write(name, protocol, steps)
+        return
+    work = scaling(method, cell.test, settings.scaling, **options)
+    if protocol == "retention":
+        work = retention(method, cell.test, **settings.retention.model_dump(), **options)
+    folder.write(name, protocol, (yield from work))
 
 
 def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:

@@ -5,7 +5,7 @@ The files of a suite's datasets lie in a folder that whoever runs it names.
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -189,25 +189,18 @@ def _faults_of_names(settings: ExperimentSettings) -> Iterator[tuple[str, str]]:
     for name in settings.methods:
         if name not in METHODS:
             yield f"there is no method {name!r}", f"Methods: {', '.join(METHODS)}."
-    names: dict[str, Sequence[str]] = {
-        "base": [base.name for base in settings.bases],
-        "dataset": [dataset.name for dataset in settings.datasets],
-        "method": settings.methods,
-        "protocol": settings.protocols,
-    }
-    for kind, given in names.items():
+    bases, datasets = [base.name for base in settings.bases], [dataset.name for dataset in settings.datasets]
+    protocols: list[str] = [*settings.protocols]
+    named = {"base": bases, "dataset": datasets, "method": settings.methods, "protocol": protocols}
+    for kind, given in named.items():
         if not given:
             yield f"no {kind} is given", f"Name at least one {kind}."
-        for name, count in Counter(given).items():
-            if count > 1:
-                yield (
-                    f"the {kind} {name!r} is given {count} times",
-                    "Their results would share a folder; name each once.",
-                )
+        for name in given:
+            if given.count(name) > 1:
+                yield f"the {kind} {name!r} is given twice", "Name each once: its results have a folder of that name."
             if not name or Path(name).name != name:
                 yield f"{name!r} cannot be the name of a {kind}", "It names a folder: use letters, digits and hyphens."
-    folders = Counter(f"{base}-{dataset}" for base in names["base"] for dataset in names["dataset"])
-    for name, count in folders.items():
+    for name, count in Counter(f"{base}-{dataset}" for base in bases for dataset in datasets).items():
         if count > 1:
             yield f"{count} cells would share the folder {name}", "Give every base and dataset a name of its own."
 

@@ -110,7 +110,7 @@ def test_a_file_is_a_suite_too(suite):
         ('methods = ["mbc"]', 'methods = ["mbc"]\nbogus = 1', "own.toml: bogus: there is no such setting."),
         ('test = "newswire', 'kind = 1\ntest = "newswire', "own.toml: datasets.0.kind: there is no such setting."),
         ('"mbc"', '"mbcc"', "own.toml: there is no method 'mbcc'."),
-        ('"mbc"', '"mbc", "mbc"', "own.toml: the method 'mbc' is given 2 times."),
+        ('"mbc"', '"mbc", "mbc"', "own.toml: the method 'mbc' is given twice."),
         ('["mbc"]', "[]", "own.toml: no method is given."),
         ('"mbc"', '"mbc", "mac"', "own.toml: there is nothing to train mac on, for News."),
         ('["mbc"]', '["mbc"]\nprotocols = ["code-usage"]', "code-usage trains a preset, but mini is a model."),

@@ -10,6 +10,7 @@ import re
 import warnings
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.resources import files
 from io import BytesIO
@@ -18,7 +19,8 @@ from typing import Any, Final
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.evaluation.results import ExperimentFolder, Measurement, Prediction, by_question
-from mbc_engine.experiments.report.formatting import in_markdown, in_script, moment, seconds, size, visible
+from mbc_engine.evaluation.statistics import Interval
+from mbc_engine.experiments.report.formatting import in_markdown, in_script, moment, visible
 from mbc_engine.experiments.report.report import CellReport, Report, read_report
 from mbc_engine.experiments.report.tables import NOTHING_TO_BEAT, OUTCOMES, backgrounds, tables_of
 from mbc_engine.machine import installing
@@ -127,46 +129,45 @@ def _questions(cell: CellReport, predictions: Mapping[str, Sequence[Prediction]]
 
 
 Series = tuple[str, dict[str, Any], Sequence[tuple[float, float]]]
-Value = Callable[[Measurement], float | None]
 
-_RETENTION: Final[tuple[tuple[str, Value, str], ...]] = (
-    ("Retention: F1 of the first documents, % of the first step", lambda step: step.retained, ""),
-    ("Retention: F1 of the first documents, %", lambda step: step.scores.f1.value, ""),
-    ("Memory as the paper counts it", lambda step: step.cost.paper_bytes, "bytes"),
-    ("Memory on disk", lambda step: step.cost.on_disk, "bytes"),
-)
-_SCALING: Final[tuple[tuple[str, Value, str], ...]] = (
-    ("Scaling: exact match, %", lambda step: step.scores.exact_match.value, ""),
-    ("Scaling: F1, %", lambda step: step.scores.f1.value, ""),
-    ("Scaling: time to take a document in", lambda step: step.cost.seconds_per_document, "seconds"),
-    ("Scaling: time to answer a question", lambda step: step.cost.seconds_per_answer, "seconds"),
-    ("Scaling: memory on disk", lambda step: step.cost.on_disk, "bytes"),
-)
+# Title, figure of a step, and its unit, which makes a logarithmic axis.
+_FIGURES: Final[Mapping[str, Sequence[tuple[str, Callable[[Measurement], float | None], str]]]] = {
+    "retention": (
+        ("Retention: F1 of the first documents, % of the first step", lambda step: step.retained, ""),
+        ("Retention: F1 of the first documents, %", lambda step: step.scores.f1.value, ""),
+        ("Memory as the paper counts it", lambda step: step.cost.paper_bytes, "B"),
+        ("Memory on disk", lambda step: step.cost.on_disk, "B"),
+    ),
+    "scaling": (
+        ("Scaling: exact match, %", lambda step: step.scores.exact_match.value, ""),
+        ("Scaling: F1, %", lambda step: step.scores.f1.value, ""),
+        ("Scaling: time to take a document in", lambda step: step.cost.seconds_per_document, "s"),
+        ("Scaling: time to answer a question", lambda step: step.cost.seconds_per_answer, "s"),
+        ("Scaling: memory on disk", lambda step: step.cost.on_disk, "B"),
+    ),
+}
 
 
 def _figures(cell: CellReport) -> Iterator[tuple[str, str]]:
     looks = _looks(cell)
-    measured = [(row, row.online.scores) for row in cell.rows if row.online]
+    measured = [(row.title, looks[row.method]["color"], row.online.scores) for row in cell.rows if row.online]
     if measured:
-        for name, figure in (("Exact match", "exact_match"), ("F1", "f1")):
-            yield (
-                f"{name}, % (95% interval)",
-                _bars([(row.title, looks[row.method]["color"], getattr(scores, figure)) for row, scores in measured]),
-            )
-    for protocol, figures, is_log in (("retention", _RETENTION, False), ("scaling", _SCALING, True)):
+        bars = [(title, colour, scores.exact_match) for title, colour, scores in measured]
+        yield "Exact match, % (95% interval)", _bars(bars)
+        yield "F1, % (95% interval)", _bars([(title, colour, scores.f1) for title, colour, scores in measured])
+    for protocol, figures in _FIGURES.items():
         for title, value, unit in figures:
             series: list[Series] = []
             for row in cell.rows:
                 points = [(step.cost.documents, y) for step in getattr(row, protocol) if (y := value(step)) is not None]
-                series.append((row.title, looks[row.method], [point for point in points if not unit or point[1] > 0]))
-            if any(points for _, _, points in series):
-                yield title, _lines(series, "documents", unit, is_log=is_log)
+                points = [point for point in points if point[1] > 0 or not unit]
+                series += [(row.title, looks[row.method], points)] if points else []
+            if series:
+                yield title, _lines(series, "documents", unit, is_log=protocol == "scaling")
     if usage := cell.code_usage:
-        curves: list[Series] = [
-            ("with reset", {"color": _COLOURS[0]}, usage.with_reset),
-            ("without reset", {"color": _COLOURS[1]}, usage.without_reset),
-        ]
-        yield f"Perplexity of code usage, of {usage.codes:,} codes", _lines(curves, "steps of training", "")
+        curves = (("with reset", _COLOURS[0], usage.with_reset), ("without reset", _COLOURS[1], usage.without_reset))
+        series = [(title, {"color": colour}, points) for title, colour, points in curves if points]
+        yield f"Perplexity of code usage, of {usage.codes:,} codes", _lines(series, "steps of training", "")
 
 
 def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:
@@ -180,21 +181,14 @@ def _looks(cell: CellReport) -> dict[str, dict[str, Any]]:
     return looks
 
 
-def _bars(rows: Sequence[tuple[str, str, Any]]) -> str:
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(_STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(4, 0.6 + 0.25 * len(rows)), layout="constrained")
-        axes = figure.add_subplot()
-        for place, (_, colour, found) in enumerate(rows):
-            axes.barh(place, found.value, 0.3, color=colour, alpha=0.22)
-            axes.plot([found.low, found.high], [place, place], color=colour, linewidth=2)
-            axes.plot([found.value], [place], "o", color=colour, markersize=5)
-            axes.annotate(
-                f"{found.value:.1f}", (max(found.high, found.value), place), (5, -3), textcoords="offset points"
-            )
-        axes.set_yticks(range(len(rows)), [title for title, _, _ in rows])
+def _bars(rows: Sequence[tuple[str, str, Interval]]) -> str:
+    with _drawing(0.6 + 0.25 * len(rows)) as (figure, axes):
+        titles, colours, found = zip(*rows, strict=True)
+        values = [own.value for own in found]
+        reach = [own.value - own.low for own in found], [own.high - own.value for own in found]
+        bars = axes.barh(range(len(rows)), values, 0.5, xerr=reach, color=colours, alpha=0.5, ecolor="#5d6268")
+        axes.bar_label(bars, fmt="%.1f", padding=4)
+        axes.set_yticks(range(len(rows)), titles)
         axes.invert_yaxis()
         axes.set_xlim(left=0)
         axes.grid(visible=False, axis="y")
@@ -203,16 +197,11 @@ def _bars(rows: Sequence[tuple[str, str, Any]]) -> str:
 
 def _lines(series: Sequence[Series], x_label: str, unit: str, *, is_log: bool = False) -> str:
     """Lines through the points of each series. Percentages start at 0; bytes and seconds have a logarithmic axis."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
-    with rc_context(_STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(4, 2.5), layout="constrained")
-        axes = figure.add_subplot()
+    with _drawing(2.5) as (figure, axes):
         for title, look, points in series:
-            if points:
-                axes.plot(*zip(*points, strict=True), label=title, **look)
+            axes.plot(*zip(*points, strict=True), label=title, **look)
         axes.set_xlabel(x_label)
         if is_log:
             places = sorted({x for _, _, points in series for x, _ in points})
@@ -221,14 +210,23 @@ def _lines(series: Sequence[Series], x_label: str, unit: str, *, is_log: bool = 
             axes.xaxis.set_minor_locator(NullLocator())
         if unit:
             axes.set_yscale("log")
-            text = (lambda value, _: size(round(value))) if unit == "bytes" else (lambda value, _: seconds(value))
             axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
-            axes.yaxis.set_major_formatter(FuncFormatter(text))
-            axes.yaxis.set_minor_formatter(FuncFormatter(text))
+            axes.yaxis.set_major_formatter(EngFormatter(unit))
+            axes.yaxis.set_minor_formatter(EngFormatter(unit))
         else:
             axes.set_ylim(bottom=0)
         figure.legend(loc="outside lower center", ncols=2)
         return _image(figure)
+
+
+@contextmanager
+def _drawing(height: float) -> Iterator[tuple[Any, Any]]:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(_STYLE):  # type: ignore[arg-type]
+        figure = Figure(figsize=(4, height), layout="constrained")
+        yield figure, figure.add_subplot()
 
 
 def _image(figure: Any) -> str:

@@ -10,15 +10,9 @@ from typing import Any, Final, Literal, get_args
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest, pair_all
 from mbc_engine.evaluation.statistics import SIGNIFICANT, Difference
 from mbc_engine.events import StageFinished, StageSkipped
+from mbc_engine.experiments import registry
 from mbc_engine.experiments.cells import Cell, cells
-from mbc_engine.experiments.registry import (
-    ADAPTED_DOCUMENTS,
-    METHODS,
-    controls_of,
-    published_scores,
-    published_usage,
-    title_of,
-)
+from mbc_engine.experiments.registry import METHODS, controls_of, title_of
 from mbc_engine.experiments.report.formatting import difference, interval, p_value, percent
 from mbc_engine.experiments.settings import BaseSettings, DatasetSettings, settings_in
 from mbc_engine.runs.event_log import EventFollower
@@ -31,7 +25,7 @@ _MOST_NAMED: Final = 4  # of a grid that has just begun there are hundreds of st
 
 @dataclass(frozen=True)
 class MethodReport:
-    """A method's row in a cell; see `MethodKind` and `published_scores`."""
+    """A method's row in a cell: its results, and the paper's (see `published_scores`)."""
 
     method: str
     title: str
@@ -57,10 +51,7 @@ class MethodReport:
 
 @dataclass(frozen=True)
 class CellReport:
-    """A base LM on a dataset, with its tests on the questions that both methods were asked.
-
-    `leader` is the method with the best EM, spoilt banks and the oracle aside; None where nothing was asked.
-    """
+    """A base LM on a dataset, with its tests; `leader` has the best EM, spoilt banks and the oracle aside."""
 
     name: str
     base: str
@@ -82,10 +73,8 @@ class CellReport:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether methods of a cell beat controls, in plain words: one and several of its own, or several and one.
-
-    `outcome` is `partly` where they do in F1 and not in EM, `unchecked` where there are no answers of both.
-    """
+    """Whether a method beats several controls, or several methods one: `partly` is in F1 but not in EM, `unchecked` that
+    there are no answers of both."""
 
     cell: str
     methods: tuple[str, ...]
@@ -124,7 +113,7 @@ def read_report(folder: ExperimentFolder) -> tuple[Report, dict[str, Results]]:
 def origin_of(folder: ExperimentFolder) -> dict[str, Any]:
     """Where an experiment's figures come from."""
     settings, environments = folder.settings(), folder.environments()
-    first = environments[0] if environments else {}
+    first = (environments or [{}])[0]
     return {
         "title": settings["title"],
         "date": first.get("date", ""),
@@ -154,7 +143,8 @@ def cell_report(
     """Test and order what the methods of a cell did; those `asked` for are tested against their controls."""
     rows = []
     for name in {**dict.fromkeys(METHODS), **dict.fromkeys(results)}:
-        published, kind, own = published_scores(base.name, dataset.name, name), METHODS.get(name), results.get(name)
+        kind, own = METHODS.get(name), results.get(name)
+        published = registry.published_scores(base.name, dataset.name, name)
         if own or published:
             is_control, is_bound = (kind.control_of is not None, kind.knows_document) if kind else (False, False)
             own = own or MethodResults()
@@ -172,7 +162,7 @@ def cell_report(
         against_leader=_tests(results, to_lead),
         against_controls=_tests(results, _pairs(asked)),
         code_usage=code_usage,
-        published_usage=published_usage(base.name, dataset.name),
+        published_usage=registry.published_usage(base.name, dataset.name),
     )
 
 
@@ -295,10 +285,11 @@ def _cautions(cell: CellReport) -> Iterator[str]:
         yield f"{where}: figures from {min(asked)} questions. Read the intervals, not the digits."
     if len(asked) > 1:
         yield f"{where}: the methods were not all asked the same number of questions ({min(asked)} to {max(asked)})."
-    held = {online.cost.documents for row, online in measured if row.published is not None} - {ADAPTED_DOCUMENTS}
+    theirs = registry.ADAPTED_DOCUMENTS
+    held = {online.cost.documents for row, online in measured if row.published is not None} - {theirs}
     if held:
         yield (
-            f"{where}: the paper's figures are for {ADAPTED_DOCUMENTS:,} documents in one memory, these for "
+            f"{where}: the paper's figures are for {theirs:,} documents in one memory, these for "
             f"{_listed([f'{count:,}' for count in sorted(held)])}. More documents are harder to tell apart."
         )
     leader = cell.row(cell.leader)

@@ -27,7 +27,6 @@ Predict = Callable[..., list[Prediction]]
 ResultsOf = Callable[[Sequence[Prediction]], MethodResults]
 BASE = BaseSettings(name="tiny", title="Tiny LM", model="tiny")
 DATASET = DatasetSettings(name="quiz", title="Quiz", test="quiz.jsonl")
-REPORT = "mbc_engine.experiments.report.report"
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 
 
@@ -110,8 +109,10 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes the paper report figures of the cell: of methods, and of code usage."""
 
     def publish(usage: Any = None, **scores: dict[str, Any]) -> None:
-        monkeypatch.setattr(f"{REPORT}.published_scores", lambda _base, _dataset, method: scores.get(method))
-        monkeypatch.setattr(f"{REPORT}.published_usage", lambda *_: usage)
+        monkeypatch.setattr(
+            "mbc_engine.experiments.registry.published_scores", lambda _base, _dataset, method: scores.get(method)
+        )
+        monkeypatch.setattr("mbc_engine.experiments.registry.published_usage", lambda *_: usage)
 
     return publish
 
