@@ -123,8 +123,9 @@ def read_model(name: str, folder: Path, place: Place) -> ModelHere:
         config, problem = None, error.message
     except (OSError, UnicodeDecodeError):
         problem = f"{path} cannot be read."
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     best = read_run(run, has_curves=False).history.best if run else None
-    return ModelHere(name, folder, place, config, problem, _size(folder), best)
+    return ModelHere(name, folder, place, config, problem, size, best)
 
 
 def _folders_in(folder: Path) -> list[Path]:
@@ -132,11 +133,3 @@ def _folders_in(folder: Path) -> list[Path]:
         return sorted(entry for entry in folder.iterdir() if entry.name[0] != "." and entry.is_dir())
     except OSError:
         return []
-
-
-def _size(folder: Path) -> int:
-    found = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            found += path.stat().st_size if path.is_file() else 0
-    return found

@@ -77,12 +77,7 @@ RunsOption = Annotated[
 ReadOption = Annotated[
     str | None,
     option(
-        _READ,
-        "--read",
-        metavar="NAME[:N]",
-        show_default="the model's own",
-        completion=reads,
-        callback=_checked_read,
+        _READ, "--read", metavar="NAME[:N]", show_default="the model's own", completion=reads, callback=_checked_read
     ),
 ]
 JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=EVERYWHERE)]

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
 
@@ -25,9 +25,6 @@ from mbc_cli.text import counted, near, plain, size
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import BankError, ConfigError, DataError
 from mbc_engine.events import Progressed
-
-if TYPE_CHECKING:
-    from mbc_engine.bank import MemoryBank
 
 _STANDARD: Final = Path("-")
 # Nothing that a bank exports comes near; a line without end would fill the memory.
@@ -70,7 +67,7 @@ def merge(
 
 
 @contextmanager
-def _target(path: Path, banks: list[Path]) -> "Iterator[MemoryBank]":
+def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
     """The bank to merge into. If there is none, one like the first of `banks`; it goes again if the block fails."""
     from mbc_engine.bank import MemoryBank, delete
     from mbc_engine.bank.database import bytes_at

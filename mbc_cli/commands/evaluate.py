@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from mbc_engine.experiments.requirements import CellRequirements, Machine
     from mbc_engine.experiments.settings import BaseSettings, ExperimentSettings
 
-_WHAT, _HOW, _TRAINED, _WHERE = "What to evaluate", "How to evaluate", "Training", "Files"
+_what, _how = partial(option, panel="What to evaluate"), partial(option, panel="How to evaluate")
+_training, _files = partial(option, panel="Training"), partial(option, panel="Files")
 _LONGEST_NAME: Final = 40
 _OPTIONS: Final = {"golds": "--golds", "protocols": "--protocol"}
 # Options that say what is evaluated, and how: a suite says all of it itself.
@@ -76,34 +78,27 @@ _DATED: Final = "the date and the data's name"
 def evaluate(
     ctx: typer.Context,
     *,
-    data: Annotated[str | None, option(_QUESTIONS, panel=_WHAT, metavar="SPEC")] = None,
-    suite: Annotated[str | None, option(_GRID, panel=_WHAT, metavar="NAME|FILE", completion=suites)] = None,
+    data: Annotated[str | None, _what(_QUESTIONS, metavar="SPEC")] = None,
+    suite: Annotated[str | None, _what(_GRID, metavar="NAME|FILE", completion=suites)] = None,
     model: ModelOption,
-    method: Annotated[
-        list[str] | None, option(_METHOD, panel=_WHAT, metavar="NAME", show_default=_OWN, completion=methods)
-    ] = None,
+    method: Annotated[list[str] | None, _what(_METHOD, metavar="NAME", show_default=_OWN, completion=methods)] = None,
     protocol: Annotated[
-        list[str] | None, option(_PROTOCOL, panel=_WHAT, metavar="NAME", show_default="online", completion=protocols)
+        list[str] | None, _what(_PROTOCOL, metavar="NAME", show_default="online", completion=protocols)
     ] = None,
-    documents: Annotated[int, option(_DOCUMENTS, panel=_HOW, min=1)] = 1665,
-    bank_size: Annotated[int | None, option(_BANK_SIZE, panel=_HOW, min=1, show_default="all")] = None,
-    limit: Annotated[int | None, option(_MOST, panel=_HOW, min=1, show_default="all")] = None,
-    golds: Annotated[
-        str, option(_GOLDS, panel=_HOW, metavar="|".join(get_args(Golds)), completion=gold_answers)
-    ] = "shortest",
+    documents: Annotated[int, _how(_DOCUMENTS, min=1)] = 1665,
+    bank_size: Annotated[int | None, _how(_BANK_SIZE, min=1, show_default="all")] = None,
+    limit: Annotated[int | None, _how(_MOST, min=1, show_default="all")] = None,
+    golds: Annotated[str, _how(_GOLDS, metavar="|".join(get_args(Golds)), completion=gold_answers)] = "shortest",
     read: ReadOption = None,
-    train: Annotated[list[str] | None, option(_TRAIN, panel=_TRAINED, metavar="SPEC")] = None,
-    validation: Annotated[
-        str | None, option(_VALIDATION, panel=_TRAINED, metavar="SPEC", show_default=_HELD_OUT)
-    ] = None,
-    preset: Annotated[str | None, option(_PRESET, panel=_TRAINED, metavar="NAME|FILE", completion=presets)] = None,
-    settings: Annotated[list[str] | None, option(_CHANGES, "--set", panel=_TRAINED, metavar="KEY=VALUE")] = None,
+    train: Annotated[list[str] | None, _training(_TRAIN, metavar="SPEC")] = None,
+    validation: Annotated[str | None, _training(_VALIDATION, metavar="SPEC", show_default=_HELD_OUT)] = None,
+    preset: Annotated[str | None, _training(_PRESET, metavar="NAME|FILE", completion=presets)] = None,
+    settings: Annotated[list[str] | None, _training(_CHANGES, "--set", metavar="KEY=VALUE")] = None,
     run: Annotated[
-        str | None, option(_FOLDER, panel=_WHERE, metavar="NAME|PATH", show_default=_DATED, completion=evaluations)
+        str | None, _files(_FOLDER, metavar="NAME|PATH", show_default=_DATED, completion=evaluations)
     ] = None,
     data_folder: Annotated[
-        Path | None,
-        option(_FILES, panel=_WHERE, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder"),
+        Path | None, _files(_FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder")
     ] = None,
     plan: Annotated[bool, option("Only show the resources needed and which parts can run here.", "--plan")] = False,
     hours: Annotated[float, option("Skip stages of a suite estimated to take longer than this here.", min=0)] = 100.0,

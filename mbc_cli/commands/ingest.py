@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,9 +22,9 @@ from mbc_engine.text import is_empty, require_paths
 
 if TYPE_CHECKING:
     from mbc_engine.ingestion.ray import Actors
-    from mbc_engine.memory import Memory
 
 _ON_RAY: Final = "With --engine ray"
+_ray = partial(option, panel=_ON_RAY)
 _STDIN: Final = Path("-")
 _IGNORE = "Skip files that match this pattern, as in .gitignore; can be repeated."
 _PRUNE = "Also remove documents whose files are no longer in these folders."
@@ -62,21 +63,12 @@ def ingest(
     engine: Annotated[Engine, option("Encode in this process (local) or on a Ray cluster (ray).")] = Engine.LOCAL,
     address: Annotated[
         str | None,
-        option(
-            "The Ray cluster: HOST:PORT, or auto.",
-            panel=_ON_RAY,
-            metavar="ADDR",
-            show_default="start a temporary local cluster",
-        ),
+        _ray("The Ray cluster: HOST:PORT, or auto.", metavar="ADDR", show_default="start a temporary local cluster"),
     ] = None,
-    actors: Annotated[
-        int | None, option("Number of encoder processes.", panel=_ON_RAY, min=1, show_default="as many as fit")
-    ] = None,
-    actor_batch: Annotated[int, option("Chunks per batch of an encoder process.", panel=_ON_RAY, min=1)] = 64,
-    actor_cpus: Annotated[float, option(_CPUS, panel=_ON_RAY, metavar="X", min=0.0)] = 1.0,
-    actor_gpus: Annotated[
-        float, option("GPUs per encoder process; fractions are allowed.", panel=_ON_RAY, metavar="X", min=0.0)
-    ] = 0.0,
+    actors: Annotated[int | None, _ray("Number of encoder processes.", min=1, show_default="as many as fit")] = None,
+    actor_batch: Annotated[int, _ray("Chunks per batch of an encoder process.", min=1)] = 64,
+    actor_cpus: Annotated[float, _ray(_CPUS, metavar="X", min=0.0)] = 1.0,
+    actor_gpus: Annotated[float, _ray("GPUs per encoder process; fractions are allowed.", metavar="X", min=0.0)] = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
@@ -115,7 +107,9 @@ def ingest(
             _memorise(memory, paths, how, watch=watch, as_json=json)
 
 
-def _memorise(memory: "Memory", paths: Sequence[Path], how: dict[str, Any], *, watch: bool, as_json: bool) -> None:
+def _memorise(
+    memory: "mbc_engine.Memory", paths: Sequence[Path], how: dict[str, Any], *, watch: bool, as_json: bool
+) -> None:
     with (
         ending_with("What was committed before is saved; run the same command again to continue."),
         IngestProgress(str(memory.paths[0]), as_json=as_json, watches=watch) as view,

@@ -2,6 +2,7 @@
 
 import os
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +16,10 @@ from mbc_engine.machine import require_extra
 if TYPE_CHECKING:
     from mbc_cli.http.queue import MemoryService
 
-_ACCESS, _LIMITS = "Access", "Limits"
+_access, _limits = partial(option, panel="Access"), partial(option, panel="Limits")
 _DOCUMENTS = "Where to keep the text of documents that clients add; the folder must not be used for anything else."
 _HOST = "The address to listen on; one that other machines can reach requires a token."
+_TOKEN = "Only answer clients that send the token in this file."
 _CERTIFICATE = "Serve over TLS, with this certificate and its chain."
 
 
@@ -27,30 +29,21 @@ def serve(
     weight: WeightsOption = None,
     model: ModelOption,
     documents: Annotated[
-        Path | None,
-        option(_DOCUMENTS, metavar="FOLDER", show_default="beside the first bank, as NAME.documents"),
+        Path | None, option(_DOCUMENTS, metavar="FOLDER", show_default="beside the first bank, as NAME.documents")
     ] = None,
     device: DeviceOption = None,
-    host: Annotated[str, option(_HOST, panel=_ACCESS, metavar="ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, option("The port to listen on; 0 picks a free one.", panel=_ACCESS, min=0, max=65535)] = 8377,
+    host: Annotated[str, _access(_HOST, metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, _access("The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8377,
     token_file: Annotated[
-        Path | None,
-        option(
-            "Only answer clients that send the token in this file.",
-            panel=_ACCESS,
-            metavar="FILE",
-            show_default="the value of MBC_TOKEN, if set",
-        ),
+        Path | None, _access(_TOKEN, metavar="FILE", show_default="the value of MBC_TOKEN, if set")
     ] = None,
-    tls_cert: Annotated[Path | None, option(_CERTIFICATE, panel=_ACCESS, metavar="FILE")] = None,
+    tls_cert: Annotated[Path | None, _access(_CERTIFICATE, metavar="FILE")] = None,
     tls_key: Annotated[
-        Path | None, option("The certificate's key.", panel=_ACCESS, metavar="FILE", show_default="in the same file")
+        Path | None, _access("The certificate's key.", metavar="FILE", show_default="in the same file")
     ] = None,
-    batch: Annotated[int, option("Questions or documents processed as one batch.", panel=_LIMITS, min=1)] = 16,
-    queue: Annotated[int, option("Maximum number of requests waiting for the model.", panel=_LIMITS, min=1)] = 64,
-    max_body: Annotated[
-        int, option("Largest request body.", panel=_LIMITS, min=1, metavar="BYTES", show_default="1 MiB")
-    ] = 1 << 20,
+    batch: Annotated[int, _limits("Questions or documents processed as one batch.", min=1)] = 16,
+    queue: Annotated[int, _limits("Maximum number of requests waiting for the model.", min=1)] = 64,
+    max_body: Annotated[int, _limits("Largest request body.", min=1, metavar="BYTES", show_default="1 MiB")] = 1 << 20,
 ) -> None:
     """Serve a memory over HTTP: other programs ask questions and add documents.
 
