@@ -25,7 +25,7 @@ from mbc_engine.question import AskOptions
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
 
-_DOCUMENTS, _PAPER = "Which documents count", "Models of the paper's method"
+_DOCUMENTS, _PAPER = "Select and weight documents", "Models of the paper's method"
 _STDIN: Final = Path("-")
 _BATCH: Final = 16
 
@@ -35,20 +35,20 @@ _QUESTIONS = (
 _SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."
 _AS_OF = "Only documents up to this date; ages are counted back from it."
 _HALF_LIFE = (
-    "Halve a document's weight for each such period of age: a number of days, or 30d, 4w, 6m, 1y (a month is 30 days, a "
-    "year 365)."
+    "Halve a document's weight for every such period since its date: a number of days, or 30d, 4w, 6m, 1y (a month is "
+    "30 days, a year 365)."
 )
 _ONLY = (
-    "Only documents whose path matches, as in .gitignore: at any depth, unless it begins with / (from the root), ./ or "
-    "~; can be repeated."
+    "Only documents whose path matches this pattern, as in .gitignore: at any depth, unless it begins with / (from the "
+    "root), ./ or ~; can be repeated."
 )
-_EXCLUDE = "No documents whose path matches; can be repeated."
+_EXCLUDE = "Leave out documents whose path matches; can be repeated."
 _CONFIDENCE = (
     "Give no answer below this confidence, from 0 to 1; 0 always answers. For mini, confidence is the probability that "
     "the answer is right; for a calibrated model of the paper's method, that the bank holds it."
 )
-_BEAMS = "Beam search width; 1 takes the likeliest word. No effect with mini."
-_MAX_TOKENS = "Longest answer, in tokens. No effect with mini."
+_BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
+_MAX_TOKENS = "Maximum length of an answer, in tokens. No effect with mini."
 
 
 def ask(
@@ -71,11 +71,11 @@ def ask(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Answer questions from banks, and name the document each answer was read in and other sources.
+    """Answer questions from your banks; each answer names the document it was read in, and other sources.
 
     The first line of stdout is the answer, or "Not in this memory."; with --json, "answer" is then null. Without a
-    question this starts a conversation; questions can also be piped in, one per line. With --json, several questions
-    give one line of JSON each, in order.
+    question, this starts a conversation; questions can also be piped in, one per line. With --json, each of several
+    questions gets one line of JSON, in order.
 
     Examples:
       mbc ask "Who repaired the bridge?"

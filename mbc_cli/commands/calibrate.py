@@ -28,7 +28,7 @@ def calibrate(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Learn from held-out questions when an answer comes from the memory, and store that in the model's config.
+    """Learn from held-out questions to tell whether an answer comes from memory; saved in the model's config.
 
     For models of the paper's method; mini is already calibrated. Each question is asked of a bank with its document and
     of one without; what the bank adds to the answer's likelihood is used to tell the two apart. The model's banks and

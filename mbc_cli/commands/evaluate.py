@@ -61,7 +61,7 @@ _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
 _QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, squad:test, or newswire:test:64."
 _GRID: Final = "Run a whole grid of evaluations instead: paper, small, or a TOML file."
 _BANK_SIZE: Final = "Split the documents into several memories of this size, each asked about its own documents."
-_GOLDS: Final = "Score answers against the shortest gold answer, as the paper does, or the best match of any."
+_GOLDS: Final = "Score answers against the shortest gold answer, as the paper does, or the best match of all."
 _TRAIN: Final = "Questions to learn from, such as squad:[b]train[/b]; can be repeated."
 _VALIDATION: Final = "Questions used to choose learning rates."
 _HELD_OUT: Final = "squad:validation for squad:train, else a tenth of the documents"
@@ -107,7 +107,7 @@ def evaluate(
     report: ReportOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Evaluate how well methods answer: exact match, F1, sources, seconds, bytes.
+    """Evaluate how well methods answer: exact match, F1, sources, time and size.
 
     Each method memorises documents and is then asked about them. Without --[b]train[/b], an already trained model is
     evaluated. A model of the paper's method is also asked with an empty bank, a shuffled one and one of other

@@ -77,9 +77,9 @@ def show(
     runs: RunsOption,
     json: JsonOption = False,
 ) -> None:
-    """Show the parts of a model or preset; of the paper's method, with trainable and frozen parameters.
+    """Show what a model or preset is made of; for the paper's method, also its trainable and frozen parameters.
 
-    Nothing is downloaded for a preset. If a model and a preset share a name, the model is shown.
+    Showing a preset downloads nothing. If a model and a preset share a name, the model is shown.
 
     Examples:
       mbc models show mini

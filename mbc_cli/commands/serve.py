@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _access, _limits = partial(option, panel="Access"), partial(option, panel="Limits")
 _DOCUMENTS = "Where to keep the text of documents that clients add; the folder must not be used for anything else."
 _HOST = "The address to listen on; one that other machines can reach requires a token."
-_TOKEN = "Only answer clients that send the token in this file."
+_CLIENTS = "Only answer clients that send the token in this file."
 _CERTIFICATE = "Serve over TLS, with this certificate and its chain."
 
 
@@ -35,7 +35,7 @@ def serve(
     host: Annotated[str, _access(_HOST, metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, _access("The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8377,
     token_file: Annotated[
-        Path | None, _access(_TOKEN, metavar="FILE", show_default="the value of MBC_TOKEN, if set")
+        Path | None, _access(_CLIENTS, metavar="FILE", show_default="the value of MBC_TOKEN, if set")
     ] = None,
     tls_cert: Annotated[Path | None, _access(_CERTIFICATE, metavar="FILE")] = None,
     tls_key: Annotated[
@@ -43,7 +43,9 @@ def serve(
     ] = None,
     batch: Annotated[int, _limits("Questions or documents processed as one batch.", min=1)] = 16,
     queue: Annotated[int, _limits("Maximum number of requests waiting for the model.", min=1)] = 64,
-    max_body: Annotated[int, _limits("Largest request body.", min=1, metavar="BYTES", show_default="1 MiB")] = 1 << 20,
+    max_body: Annotated[
+        int, _limits("Maximum size of a request body.", min=1, metavar="BYTES", show_default="1 MiB")
+    ] = 1 << 20,
 ) -> None:
     """Serve a memory over HTTP: other programs ask questions and add documents.
 

@@ -26,7 +26,9 @@ def tui(
     run: Annotated[str | None, option(_RUN, metavar="NAME|PATH", completion=known_runs)] = None,
     device: DeviceOption = None,
     view: Annotated[str | None, option(_VIEW, metavar="NAME")] = None,
-    web: Annotated[bool, option("Open it in a browser on this machine instead; prints the address.", "--web")] = False,
+    web: Annotated[
+        bool, option("Serve it to a browser on this machine instead, and print the address.", "--web")
+    ] = False,
     port: Annotated[
         int, option("The port for --web, on this machine only.", min=0, max=65535, show_default="a free one")
     ] = 0,
@@ -62,7 +64,7 @@ def tui(
     has_terminal = all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__))
     if "TEXTUAL_DRIVER" not in os.environ and not has_terminal:
         raise ConfigError(
-            "The dashboard needs a terminal.", hint="Start it in one, or open it in a browser with --web."
+            "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
         )
     # The events of a long log are no garbage, and looking for some among them took a tenth of opening one.
     gc.freeze()
