@@ -126,7 +126,7 @@ class BaseTexts:
     def prompts(
         self, questions: Sequence[str], passages: Sequence[str] | None, *, window: int, room: int
     ) -> list[list[int]]:
-        """Token ids of questions, each after its passage, at most `room` a prompt. Raises ConfigError if one does not fit."""
+        """Token ids of questions, each after its passage, at most `room`. Raises ConfigError if one does not fit."""
         asked = self._given(questions, window)
         begin = len(self._begin)
         longest = max(map(len, asked))

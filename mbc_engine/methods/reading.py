@@ -1,7 +1,4 @@
-"""Methods that read: a base LM with a passage before the question (closed book, BM25, oracle), and a retriever-reader.
-
-BM25 finds texts by the words of a question (Robertson and Zaragoza 2009; as Lucene, by bm25s).
-"""
+"""Methods that read: a base LM without a passage or with one (BM25 as in Lucene, oracle), and a retriever-reader."""
 
 import hashlib
 import tempfile
@@ -54,7 +51,7 @@ def passage_chunker(base: BaseLM) -> Chunker:
 
 
 class WordIndex:
-    """A BM25 index of texts. Words of one letter and English stop words do not count."""
+    """A BM25 index of texts (Robertson and Zaragoza 2009). Words of one letter and English stop words do not count."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         words = _words(texts)

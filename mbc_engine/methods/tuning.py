@@ -1,4 +1,4 @@
-"""A base LM learns to answer questions: what fine-tuning starts from (paper, section 4.3.2), or a reader of passages."""
+"""A base LM learns to answer questions: what fine-tuning starts from (paper, section 4.3.2), or a passage reader."""
 
 import hashlib
 import json
@@ -129,12 +129,8 @@ def train_on_questions(
 
     `load_base(str(folder))` opens the result; `base` itself holds the last epoch's weights. A finished training yields
     nothing, an interrupted one ends in the same weights as one that ran through. Without `validation` the last weights
-    are kept. Setting `stop` ends it after the step in progress, with a snapshot.
-
-    Raises:
-        ConfigError: the folder is of another training, or cannot be written.
-        DataError: there are no examples.
-        ModelError: the base LM cannot be tuned.
+    are kept. Setting `stop` ends it after the step in progress, with a snapshot. Raises ConfigError if the folder is of
+    another training or cannot be written, DataError without examples, ModelError if the base LM cannot be tuned.
     """
     if not examples:
         raise DataError("There are no questions to train on.", hint="Name a dataset that has some.")

@@ -25,7 +25,7 @@ ALWAYS_UNSURE: Final = ConfidenceSettings(slope=0, intercept=0, from_memory=1, f
 
 
 def judge(settings: ConfidenceSettings, gain: float) -> tuple[float, Origin]:
-    """The probability that the bank held what was asked, and where the answer is from, by its gain in nats per token."""
+    """The probability that the bank held what was asked, and where an answer of this gain (nats per token) is from."""
     confidence = _confidence(settings.slope, settings.intercept, gain)
     if confidence >= settings.from_memory:
         return confidence, "memory"
@@ -35,10 +35,9 @@ def judge(settings: ConfidenceSettings, gain: float) -> tuple[float, Origin]:
 def fit(informed: Sequence[float], uninformed: Sequence[float]) -> ConfidenceSettings:
     """Settings that tell the gains of answers from banks with and without what was asked apart, in nats per token.
 
-    A logistic regression of one feature towards targets a little off 1 and 0 (Platt 1999, section 2.2), finite where
-    the gains separate perfectly. At most 5% of the uninformed answers reach `from_memory`, at most 5% of the informed
-    ones do not exceed `from_model`; where these cross, both become their midpoint. `ALWAYS_UNSURE` if informed gains
-    are not greater.
+    A logistic regression of one feature towards targets a little off 1 and 0 (Platt 1999, section 2.2). At most 5% of
+    the uninformed answers reach `from_memory`, at most 5% of the informed ones do not exceed `from_model`; where these
+    cross, both become their midpoint. `ALWAYS_UNSURE` if informed gains are not greater.
     """
     slope, intercept = _line(informed, uninformed)
     if slope <= 0:

@@ -61,8 +61,7 @@ class TrainingSet:
 class TextStates:
     """Token states of texts by their number: computed each time, so that gradients reach the encoder, or cached.
 
-    The cache is for a frozen encoder: one file of half-precision rows, one row a token, named by what it holds. `fill`
-    writes what is missing and goes on where an interrupted one ended. Without a `cache` folder nothing is kept.
+    The `cache` folder is for a frozen encoder: a file of half-precision rows, one row a token, named by what it holds.
     """
 
     BATCH = 64
@@ -88,7 +87,7 @@ class TextStates:
         self._start[self._order] = starts[:-1]
 
     def fill(self) -> Iterator[Progressed]:
-        """Compute the missing states of a cache."""
+        """Compute the missing states of a cache; goes on where an interrupted one ended."""
         if not self._is_cached:
             return
         make_private_folder(self._path.parent)

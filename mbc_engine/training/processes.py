@@ -1,8 +1,8 @@
 """The processes that train together, started by `accelerate launch`, or the only one.
 
-Each encodes its share of a batch's documents and answers its share of the questions; everything that depends on the
-whole batch (the bank, centring, the usage of codes and their resets) sees all of it in every process, in one order. So
-the losses of all processes add up to those of one process with the whole batch.
+Each encodes its share of a batch's documents and answers its share of the questions; what depends on the whole batch
+(the bank, centring, codes) sees all of it in every process, in one order. So the losses of all processes add up to those
+of one process with the whole batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,10 +32,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Share:
-    """A process's part of `total` items; all processes take equally many.
-
-    The first `own` of `places` are this process's own. Where there are too few, the last item stands in.
-    """
+    """A process's part of `total` items: its `own` first `places`, then the last item, so that all take equally many."""
 
     places: list[int]
     own: int

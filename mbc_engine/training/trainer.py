@@ -53,9 +53,8 @@ def train(
 ) -> Iterator[events.Event]:
     """Train a model and keep the best validated one in `run/model`; without `validation`, the last one.
 
-    Between two steps it does what is asked for in the run's folder (`make_request`): to pause, to stop. In processes
-    that `accelerate launch` started together, all of them call this alike; the first one writes and yields events, the
-    others yield nothing.
+    Between two steps it pauses or stops, if `make_request` asks for it. All processes that `accelerate launch` started
+    together call this alike; the first one writes and yields events, the others yield nothing.
 
     Args:
         cache: where states of frozen encoders are kept.
