@@ -12,12 +12,7 @@ MBCError                 exit code 1
 
 
 class MBCError(Exception):
-    """An error with a way out.
-
-    Args:
-        message: what is wrong, one line, in the user's words.
-        hint: what to do next, or None.
-    """
+    """An error in the user's words: a line of what is wrong, and a hint at what to do next, or None."""
 
     exit_code = 1
 

@@ -70,8 +70,7 @@ class Answer:
         text: the answer; None if it is not in this memory, as far as the model can say.
         confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read.
         sources: the document the answer was read in, then the others, best first.
-        seconds: of the whole batch: `search` for encoding the questions and scanning the bank, `answer` for reading or
-            generating, `sources` for looking up files, texts and sentences.
+        seconds: of the whole batch: to `search` the bank, to read or generate the `answer`, to look up `sources`.
         totals, sizes: of the banks, summed.
         gain: what the bank adds to the log-likelihood of a token of the answer, in nats; None of a retriever-reader.
         codes: each code's share of the attention, [levels, positions, num_codes], summing to 1 per level; None unless
@@ -102,10 +101,7 @@ class Files:
         self._unreadable: set[str] = set()
 
     def look(self, origin: "Origin", digest: str) -> "tuple[State, Document | None]":
-        """What has become of an origin's part of its file, and the document if it is unchanged.
-
-        The digest may be shortened; `unknown` is the state of what never was a file.
-        """
+        """The state of an origin, `unknown` if it never was a file, and the document if it still has this digest."""
         if not Path(origin.source).is_absolute():
             return "unknown", None
         found = self._find(origin.source, origin.part, digest)

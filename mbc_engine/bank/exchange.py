@@ -97,7 +97,9 @@ def export(bank: MemoryBank) -> Iterator[bytes]:
         )
         yield from _sorted(map(_document_line, bank.documents(whole=True)))
         yield _line(
-            documents=totals.documents, chunks=totals.chunks, counts=_base64(bank.counts().astype("<i8").tobytes())
+            documents=totals.documents,
+            chunks=totals.chunks,
+            counts=b64encode(bank.counts().astype("<i8").tobytes()).decode(),
         )
 
 
@@ -176,11 +178,11 @@ def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocumen
         raise ValueError("there are origins in all documents or in none")
     if not (type(record["size"]) is int if head.keeps_origins else record["size"] is None):
         raise TypeError("a size is not a number")
-    if not (type(record["chunks"]) is int and record["chunks"] > 0):
+    shape, chunks = head.shape, record["chunks"]
+    if type(chunks) is not int or chunks < 1:
         raise ValueError("a document has at least one chunk")
     if len(bytes.fromhex(record["digest"])) < digest_bytes:
         raise ValueError("a digest is too short")
-    shape, chunks = head.shape, record["chunks"]
     values = np.frombuffer(b64decode(record["codes"], validate=True), "<u2")
     codes = check(values.reshape(chunks, shape.tokens, shape.levels), shape)
     texts = _texts(record, chunks) if head.keeps_text else None
@@ -190,12 +192,9 @@ def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocumen
 def _texts(record: Any, chunks: int) -> list[bytes]:
     if len(record["texts"]) != chunks:
         raise ValueError("there is not a text for each chunk")
-    rows = []
-    for start, *parts in record["texts"]:
-        if type(start) is not int or not parts or not _are(str, parts):
-            raise TypeError("a text is not a number and a string")
-        rows.append(encode_chunk(Chunk("".join(parts), start)))
-    return rows
+    if any(type(start) is not int or not parts or not _are(str, parts) for start, *parts in record["texts"]):
+        raise TypeError("a text is not a number and a string")
+    return [encode_chunk(Chunk("".join(parts), start)) for start, *parts in record["texts"]]
 
 
 def _are(kind: type, values: Iterable[Any]) -> bool:
@@ -213,7 +212,7 @@ def _document_line(document: StoredDocument) -> bytes:
         size=document.size,
         origins=[origin._asdict() for origin in document.origins],
         chunks=document.chunks,
-        codes=_base64(document.codes.astype("<u2").tobytes()),
+        codes=b64encode(document.codes.astype("<u2").tobytes()).decode(),
         **texts,
     )
 
@@ -232,10 +231,6 @@ def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
         for share in shares:
             share.seek(0)
             yield from sorted(share)
-
-
-def _base64(data: bytes) -> str:
-    return b64encode(data).decode()
 
 
 @contextmanager

@@ -72,13 +72,11 @@ class Banks:
             bank.require(signature)
 
     def totals(self) -> BankTotals:
-        each = [astuple(bank.totals()) for bank in self.banks]
-        return BankTotals(*map(sum, zip(*each, strict=True)))
+        return BankTotals(*np.sum([astuple(bank.totals()) for bank in self.banks], 0).tolist())
 
     def sizes(self) -> BankSizes:
         """In bytes; the codebook is that of the model, once."""
-        each = [astuple(bank.sizes()) for bank in self.banks]
-        total = BankSizes(*map(sum, zip(*each, strict=True)))
+        total = BankSizes(*np.sum([astuple(bank.sizes()) for bank in self.banks], 0).tolist())
         return replace(total, codebook=self.header.codebook_bytes)
 
     def counts(self) -> NDArray[np.int64] | NDArray[np.float64]:

@@ -15,10 +15,8 @@ def documents_with_code(
 ) -> list[tuple[StoredDocument, int, int]]:
     """The `top` documents a code stands in most often, most often first; of equal ones, the first stored.
 
-    Level, position and code are as in `MemoryBank.counts`; the position of a shared codebook is 0. Each document comes
-    with how often the code stands in it, and how many codes of the same codebook it has.
-
-    Raises ValueError if the bank has no such code.
+    Level, position and code are as in `MemoryBank.counts`; ValueError if there is no such code. Each document comes with
+    how often the code stands in it, and how many codes of the same codebook it has.
     """
     shape = bank.header.shape
     if not (0 <= level < shape.levels and 0 <= position < shape.positions and 0 <= code < shape.num_codes):
@@ -45,11 +43,10 @@ def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterat
     Args:
         text: what stands in `path` or `path#part`, upper case or lower, or begins a date; in a bank without origins,
             what begins a digest. "" finds all.
-        most: so many documents in all; beyond that, matches are only counted.
+        most: documents in all; beyond that, matches are only counted.
 
-    Yields:
-        the documents found in a further block, each once for each of its origins that match, with that origin alone;
-        and how many have matched so far, whether they were yielded or not.
+    Yields the documents of a further block, each once for each of its origins that match, with that origin alone; and
+    how many have matched so far.
     """
     sought = text.casefold()
     matches = yielded = 0
@@ -61,7 +58,6 @@ def find_documents(bank: MemoryBank, text: str = "", most: int = 1000) -> Iterat
 
 
 def _matching(block: Block, sought: str, *, has_origins: bool) -> Iterator[tuple[int, tuple[Origin, ...]]]:
-    """The rows of documents found, each with the origin that matches, or () in a bank without."""
     if not has_origins:
         yield from ((row, ()) for row, digest in enumerate(block.digests) if digest.hex().startswith(sought))
         return

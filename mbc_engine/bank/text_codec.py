@@ -76,12 +76,9 @@ def _encode(text: str, before: bytes) -> bytes:
 
 def _decode(data: bytes, before: bytes) -> str:
     codec, crc, payload = data[:1], data[1 : 1 + _CRC_BYTES], data[1 + _CRC_BYTES :]
-    if codec == bytes([_PLAIN]):
-        plain = payload
-    elif codec == bytes([_ZSTD]):
-        plain = _unfolded(payload)
-    else:
+    if codec not in (bytes([_PLAIN]), bytes([_ZSTD])):
         raise ValueError("a text has an unknown codec")
+    plain = _unfolded(payload) if codec[0] == _ZSTD else payload
     if crc != _checksum(before, codec[0], payload, plain):
         raise ValueError("a text's checksum does not match")
     return plain.decode("utf-8", "surrogatepass")
@@ -137,16 +134,10 @@ def _dictionary() -> "ZstdCompressionDict":
 
 @cache
 def _parameters() -> "ZstdCompressionParameters":
-    """How texts are compressed. The dictionary is indexed for it, a quarter of a second's work."""
     from zstandard import ZstdCompressionParameters
 
-    parameters = ZstdCompressionParameters.from_level(
-        _LEVEL,
-        source_size=1024,  # about a chunk
-        dict_size=len(_dictionary()),
-        write_content_size=True,
-        write_checksum=False,
-        write_dict_id=False,
-    )
-    _dictionary().precompute_compress(compression_params=parameters)
+    sizes = {"source_size": 1024, "dict_size": len(_dictionary())}  # the source is about a chunk
+    writes = {"write_content_size": True, "write_checksum": False, "write_dict_id": False}
+    parameters = ZstdCompressionParameters.from_level(_LEVEL, **sizes, **writes)
+    _dictionary().precompute_compress(compression_params=parameters)  # a quarter of a second's work
     return parameters
