@@ -30,12 +30,7 @@ Drafts = tuple["list[Draft]", float, float]  # and when searching and answering 
 
 @dataclass(frozen=True)
 class Draft:
-    """An answer before its sources are looked up; see `Answer`.
-
-    Attributes:
-        ranked: the best documents, best first.
-        sentences: what was read, by chunk; the others' are still to be found.
-    """
+    """An answer before its sources are looked up: the best documents first, and by chunk the sentences that were read."""
 
     text: str | None
     confidence: Confidence | None

@@ -88,19 +88,18 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def patience(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Inside, the connection waits no longer than this for other processes."""
-    connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Merge the log into the file and empty it, as far as no reader is in the way for half a second."""
+    connection.execute("PRAGMA busy_timeout = 500")
     try:
-        yield
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {1000 * _BUSY_SECONDS}")
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_SECONDS)}")
 
 
 @contextmanager
 def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
-    """Close the connection if the block does not succeed."""
+    """Close the connection on any error."""
     try:
         yield
     except BaseException:
@@ -128,7 +127,7 @@ def explained(name: str) -> Iterator[None]:
 
 @contextmanager
 def decoded(name: str) -> Iterator[None]:
-    """Stored values that do not fit together mean that the file is damaged."""
+    """Turn what stored values that make no sense raise into a BankError: the file is damaged."""
     try:
         yield
     except NONSENSE as error:

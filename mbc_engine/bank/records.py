@@ -125,7 +125,7 @@ class BankHeader:
 
     @property
     def block_chunks(self) -> int:
-        """A block with this many chunks is full. Large ones waste less of a database page, small ones change faster."""
+        """How many fill a block: large ones waste less of a database page, small ones change faster."""
         return 8192 if self.keeps_origins else 32_768
 
 
@@ -237,8 +237,8 @@ def columns(
 ) -> Iterator[tuple[slice, int, NDArray[np.uint32]]]:
     """The codes of packed chunks column by column, each read in one go: the quickest way through many chunks.
 
-    Yields every one, second, fourth or eighth of the chunks as a slice; the column, token · levels + level, one of
-    `places` if they are given; and its codes in these chunks, which are not checked against `num_codes`.
+    Yields every one, second, fourth or eighth of the chunks as a slice; the column, token · levels + level, of `places`
+    or all; and its codes in these chunks, not checked against `num_codes`.
     """
     bits = shape.bits_per_code
     # After so many chunks a chunk starts with a byte again; each has its codes at fixed places in that many bytes.
@@ -297,8 +297,7 @@ def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> 
     """
     used = counts.astype(np.float64)
     share = used / np.maximum(used.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
-    entropy: NDArray[np.float64] = -(share * np.log(np.where(share > 0, share, 1))).sum(-1)
-    return np.exp(entropy)
+    return np.asarray(np.exp(-(share * np.log(np.where(share > 0, share, 1))).sum(-1)))
 
 
 def gathered(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:

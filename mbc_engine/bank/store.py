@@ -22,6 +22,7 @@ from mbc_engine.bank.block import Block, Lengths, write_counts
 from mbc_engine.bank.blocks import BlockTable, Name, by_block
 from mbc_engine.bank.database import (
     bytes_at,
+    checkpoint,
     closed_on_error,
     damaged,
     decoded,
@@ -30,7 +31,6 @@ from mbc_engine.bank.database import (
     make_file,
     make_in_memory,
     open_current,
-    patience,
     read_header,
     read_state,
     state_checksum,
@@ -186,11 +186,10 @@ class MemoryBank:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Merge the log of changes into the file and empty it, as far as no reader is in the way for half a second."""
-        if self._connection.in_transaction:
-            return
-        with explained(self.name), patience(self._connection, 0.5):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Merge the log of changes into the file, as far as no reader is in the way."""
+        if not self._connection.in_transaction:
+            with explained(self.name):
+                checkpoint(self._connection)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
