@@ -166,6 +166,10 @@ class Scene:
     facts: dict[str, str]
     mentioned: dict[str, None] = field(default_factory=dict)
 
+    def mention(self, fact: str) -> str:
+        self.mentioned[fact] = None
+        return self.facts[fact]
+
 
 Template = Callable[[Scene], str]
 
@@ -209,44 +213,35 @@ def _joined(parts: Sequence[Template]) -> Template:
 
 
 def _part(token: str, lists: Mapping[str, Sequence[str]]) -> Template:
-    if token.startswith("<"):
-        return _draw(token[1:-1], lists)
-    return _fact(token[1:-1]) if token.startswith("{") else lambda _: token
+    name = token[1:-1]
+    if token.startswith("{"):
+        return lambda scene: scene.mention(name)
+    if not token.startswith("<"):
+        return lambda _: token
+    if name in _NAME_KINDS:
+        return lambda scene: scene.world.name(name)
+    if name in lists:
+        return lambda scene: scene.world.pick(lists[name])
+    bounds = _RANGE.fullmatch(name)
+    if bounds is None:
+        raise ValueError(f"No list, range or kind of name is called <{name}>.")
+    low, high = (int(re.sub("[,.]", "", bound)) for bound in bounds.groups())
+    if "." in name:
+        return lambda scene: f"{scene.world.between(low, high) / 10:.1f}"
+    form = "," if "," in name else ""
+    return lambda scene: f"{scene.world.between(low, high):{form}}"
 
 
 def _either(options: Sequence[Template]) -> Template:
     return lambda scene: scene.world.pick(options)(scene)
 
 
-def _fact(name: str) -> Template:
-    def write(scene: Scene) -> str:
-        scene.mentioned[name] = None
-        return scene.facts[name]
-
-    return write
-
-
-def _draw(name: str, lists: Mapping[str, Sequence[str]]) -> Template:
-    if name in _NAME_KINDS:
-        return lambda scene: scene.world.name(name)
-    if name in lists:
-        return lambda scene: scene.world.pick(lists[name])
-    if bounds := _RANGE.fullmatch(name):
-        low, high = (int(re.sub("[,.]", "", bound)) for bound in bounds.groups())
-        if "." in name:
-            return lambda scene: f"{scene.world.between(low, high) / 10:.1f}"
-        form = "," if "," in name else ""
-        return lambda scene: f"{scene.world.between(low, high):{form}}"
-    raise ValueError(f"No list, range or kind of name is called <{name}>.")
-
-
 @dataclass(frozen=True)
 class _EventKind:
     """How to cast and write one kind of event.
 
-    A recipe may use the facts before it; of a fact in `people`, `<fact>_last` is the surname alone. `named` are the
-    facts with a name, and whether no story nearby may have it (people, organisations) or only none of the same kind
-    (places). Of a group of `body` one sentence is taken at most.
+    A recipe may use the facts before it. `named` are the facts with a name, and whether no story nearby may have it
+    (people, organisations) or only none of the same kind (places). A group of `body` gives one sentence at most.
     """
 
     name: str

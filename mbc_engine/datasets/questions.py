@@ -51,31 +51,24 @@ def load_questions(path: Path) -> list[Question]:
 def arriving_questions(stream: BinaryIO, name: str) -> Iterator[list[Question]]:
     """The questions of a stream that has `read1`, those together that arrive together, up to the DataError of a bad line;
     `name` is for messages."""
-    parser, rest = _Parser(name), b""
-    while block := stream.read1(_BLOCK_BYTES):  # type: ignore[attr-defined]  # BinaryIO knows less than its classes
+    parser, block, rest = _Parser(name), b"-", b""
+    while block:
+        block = stream.read1(_BLOCK_BYTES)  # type: ignore[attr-defined]  # BinaryIO knows less than its classes
         *whole, rest = (rest + block).split(b"\n")
-        yield from _parsed(parser, whole)
-        if len(rest) > LINE_CHARACTERS:
-            parser.parse(None)
-    yield from _parsed(parser, [rest])
+        questions: list[Question] = []
+        try:
+            for line in whole if block else [rest]:
+                questions += parser.parse(line.decode(errors="replace").removeprefix("\ufeff"))
+            if len(rest) > LINE_CHARACTERS:
+                parser.parse(None)
+        finally:
+            if questions:
+                yield questions
 
 
 def no_questions(name: str) -> DataError:
     """The error for a file that asks nothing."""
     return DataError(f"{name} holds no questions.", hint='Write one a line, as text or as {"question": "Who won?"}.')
-
-
-def _parsed(parser: "_Parser", whole: list[bytes]) -> Iterator[list[Question]]:
-    questions: list[Question] = []
-    for line in whole:
-        try:
-            questions += parser.parse(line.decode(errors="replace").removeprefix("\ufeff"))
-        except DataError:
-            if questions:
-                yield questions
-            raise
-    if questions:
-        yield questions
 
 
 class _Parser:

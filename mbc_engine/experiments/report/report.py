@@ -282,7 +282,7 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     measured = [(row, row.online) for row in cell.rows if row.online is not None]
     asked = {online.scores.questions for _, online in measured}
     if asked and min(asked) < _FEW_QUESTIONS:
-        yield f"{where}: figures from {min(asked)} questions. Read the intervals, not the digits."
+        yield f"{where}: figures from {min(asked)} questions. Go by the intervals, not the digits."
     if len(asked) > 1:
         yield f"{where}: the methods were not all asked the same number of questions ({min(asked)} to {max(asked)})."
     theirs = registry.ADAPTED_DOCUMENTS
@@ -292,15 +292,13 @@ def _cautions(cell: CellReport) -> Iterator[str]:
             f"{where}: the paper's figures are for {theirs:,} documents in one memory, these for "
             f"{_listed([f'{count:,}' for count in sorted(held)])}. More documents are harder to tell apart."
         )
-    leader = cell.row(cell.leader)
-    if leader is None or leader.online is None:
+    ranked = {row.method: (row.title, online.scores.exact_match) for row, online in measured if row.is_ranked}
+    if cell.leader is None or cell.leader not in ranked:
         return
-    best = leader.online.scores.exact_match
-    others = [(row.title, online.scores.exact_match) for row, online in measured if row.is_ranked and row is not leader]
-    close = [title for title, own in others if own.high >= best.low and own.low <= best.high]
-    if close:
+    title, best = ranked.pop(cell.leader)
+    if close := [name for name, own in ranked.values() if own.high >= best.low and own.low <= best.high]:
         yield (
-            f"{where}: {leader.title} leads with an EM of {percent(best.value)} ({interval(best)}), "
+            f"{where}: {title} leads with an EM of {percent(best.value)} ({interval(best)}), "
             f"but the intervals of {_listed(close)} overlap with it; the paired tests show whether the lead is more than chance."
         )
 

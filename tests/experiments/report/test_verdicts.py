@@ -85,7 +85,7 @@ def test_few_questions_and_overlaps_are_flagged(report_of, results_of, predict):
         oracle=results_of(predict(31, 99)),
     )
     few, close = report.cautions
-    assert few == "Quiz (Tiny LM): figures from 99 questions. Read the intervals, not the digits."
+    assert few == "Quiz (Tiny LM): figures from 99 questions. Go by the intervals, not the digits."
     assert close.startswith(
         "Quiz (Tiny LM): MBC leads with an EM of 30.3 (28.3 to 32.3), but the intervals of Uniform "
     )
