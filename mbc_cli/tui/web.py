@@ -4,13 +4,11 @@ Whoever reaches the dashboard can remove documents and start trainings. So the s
 key, which is in the printed address and then in a cookie. Requests under another host's name are refused.
 """
 
-import asyncio
 import secrets
 import shlex
-import signal
+import socket
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -45,30 +43,19 @@ class DashboardServer(Server):
 
     def serve(self, debug: bool = False) -> None:
         """Serve until SIGINT or SIGTERM. Raises ConfigError if the port cannot be used."""
-        asyncio.run(self._serve())
-
-    async def on_startup(self, app: web.Application) -> None:
-        """Print nothing."""
-
-    async def _serve(self) -> None:
-        over = asyncio.Event()
-        with suppress(NotImplementedError):  # where there are no such signals, KeyboardInterrupt ends it
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, over.set)
-        runner = web.AppRunner(await self._make_app(), shutdown_timeout=1)
-        await runner.setup()
         try:
-            await web.TCPSite(runner, HOST, self.port).start()
-            self._address = f"{HOST}:{runner.addresses[0][1]}"
-            self.public_url = f"http://{self._address}"
-            self._on_open(f"{self.public_url}/?key={self._key}")
-            await over.wait()
+            listener = socket.create_server((HOST, self.port))
         except OSError as error:
             raise ConfigError(
                 f"Port {self.port} cannot be used: {error.strerror or error}.", hint="Choose another with --port."
             ) from error
-        finally:
-            await runner.cleanup()
+        self._address = f"{HOST}:{listener.getsockname()[1]}"
+        self.public_url = f"http://{self._address}"
+        self._on_open(f"{self.public_url}/?key={self._key}")
+        web.run_app(self._make_app(), sock=listener, print=None, shutdown_timeout=1)
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Print nothing."""
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()

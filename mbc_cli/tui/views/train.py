@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.markup import escape
 from textual.widgets import OptionList, ProgressBar, Static
+from textual.widgets.option_list import Option
 
 from mbc_cli.config import placed
 from mbc_cli.runs import existing_run, new_run
@@ -21,7 +22,7 @@ from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import AttachedRun, Places
 from mbc_cli.tui.views import View, error_text
 from mbc_cli.tui.widgets.figures import Facts, box
-from mbc_cli.tui.widgets.inputs import Confirm, Form, RunList
+from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.errors import MBCError
 from mbc_engine.events import Validated
@@ -99,19 +100,18 @@ class TrainView(View):
                 with box("Training", id="now"):
                     yield ProgressBar(show_eta=False, id="gauge")
                     yield Facts(id="facts")
-                yield RunList("Runs", id="runs")
+                yield OptionList(id="runs", markup=False)
             yield RunPlots()
 
     def on_mount(self) -> None:
-        self.query_one(RunList).border_subtitle = "a opens a folder"
+        self.query_one("#runs").border_title = "Runs"
+        self.query_one("#runs").border_subtitle = "a opens a folder"
 
     def draw(self) -> None:
         run = self.state.run
         if run is not None:
             self._settle(run)
-        self.query_one(RunList).show(
-            {str(run): line for run, line in self._lines().items()}, str(self.state.run_folder)
-        )
+        self._draw_runs()
         self._draw_facts(run)
         self.query_one(RunPlots).show(run, self.state.other)
         if self.screen.focused is None:
@@ -120,7 +120,7 @@ class TrainView(View):
             form.dismiss()
 
     def take_focus(self) -> None:
-        (self.query_one(RunList) if self.query_one("#side").display else self.query_one(RunPlots)).focus()
+        self.query_one("#runs" if self.query_one("#side").display else "#plots").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         run, other, others = self.state.run, self.state.other, len(self.state.runs)
@@ -297,6 +297,22 @@ class TrainView(View):
             detail = f"  {_SIGNS[state]} {state}  step {run.step:,}{best}"
             lines[folder] = Text(f"{sign} {plain(folder.name)}\n", "bold").append(detail, "not bold")
         return lines
+
+    def _draw_runs(self) -> None:
+        """Draw the list; the highlight stays on its run, and begins on the current one."""
+        shown = self.query_one("#runs", OptionList)
+        lines = {str(run): line for run, line in self._lines().items()}
+        keys = [*lines]
+        if keys == [option.id for option in shown.options]:
+            for key, line in lines.items():
+                if line != shown.get_option(key).prompt:
+                    shown.replace_option_prompt(key, line)
+            return
+        before = shown.highlighted_option
+        here = before.id if before is not None and before.id in lines else str(self.state.run_folder)
+        shown.set_options([Option(line, key) for key, line in lines.items()])
+        if lines:
+            shown.highlighted = keys.index(here) if here in lines else 0
 
     def _draw_facts(self, run: AttachedRun | None) -> None:
         bar = self.query_one(ProgressBar)

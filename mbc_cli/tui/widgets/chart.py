@@ -56,10 +56,8 @@ class PlotCurve:
     def drawable(self) -> tuple[Floats, Floats]:
         """The points whose differences and quotients are finite numbers."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
-        kept = np.ones(x.shape, bool)
-        for values in (x, y):
-            size = np.abs(values)
-            kept &= (values == 0) | ((size >= _SMALLEST) & (size <= _LARGEST))
+        size = np.abs([x, y])
+        kept = ((size == 0) | ((size >= _SMALLEST) & (size <= _LARGEST))).all(0)
         return x[kept], y[kept]
 
 

@@ -1,4 +1,4 @@
-"""What a person chooses and types: questions, forms, files and training runs."""
+"""What a person chooses and types: questions, forms and files."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,9 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
-from textual.widgets import Button, Checkbox, DirectoryTree, Input, Label, OptionList, Static
+from textual.widgets import Button, Checkbox, DirectoryTree, Input, Label, Static
 from textual.widgets.directory_tree import DirEntry
-from textual.widgets.option_list import Option
 from textual.widgets.tree import TreeNode
 
 from mbc_cli.text import plain
@@ -102,31 +101,6 @@ class FolderTree(DirectoryTree):
         super()._populate_node(node, paths[:_MAX_NODES])
         if len(paths) > _MAX_NODES:
             node.add_leaf(f"… and {len(paths) - _MAX_NODES:,} more")
-
-
-class RunList(OptionList):
-    """Training runs, by the ids of their options."""
-
-    def __init__(self, title: str, *, id: str | None = None) -> None:
-        super().__init__(id=id, markup=False)
-        self.border_title = title
-
-    def show(self, runs: Mapping[str, Text], current: str | None) -> None:
-        """Replace the runs; the highlight stays on its run, and begins on the current one."""
-        if [*runs] == [option.id for option in self.options]:
-            for key, text in runs.items():
-                if text != self.get_option(key).prompt:
-                    self.replace_option_prompt(key, text)
-            return
-        before, keys = self.highlighted_option, [*runs]
-        here = before.id if before is not None and before.id in runs else current
-        self.set_options([Option(text, key) for key, text in runs.items()])
-        if runs:
-            self.highlighted = keys.index(here) if here is not None and here in runs else 0
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        # Turning pages takes room for one, which Textual takes for granted.
-        return bool(self.scrollable_content_region) if action in ("page_up", "page_down") else True
 
 
 class Form(ModalScreen[None]):
