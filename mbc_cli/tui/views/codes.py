@@ -61,9 +61,7 @@ class CodesView(View):
         self._is_refreshing = False
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="choices"):
-            yield Tabs(*(Tab(title, id=layer) for layer, title in _LAYERS.items()), id="layer")
-            yield Static(id="about")
+        yield Tabs(*(Tab(title, id=layer) for layer, title in _LAYERS.items()), id="layer")
         yield Static(id="nothing")
         with Horizontal(id="map"):
             with Vertical():
@@ -122,7 +120,6 @@ class CodesView(View):
         state, layer = self.state, self._layer
         usage = _usage(state, layer)
         self.set_class(usage is None, "-nothing")
-        self.query_one("#about", Static).update(_summary(state), layout=False)
         nothing = self.query_one("#nothing", Static)
         nothing.display = usage is None
         if usage is None:
@@ -229,12 +226,6 @@ def _why_none(state: DashboardState, layer: str) -> Text:
     if state.bank_error is not None:
         return no_bank_text(state.bank_error)
     return message_text("The bank is empty.", "Fill it in Ingest (4).") if state.bank else Text("…")
-
-
-def _summary(state: DashboardState) -> str:
-    stored = [] if state.bank is None else [f"{int(state.bank.counts.sum()):,} codes stored"]
-    reset = [] if state.run is None else [f"{state.run.history.codes_reset:,} reset in training"]
-    return ", ".join(stored + reset)
 
 
 def _book_title(usage: NDArray[Any], level: int, position: int, layer: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from threading import Thread
 
 _NUMBERS: Final = (Column("chunks", 7, is_number=True), Column("size", 7, is_number=True))
-_COLUMNS: Final = (Column("source"), Column("part", 8), Column("date", 10), *_NUMBERS)
+_COLUMNS: Final = (Column("source"), Column("date", 10), *_NUMBERS)
 _MAX_ROWS, _MAX_ORIGINS = 1000, 3
 _TYPED, _RESTED = 0.2, 0.1  # seconds without typing before a search, and without a move before a document is read
 _MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1  # seconds between two searches of a changing bank, and their share of the time
@@ -63,7 +63,6 @@ class DocumentsView(View):
         super().__init__(key, places)
         self._found: dict[Hashable, StoredDocument] = {}
         self._order: tuple[int, bool] | None = None  # a column, and whether the largest come first
-        self._visible_columns = list(range(len(_COLUMNS)))
         self._seen: BankSnapshot | None = None
         self._shown: str | None = None  # the text of the search that is shown
         self._searching: str | None = None  # and of the one that is running
@@ -151,8 +150,8 @@ class DocumentsView(View):
 
     def action_sort(self) -> None:
         """Sort by the next column; after the last, as the bank has them."""
-        ahead = [column for column in self._visible_columns if self._order is None or column > self._order[0]]
-        self._order = (ahead[0], _COLUMNS[ahead[0]].is_number) if ahead else None
+        column = 0 if self._order is None else self._order[0] + 1
+        self._order = (column, _COLUMNS[column].is_number) if column < len(_COLUMNS) else None
         self._show_rows()
 
     def action_show_code(self) -> None:
@@ -180,29 +179,21 @@ class DocumentsView(View):
     def _current(self) -> StoredDocument | None:
         return self._found.get(self._table.key)
 
-    def _sort_by(self, title: int) -> None:
-        """Sort by a column in sight; by the same one again, the other way round."""
-        column = self._visible_columns[title]
+    def _sort_by(self, column: int) -> None:
+        """Sort by a column; by the same one again, the other way round."""
         is_same = self._order is not None and self._order[0] == column
         is_reversed = not self._order[1] if self._order and is_same else _COLUMNS[column].is_number
         self._order = (column, is_reversed)
         self._show_rows()
 
     def _show_rows(self) -> None:
-        found, titles = list(self._found.values()), [column.title for column in _COLUMNS]
-        if found and not any(own.origin.source for own in found):
-            titles[0] = "digest"
+        found, columns = list(self._found.values()), list(_COLUMNS)
         if self._order is not None:
             column, is_reversed = self._order
             found.sort(key=lambda own: _sort_key(own, column), reverse=is_reversed)
-            titles[column] += " ↓" if is_reversed else " ↑"
-        cells = [_cells(own) for own in found]
-        # Columns that say nothing leave their room to the names.
-        self._visible_columns = [0, *(own for own in range(1, len(_COLUMNS)) if any(texts[own] for texts in cells))]
-        columns = [replace(_COLUMNS[column], title=titles[column]) for column in self._visible_columns]
-        visible = (tuple(texts[column] for column in self._visible_columns) for texts in cells)
+            columns[column] = replace(columns[column], title=f"{columns[column].title} {'↓' if is_reversed else '↑'}")
         self.dashboard.changed()
-        self._table.show([(_key(own), texts) for own, texts in zip(found, visible, strict=True)], columns)
+        self._table.show([(_key(own), _cells(own)) for own in found], columns)
 
     def _show_found(self, text: str, found: tuple[tuple[StoredDocument, ...], int, bool] | MBCError) -> None:
         if isinstance(found, MBCError):
@@ -318,19 +309,14 @@ def _key(found: StoredDocument) -> Hashable:
 
 
 def _cells(found: StoredDocument) -> tuple[str, ...]:
-    source, part, date = found.origin[:3]
-    name = near(source) if source else found.digest
-    return name, part, date or "", f"{found.chunks:,}", "" if found.size is None else size(found.size)
+    name = near(found.origin.name) if found.origin.name else found.digest
+    return name, found.origin.date or "", f"{found.chunks:,}", "" if found.size is None else size(found.size)
 
 
 def _sort_key(found: StoredDocument, column: int) -> tuple[object, ...]:
     # Parts that are numbers, such as rows, in the order of numbers.
-    part = (len(found.origin.part), found.origin.part)
-    if column == 0:
-        return (found.origin.source or found.digest, *part)
-    if column == 1:
-        return (*part, found.origin.source)
-    return ((found.origin.date or "", found.chunks, found.size or 0)[column - 2], found.origin.source, *part)
+    name = (found.origin.source or found.digest, len(found.origin.part), found.origin.part)
+    return (("", found.origin.date or "", found.chunks, found.size or 0)[column], *name)
 
 
 def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:
