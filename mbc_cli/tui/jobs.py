@@ -316,7 +316,7 @@ class ChildProcess:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:  # such as words that no command line can hold
-            on_end(f"It cannot be started: {error}")
+            on_end(f"Could not start: {error}")
         else:
             threading.Thread(target=self._wait, args=(self._process, on_end), daemon=True).start()
 
@@ -335,4 +335,4 @@ class ChildProcess:
             stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _MAX_STDERR_BYTES))
             lines = stderr.read().decode(errors="replace").splitlines()[-_MAX_STDERR_LINES:]
         words = " ".join(plain(line).strip() for line in lines)
-        on_end("" if code in (0, 130, -signal.SIGINT) else words or f"It ended with code {code}.")
+        on_end("" if code in (0, 130, -signal.SIGINT) else words or f"Exited with code {code}.")

@@ -57,7 +57,8 @@ class View(TabPane):
         """Call after so many seconds, in place of an earlier call of that name that is still to come."""
         if (timer := self._delayed.pop(name, None)) is not None:
             timer.stop()
-        self._delayed[name] = self.set_timer(delay, call)
+        # Views come apart before their timers end.
+        self._delayed[name] = self.set_timer(delay, lambda: self.app.is_running and call())
 
     def run_job(self, name: str, job: Callable[[], Iterable[Any]], done: Callable[[Any], object]) -> Thread:
         """Run a job in a thread, and call `done` in the app's with each of its results, or with its `MBCError`.
@@ -95,4 +96,4 @@ def error_text(error: MBCError, *hints: str) -> Text:
 
 def no_bank_text(error: MBCError) -> Text:
     """Why there is no bank, and the ways out."""
-    return error_text(error, "Fill one in Ingest (4), or try `mbc demo`.")
+    return error_text(error, "Create one in Ingest (4), or try `mbc demo`.")

@@ -35,13 +35,13 @@ _MAX_TURNS: Final = 100
 class AskView(View):
     """Questions and answers."""
 
-    NAME, TITLE, ABOUT = "ask", "Ask", "Ask the bank: the answer, its sources, and which codes were read"
+    NAME, TITLE, ABOUT = "ask", "Ask", "Ask questions; see each answer, its sources and the codes that were read"
     HELP = """
-    Up and down bring back earlier questions. **sources** is how many documents are listed. **read** is how a model of
-    the paper's method reads its bank; other models have one way.
+    Up and Down recall earlier questions. Below the input line, choose how many sources are listed and, for a model of
+    the paper's method, how it reads the bank.
 
-    Enter on a source shows its passage, with the sentence that the answer was read in underlined. Where the file has
-    changed or is gone, the text is the copy kept in the bank. Escape leaves the input line, so that digits switch views.
+    Enter on a source shows its passage, with the sentence the answer was taken from underlined. If the file has changed
+    or is gone, the bank's copy is shown. Escape leaves the input line, so that the digits switch views.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop"),
@@ -51,8 +51,8 @@ class AskView(View):
         Binding("enter", "open", "Open"),
         Binding("up", "recall(-1)", "Previous question", show=False),
         Binding("down", "recall(1)", "Next question", show=False),
-        Binding("ctrl+r", "step('how')", "Read"),
-        Binding("ctrl+n", "step('number')", "Count"),
+        Binding("ctrl+r", "step('how')", "Read mode"),
+        Binding("ctrl+n", "step('number')", "Source count"),
     ]
 
     def __init__(self, key: int, places: Places) -> None:

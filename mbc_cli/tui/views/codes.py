@@ -38,12 +38,12 @@ class CodesView(View):
     """The codes and the documents that use them."""
 
     NAME, TITLE = "codes", "Codes"
-    ABOUT = "The codebooks as heat maps: how often each code is used, and by which documents"
+    ABOUT = "Heat maps of the codebooks: how often each code is used, and by which documents"
     HELP = """
-    A cell is a code, the brighter the more it is used; `·` is not used at all, and `◆` was read by the last
-    question. Where there are several codebooks, each has a cell in the small map above, which chooses one.
+    Each cell is a code: the brighter, the more often it is used. `·` is unused; `◆` was read for the last question. With
+    several codebooks, choose one in the small map above.
 
-    Enter goes to the documents that use the code at the cursor; `n` goes to the next `◆`.
+    Enter moves on to the documents that use the selected code; `n` jumps to the next `◆`.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "layer('bank')", "Bank"),
@@ -217,15 +217,15 @@ def _usage(state: DashboardState, layer: str) -> NDArray[Any] | None:
 
 def _why_none(state: DashboardState, layer: str) -> Text:
     if layer == "question":
-        return message_text("No question yet.", "Ask one in Ask (5): the codes that it reads light up here.")
+        return message_text("No question yet.", "Ask one in Ask (5); the codes it reads light up here.")
     if layer == "training" and state.run is None:
         return message_text("No training run is selected.", "Start or choose one in Train (3).")
     if layer == "training" and state.run is not None:
         name = state.run.folder.name
-        return message_text(f"The run {name} has no codes yet.", "They appear once its documents are quantised.")
+        return message_text(f"The run {name} has no codes yet.", "Codes appear once its documents are quantised.")
     if state.bank_error is not None:
         return no_bank_text(state.bank_error)
-    return message_text("The bank is empty.", "Fill it in Ingest (4).") if state.bank else Text("…")
+    return message_text("The bank is empty.", "Add documents in Ingest (4).") if state.bank else Text("…")
 
 
 def _book_title(usage: NDArray[Any], level: int, position: int, layer: str) -> str:
@@ -245,14 +245,14 @@ def _code_line(code: int, values: NDArray[Any], layer: str, read: NDArray[np.flo
     if layer == "bank":
         line.append(f"{counted(value, 'time')} in the bank")
     elif layer == "training":
-        line.append(f"{short(value)} a batch recently")
+        line.append(f"{short(value)} per batch recently")
     if not value:
         line.append("not read" if layer == "question" else ", dead")
     elif layer != "question":
         line.append(f", {value / values.sum():.1%} of this codebook")
     if read is not None and read[code] > 0:
         line.append("" if layer == "question" else "  ◆ ")
-        line.append(f"{read[code] / read.sum():.0%} of the last read")
+        line.append(f"{read[code] / read.sum():.0%} of what the last question read")
     return line
 
 
@@ -263,7 +263,7 @@ def _facts(state: DashboardState) -> list[tuple[str, str | Text]]:
         counts = state.bank.counts
         levels, positions, codes = counts.shape
         facts += [
-            ("codebooks", f"{levels * positions} of {codes:,} codes"),
+            ("layout", f"{counted(levels * positions, 'codebook')} of {codes:,} codes"),
             ("codes stored", f"{int(counts.sum()):,}"),
             ("perplexity", f"{float(perplexity(counts).mean()):,.1f} of {codes:,} on average"),
             ("dead in bank", f"{int((counts == 0).sum()):,} of {counts.size:,}"),
@@ -283,7 +283,7 @@ def _facts(state: DashboardState) -> list[tuple[str, str | Text]]:
 
 def _users_table(uses: Sequence[tuple[StoredDocument, int, int]]) -> Grid | Text:
     if not uses:
-        return Text("no document of the bank", "dim")
+        return Text("no document uses this code", "dim")
     table = Grid.grid(padding=(0, 2))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True, style="dim")

@@ -42,19 +42,19 @@ _BROAD: Final = 150  # cells from which on a document fits beside the table
 class DocumentsView(View):
     """All documents, and the one under the cursor."""
 
-    NAME, TITLE, ABOUT = "documents", "Documents", "Find documents, look at their codes, remove them and put them back"
+    NAME, TITLE, ABOUT = "documents", "Documents", "Find documents, inspect their codes, remove and restore them"
     HELP = """
-    Space marks; `d` removes what is marked, or the document at the cursor, and `u` puts it back. The files stay, and the
-    next ingest of their folder brings them back; `mbc bank remove --ignore` keeps them out.
+    Space marks a document. `d` removes the marked ones, or the one at the cursor; `u` restores them. The files are not
+    deleted, so the next ingest of their folder adds them again; `mbc bank remove --ignore` keeps them out.
 
-    Tab leads to the codes of the document, a line each chunk; Enter there looks at the code among all.
+    Tab moves to the document's codes, a line for each chunk; Enter there shows the code in Codes.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
         Binding("d,delete", "remove", "Remove"),
         Binding("u,ctrl+z", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
-        Binding("enter", "show_code", "Look at the code"),
+        Binding("enter", "show_code", "Show code"),
         Binding("escape", "leave", "Back", show=False),
         Binding("down", "to_rows", "Down", show=False),
     ]
@@ -138,8 +138,10 @@ class DocumentsView(View):
         marked = tuple(self._found[key] for key, _ in self._table.rows if key in self._table.marked)
         documents = marked or (() if self._current is None else (self._current,))
         if len(documents) >= _CONFIRM_FROM:
-            question = f"Remove {counted(len(documents), 'document')} from the bank? The files stay, and u undoes it."
-            screen = Confirm(question, "Remove", "Leave")
+            question = (
+                f"Remove {counted(len(documents), 'document')} from the bank? The files stay; u restores the documents."
+            )
+            screen = Confirm(question, "Remove", "Keep")
             self.app.push_screen(screen, lambda is_sure: self._remove(documents) if is_sure else None)
         elif documents:
             self._remove(documents)
@@ -209,7 +211,7 @@ class DocumentsView(View):
         listed = f"{len(rows):,} of {matches:,} shown" if len(rows) < matches else f"{matches:,} found"
         self.query_one("#count", Static).update(listed if is_done else f"{matches:,} so far")
         before, self._found = self._current, {_key(own): own for own in rows}
-        no_match = "Nothing matches. Escape shows all." if text else "The bank is empty. Fill it in Ingest (4)."
+        no_match = "Nothing matches. Escape shows all." if text else "The bank is empty. Add documents in Ingest (4)."
         self._table.empty = no_match if is_done else ""
         self._show_rows()
         if before != self._current:
@@ -270,7 +272,7 @@ class DocumentsView(View):
             return
         self._search_now()
         if not taken.documents:
-            self.notify("Already gone.", markup=False)
+            self.notify("Already removed.", markup=False)
             return
         self._taken.append(taken)
         self._table.marked = frozenset()
@@ -285,8 +287,8 @@ class DocumentsView(View):
             return
         self._search_now()
         count = sum(max(1, len(document.origins)) for document in taken.documents)
-        left = f"; {count - restored:,} were ingested again since" if restored < count else ""
-        self.notify(f"Put back {counted(restored, 'document')}{left}.", markup=False)
+        left = f"; {count - restored:,} had been ingested again" if restored < count else ""
+        self.notify(f"Restored {counted(restored, 'document')}{left}.", markup=False)
 
     def _complain(self, error: MBCError) -> None:
         self.notify(error_text(error).plain, severity="error", markup=False)
@@ -327,7 +329,7 @@ def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | 
     if (more := len(document.origins) - _MAX_ORIGINS) > 0:
         facts.append(("", f"and {counted(more, 'other place')}"))
     codes = size(-(-document.chunks * shape.bits_per_chunk // 8))
-    read = "" if document.size is None else f" of {size(document.size)}"
+    read = "" if document.size is None else f" from {size(document.size)}"
     facts.append(("holds", f"{counted(document.chunks, 'chunk')}{read}, {codes} of codes"))
     facts.append(("digest", document.digest))
     return facts

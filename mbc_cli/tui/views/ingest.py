@@ -48,8 +48,8 @@ class IngestTab(View):
         Binding("i", "ingest", "Ingest"),
         Binding("c,escape", "cancel", "Cancel"),
         Binding("g", "go_to", "Go to"),
-        Binding("backspace", "go_up", "Up", show=False),
-        Binding("r", "read_again", "Reread"),
+        Binding("backspace", "go_up", "Parent folder", show=False),
+        Binding("r", "read_again", "Refresh"),
     ]
 
     def __init__(self, key: int, places: Places) -> None:
@@ -75,12 +75,12 @@ class IngestTab(View):
                     yield ProgressBar(show_eta=False, id="gauge")
                     yield Facts()
                     yield Sparkline(id="spark")
-                yield Chart("Chunks a second", id="pace")
+                yield Chart("Chunks per second", id="pace")
                 with Vertical(id="lists"):
                     with box("Recent files", id="by"):
                         yield Static(id="names", markup=False)
                     with box("Skipped", id="skipped"):
-                        yield RowTable((Column("skipped"), Column("why")))
+                        yield RowTable((Column("file"), Column("reason")))
 
     def on_mount(self) -> None:
         self.query_one("#watch").tooltip = "Keep watching and ingest changes until cancelled"
@@ -138,7 +138,7 @@ class IngestTab(View):
             question = "Stop? Everything ingested so far is kept; ingest the same folder to continue."
             self.app.push_screen(Confirm(question, "Stop", "Continue"), self._stop)
         else:
-            question = "It is stopping. End it now? Only what has been saved is kept."
+            question = "Still stopping. End it now? Only what has been saved is kept."
             self.app.push_screen(Confirm(question, "End now", "Wait"), self._stop)
 
     def action_go_to(self) -> None:
@@ -222,7 +222,7 @@ class IngestTab(View):
         chart.display, spark.display = has_pace and is_high, has_pace and not is_high
         if has_pace and is_high:
             seconds_since, rates = zip(*ingest.pace, strict=True)
-            chart.show([PlotCurve(seconds_since, rates, "success")], "seconds since it began", lowest=0)
+            chart.show([PlotCurve(seconds_since, rates, "success")], "seconds since the start", lowest=0)
         spark.data = [rate for _, rate in ingest.pace]
 
     def _draw_skipped(self, ingest: IngestHistory) -> None:
@@ -235,7 +235,7 @@ class IngestTab(View):
         self.query_one(RowTable).show([*rows])
         panel.border_title = f"Skipped {ingest.skips:,}"
         reasons = Counter(own.reason for own in ingest.skipped).most_common(_MAX_REASONS)
-        panel.border_subtitle = Text(", ".join(f"{plain(reason)}: {count:,}" for reason, count in reasons))
+        panel.border_subtitle = Text(", ".join(f"{count:,} {plain(reason)}" for reason, count in reasons))
 
 
 def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
@@ -250,14 +250,14 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
         unchanged = f", {done.unchanged:,} unchanged" if done.unchanged else ""
         facts.append(("documents", f"{done.documents:,} ingested{unchanged}{removed}"))
     if finished is not None:
-        speed = f", {finished.chunks / finished.seconds:,.0f} a second" if finished.seconds else ""
+        speed = f", {finished.chunks / finished.seconds:,.0f} per second" if finished.seconds else ""
         facts.append(("chunks", f"{finished.chunks:,} in {seconds(finished.seconds)}{speed}"))
         bank = BankTotals(finished.bank_documents, finished.bank_origins, finished.bank_chunks)
         facts.append(("bank", holdings(bank)))
     elif reported is not None:
         if reported.chunks:
             rate = reported.chunks / max(reported.seconds, 0.001) if ingest.rate is None else ingest.rate
-            facts.append(("chunks", f"{reported.chunks:,}, {rate:,.{0 if rate >= 10 else 1}f} a second"))
+            facts.append(("chunks", f"{reported.chunks:,}, {rate:,.{0 if rate >= 10 else 1}f} per second"))
         if known.is_ingesting and ingest.seconds_left is not None:
             facts.append(("time left", seconds(ingest.seconds_left)))
     return facts

@@ -24,8 +24,8 @@ _BAR_WIDTH: Final = 24
 class OverviewView(View):
     """What the bank holds and what is running."""
 
-    NAME, TITLE, ABOUT = "overview", "Overview", "The bank at a glance: what it holds, how large it is, and how it grew"
-    HELP = "What the bank holds, how large it is, what is running, and how it grew. Other processes are followed too."
+    NAME, TITLE, ABOUT = "overview", "Overview", "The bank at a glance: contents, size and growth"
+    HELP = "What the bank holds, its size and growth, and what is running, here or in other processes."
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -63,7 +63,7 @@ class OverviewView(View):
         unit, name = (_DAY, "days") if span >= 2 * _DAY else (3600.0, "hours") if span >= 7200 else (60.0, "minutes")
         curve = PlotCurve([(at - times[-1]) / unit for at in times], chunks, "text-success")
         since = datetime.fromtimestamp(times[0], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-        chart.show([curve], f"{name} before now, since {since}", lowest=0)
+        chart.show([curve], f"{name} until now, from {since}", lowest=0)
 
 
 def growth_points(state: DashboardState, now: float) -> list[tuple[float, int]]:
@@ -91,7 +91,7 @@ def _bank_facts(bank: BankSnapshot, model: str) -> list[tuple[str, str | Text]]:
         ("bank", near(bank.path)),
         ("holds", holdings(bank.totals)),
         *size_facts(bank.sizes, bank.totals.chunks),
-        ("a chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(header.float_bytes(1))}"),
+        ("per chunk", f"{shape.bits_per_chunk} bits: {layout}; as floats {size(header.float_bytes(1))}"),
         ("model", f"{header.signature.name} ({header.signature.fingerprint}), asked with {model}"),
     ]
 

@@ -49,23 +49,24 @@ _FULFILLED: Final = {"paused": ("pause",), "training": (None,)}
 # Before the current run, and the one it is compared with.
 _CURRENT, _OTHER = "●", "+"
 _FIELDS: Final = {
-    "preset": ("Preset", "mini, the name of another preset, or a TOML file"),
+    "preset": ("Preset", "mini, another preset, or a TOML file"),
     "data": ("Data", "a .jsonl or .csv file, squad:train, newswire:train:5000"),
-    "validation": ("Validation", "the last 5% of the documents"),
-    "run": ("Name", "the preset's name and a number"),
-    "settings": ("Settings", "training.epochs=3 training.batch_size=32"),
+    "validation": ("Validation", "default: the last 5% of the documents"),
+    "run": ("Name", "default: the preset's name and a number"),
+    "settings": ("Settings", "such as training.epochs=3 training.batch_size=32"),
 }
 
 
 class TrainView(View):
     """A training by its events, the list of all, and the keys that control them."""
 
-    NAME, TITLE, ABOUT = "train", "Train", "Follow a training live, compare it with another; start, pause, stop one"
+    NAME, TITLE, ABOUT = "train", "Train", "Follow training runs live and compare two; start, pause and stop them"
     HELP = """
-    A curve is a line; validations are points. `┊` marks where codes begin to be learned, `▴` where unused ones were
-    reset. When two runs are compared, the other one is drawn in `+` and `◆`.
+    Lines are measured in training, points in validations. `┊` marks where codes start being learned, `▴` where unused
+    codes were reset. In a comparison, the second run is drawn with `+` and `◆`.
 
-    `z` shows one plot alone, or all; `a` opens a run by its folder. Training continues after the dashboard closes.
+    `[` and `]` turn to further plots; `z`, or a click, shows one alone. `a` opens a run's folder. Training continues
+    after the dashboard closes.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p,space", "request('pause')", "Pause"),
@@ -74,8 +75,8 @@ class TrainView(View):
         Binding("r", "resume", "Resume"),
         Binding("n", "start", "New"),
         Binding("c", "compare", "Compare"),
-        Binding("c", "compare_no_more", "Alone"),
-        Binding("a", "attach", "Open a run by its folder", show=False),
+        Binding("c", "compare_no_more", "Stop comparing"),
+        Binding("a", "attach", "Open a run's folder", show=False),
         Binding("l", "choose", "Runs"),
         Binding("left_square_bracket,left", "turn(-1)", "Previous plots", show=False),
         Binding("right_square_bracket,right", "turn(1)", "Plots", key_display="[ ]"),
@@ -144,7 +145,7 @@ class TrainView(View):
             if is_sure and self.state.run is run:
                 self.action_request("stop")
 
-        question = f"Stop {run.folder.name} after the current step? It can be resumed from there."
+        question = f"Stop {run.folder.name} after the current step? You can resume it later."
         self.app.push_screen(Confirm(question, "Stop", "Keep training"), stop)
 
     def action_resume(self) -> None:
@@ -179,7 +180,7 @@ class TrainView(View):
         self.app.search_commands(commands, words)
 
     def action_attach(self) -> None:
-        fields = {"run": ("Run", "its name, or its folder, such as runs/mini-1")}
+        fields = {"run": ("Run", "its name or folder, such as runs/mini-1")}
         self.app.push_screen(Form("Open a run", fields, self._open, button="Open"))
 
     def _open(self, typed: dict[str, str]) -> str:
@@ -241,7 +242,7 @@ class TrainView(View):
             make_request(run, request)
             self._requests[run] = request
         except OSError as error:
-            self._complain(run, f"The request cannot be written: {error}")
+            self._complain(run, f"Could not write the request: {error}")
         self.dashboard.changed()
 
     def _complain(self, run: Path, words: str) -> None:
@@ -258,9 +259,9 @@ class TrainView(View):
         except ValueError as error:
             return f"Data and settings are split at spaces unless quoted: {error}."
         if not data:
-            return "Which data? Give files, or newswire:train:5000."
+            return "Data is required: files, or a dataset such as newswire:train:5000."
         if not (preset := typed["preset"]):
-            return "Which preset? Give its name, or a TOML file."
+            return "A preset is required: its name, or a TOML file."
         folder = placed(typed["run"], self.places.runs) if typed["run"] else new_run(preset, self.places.runs)
         # An option and its value as one word: a value may begin with a dash.
         options = [f"--preset={preset}", *(f"--data={spec}" for spec in data), f"--run={folder}"]
@@ -317,7 +318,7 @@ class TrainView(View):
     def _draw_facts(self, run: AttachedRun | None) -> None:
         bar = self.query_one(ProgressBar)
         bar.display = run is not None and run.history.total_steps > 0
-        facts = [("", "No training yet. Press n to start one, or a to open one by its folder.")]
+        facts = [("", "No training run yet. Press n to start one, or a to open a run's folder.")]
         if run is not None:
             bar.update(total=run.history.total_steps, progress=run.history.step)
             facts = _run_facts(run, self._state_of(run), self._words(run), self.state.other)
@@ -335,25 +336,25 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
         ("", plain(words)),
         ("reading", _reading(history)),
         ("step", f"{step:,} of {total:,} ({step / total:.0%})" if total else "none yet"),
-        ("left", _left(history, state)),
+        ("time left", _left(history, state)),
         ("epoch", history.latest and f"{history.latest.epoch + 1}"),
         ("speed", history.throughput and f"{history.throughput:,.0f} questions/s"),
         ("validated", history.validations and _scores(history.validations[-1])),
         ("best", history.best and f"F1 {history.best.f1:.1f} at step {history.best.step:,}"),
         ("resets", history.resets and f"{counted(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
-        ("codes", history.quantised and f"since step {history.quantised.step:,}, at ┊"),
+        ("codes", history.quantised and f"from step {history.quantised.step:,}, at ┊"),
         ("snapshot", history.checkpoints and f"step {history.checkpoints[-1]:,}"),
         ("folder", near(run.folder)),
     ]
     if other is not None:
         best = f", best F1 {other.history.best.f1:.1f}" if other.history.best else ""
-        facts.append(("beside", f"{_OTHER} {plain(other.folder.name)}: {other.state}{best}"))
+        facts.append(("compared", f"{_OTHER} {plain(other.folder.name)}: {other.state}{best}"))
     return [(label, str(value)) for label, value in facts if value]
 
 
 def _reading(history: RunHistory) -> str:
     cached = history.cached
-    return "" if cached is None or history.started else f"text {cached.done:,} of {cached.total:,}"
+    return "" if cached is None or history.started else f"{cached.done:,} of {cached.total or 0:,} texts"
 
 
 def _left(history: RunHistory, state: str) -> str:

@@ -159,7 +159,7 @@ class HeatMap(CellView):
             rough = short(start) if start >= 100 or start == int(start) else f"{start:.2g}"
             legend.append("  " if legend else "").append(character, style).append(f" {rough}")
         if self._marks:
-            legend.append("  ").append(_MARK, self._style("mark")).append(" read last")
+            legend.append("  ").append(_MARK, self._style("mark")).append(" last question")
         self.border_subtitle = Content.from_rich_text(legend)
         self.refresh()
 

@@ -73,11 +73,11 @@ MEASURES: Final = (
     Measure("routing", "Routing loss", "route_loss"),
     Measure("reconstruction", "Reconstruction loss", "reconstruction_loss"),
     Measure("quantisation", "Quantisation loss", "vq_loss", of_codes=True),
-    Measure("perplexity", "Perplexity of codes", "perplexity", lowest=0, of_codes=True),
+    Measure("perplexity", "Code perplexity", "perplexity", lowest=0, of_codes=True),
     Measure("dead", "Dead codes", "dead_codes", lowest=0, of_codes=True),
     Measure("variance", "Document variance", "document_variance"),
     Measure("rate", "Learning rate", "learning_rate", lowest=0),
-    Measure("speed", "Questions a second", "examples_per_second", lowest=0),
+    Measure("speed", "Questions per second", "examples_per_second", lowest=0),
 )
 
 

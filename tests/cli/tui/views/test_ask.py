@@ -205,7 +205,7 @@ async def test_a_read_is_chosen_only_for_a_model_that_has_several(shown: Dashboa
         for has_reads in (False, True, False):
             shown.query_one(AskView).show_model("ready", None, has_reads)
             await until(lambda expected=has_reads: shown.query_one("#how").display == expected)
-            await until(lambda expected=has_reads: ("Read" in shown_keys(shown)) == expected)
+            await until(lambda expected=has_reads: ("Read mode" in shown_keys(shown)) == expected)
 
 
 async def test_escape_stops_an_answer_and_the_next_one_comes(

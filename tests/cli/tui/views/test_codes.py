@@ -137,14 +137,17 @@ async def test_training_and_the_last_question_have_layers_of_their_own(
         shown.view.draw()
         await pilot.press("n", "n")
         await pilot.pause()
-        assert _line(shown) == "code 5: 0 times in the bank, dead  ◆ 75% of the last read"
+        assert _line(shown) == "code 5: 0 times in the bank, dead  ◆ 75% of what the last question read"
         await pilot.press("t", "left", "left", "left", "left")
         await pilot.pause()
-        assert _line(shown) == "code 1: 0.25 a batch recently, 25.0% of this codebook  ◆ 25% of the last read"
+        assert (
+            _line(shown)
+            == "code 1: 0.25 per batch recently, 25.0% of this codebook  ◆ 25% of what the last question read"
+        )
         assert "5 dead" in str(_codes(shown).border_title)
         await pilot.press("l")
         await pilot.pause()
-        assert _line(shown) == "code 1: 25% of the last read"
+        assert _line(shown) == "code 1: 25% of what the last question read"
         assert str(_codes(shown).border_title) == "Codes: 2 of 8 read"
         assert shown.query_one("#layer", Tabs).active == "question"
 
@@ -154,7 +157,7 @@ async def test_the_last_question_is_shown_where_it_read(shown: Dashboard, until:
         read = shown.state.codes_read = np.zeros((1, 3, 8), np.float32)
         read[0, 1, 2], read[0, 2, [4, 6]] = 0.25, (0.25, 0.5)
         await pilot.press("l")
-        await until(lambda: _line(shown) == "code 6: 67% of the last read")
+        await until(lambda: _line(shown) == "code 6: 67% of what the last question read")
         assert str(_codes(shown).border_title) == "Position 3: 2 of 8 read"
         await pilot.press("left_square_bracket")
         await until(lambda: str(_codes(shown).border_title) == "Position 2: 1 of 8 read")

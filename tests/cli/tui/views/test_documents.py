@@ -59,14 +59,14 @@ async def test_documents_are_listed_and_looked_at(
     )
     app = opened(places)
     async with app.run_test(size=size) as pilot:
-        await until(lambda: found(app) == ["/b.txt", HARMLESS, "/c.csv"])
-        await until(lambda: "2 chunks of 2 B" in screen(app))
+        await until(lambda: found(app) == ["/b.txt", HARMLESS, "/c.csv#7"])
+        await until(lambda: "2 chunks from 2 B" in screen(app))
         assert "2024-05-06" in screen(app)
         assert HARMLESS in screen(app)
         assert "\x1b" not in screen(app)
         assert str(app.query_one("#count", Static).content) == "3 found"
         await pilot.press("down")
-        await until(lambda: "3 chunks of 3 B" in screen(app))
+        await until(lambda: "3 chunks from 3 B" in screen(app))
         sheet = app.query_one(CodeSheet)
         assert [sheet.render_line(y).text[:10] for y in range(4)] == [
             "chunk  1 2",
@@ -112,7 +112,7 @@ async def test_rows_are_sorted_by_a_column_and_back(places: Places, make_bank: A
         await until(lambda: found(app) == ["/b", "/c", "/a"])
         await pilot.press("s")
         assert found(app) == ["/a", "/b", "/c"]
-        await pilot.press("s")  # by chunks, as there are no parts and dates
+        await pilot.press("s", "s")  # by date, then by chunks
         assert found(app) == ["/b", "/a", "/c"]
         await pilot.press("s", "s")
         assert found(app) == ["/b", "/c", "/a"]
@@ -141,8 +141,8 @@ async def test_a_removal_is_undone_and_a_second_one_too(
         await pilot.press("ctrl+z")
         await until(lambda: held(path) == {"/a", "/b", "/c", "/d"})
         await until(lambda: len(found(app)) == 4)
-        await until(lambda: said(app)[-1] == "Put back 1 document.")
-        assert "Undo" not in screen(app)
+        await until(lambda: said(app)[-1] == "Restored 1 document.")
+        await until(lambda: "Undo" not in screen(app))
 
 
 async def test_more_than_twenty_are_removed_only_if_that_is_meant(

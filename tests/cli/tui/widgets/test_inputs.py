@@ -23,7 +23,7 @@ from tests.cli.tui.widgets.conftest import HOSTILE, Alone
 async def test_a_question_is_answered_by_keys_and_enter_alone_does_no_harm(keys: list[str], answer: bool) -> None:
     app = Alone(Widget())
     async with app.run_test(size=(80, 24)) as pilot:
-        app.push_screen(Confirm(f"Remove {HOSTILE}?", "Remove", "Leave"), app.told.append)
+        app.push_screen(Confirm(f"Remove {HOSTILE}?", "Remove", "Keep"), app.told.append)
         await pilot.pause()
         await pilot.press(*keys)
         await pilot.pause()

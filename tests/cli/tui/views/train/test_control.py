@@ -68,7 +68,7 @@ async def test_a_training_that_cannot_start_says_why_in_the_form(places, until):
         await pilot.press("n")
         await until(lambda: isinstance(app.screen, Form))
         await pilot.press("enter")
-        await until(lambda: "Which data?" in words(app, "#words"))
+        await until(lambda: "Data is required" in words(app, "#words"))
         app.screen.query_one("#preset", Input).value = "mini"
         app.screen.query_one("#data", Input).value = "'missing [file].jsonl'"
         await pilot.press("enter")

@@ -65,7 +65,7 @@ async def test_a_small_screen_shows_some_plots_and_turns_to_the_others(places, u
         await until(lambda: in_sight(app) == ["loss", "answers", "source", "question"])
         await pilot.press("right", "]", "]")
         await until(lambda: in_sight(app)[-1] == "speed")
-        assert title(app, "speed") == "Questions a second  50"
+        assert title(app, "speed") == "Questions per second  50"
         await pilot.press("left", "[", "[")
         await until(lambda: in_sight(app)[0] == "loss")
 
@@ -125,7 +125,7 @@ async def test_a_training_that_diverges_is_drawn_all_the_same(places, until):
     async with app.run_test(size=LARGE):
         await until(lambda: title(app, "loss") == "Loss  nan")
         await until(lambda: "e29" in drawing(chart(app, "loss")) or "e30" in drawing(chart(app, "loss")))
-        assert title(app, "perplexity") == "Perplexity of codes  inf"
+        assert title(app, "perplexity") == "Code perplexity  inf"
 
 
 @pytest.mark.slow
