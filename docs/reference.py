@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -77,7 +78,9 @@ def _name(param: TyperArgument | TyperOption) -> str:
     if isinstance(param, TyperArgument):
         name = (param.metavar or param.name.upper()) + (" ..." if param.nargs == -1 else "")
         return name if param.required else f"[{name}]"
-    kind = {"int": "N", "float": "P"}.get(param.type_descriptor.annotation.__name__, "VALUE")
+    annotation = param.type_descriptor.annotation
+    choices = get_args(annotation) if get_origin(annotation) is Literal else ("VALUE",)
+    kind = {int: "N", float: "P"}.get(annotation, "|".join(choices))
     value = "" if param.is_flag else f" {param.metavar or kind}"
     return f"--{long_name(param)}{value}".replace("|", "\\|")
 

@@ -15,7 +15,6 @@ from mbc_cli.text import plain
 from mbc_engine.config import READ_MODES, preset_names
 from mbc_engine.errors import MBCError
 from mbc_engine.experiments.registry import METHODS, Protocol
-from mbc_engine.metrics import Golds
 from mbc_engine.runs.training_runs import CONFIG
 
 Found = list[tuple[str, str]]
@@ -73,7 +72,6 @@ def _suites() -> Iterable[str]:
 
 presets = _listing(preset_names)
 reads = _listing(lambda: READ_MODES)
-golds = _listing(lambda: get_args(Golds))
 evaluations = _listing(evaluation_names)
 methods = _listing(lambda: {name: kind.description for name, kind in METHODS.items()})
 protocols = _listing(lambda: get_args(Protocol))

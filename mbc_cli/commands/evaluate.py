@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 import typer
 
 from mbc_cli.completion import evaluations, methods, presets, protocols, suites
-from mbc_cli.completion import golds as gold_answers
 from mbc_cli.config import evaluation_names, evaluations_folder, name_in, placed, states_cache
 from mbc_cli.engine import hub_is_reachable, loading, prepare_torch, read_data, require_device
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, ReadOption, ThreadsOption, option
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 _what, _how = partial(option, panel="What to evaluate"), partial(option, panel="How to evaluate")
 _training, _files = partial(option, panel="Training"), partial(option, panel="Files")
 _LONGEST_NAME: Final = 40
-_OPTIONS: Final = {"golds": "--golds", "protocols": "--protocol"}
 # Options that say what is evaluated, and how: a suite says all of it itself.
 _OF_DATA: Final = (
     *("model", "method", "protocol", "documents", "bank_size", "limit", "golds", "read"),
@@ -88,7 +86,7 @@ def evaluate(
     documents: Annotated[int, _how(_DOCUMENTS, min=1)] = 1665,
     bank_size: Annotated[int | None, _how(_BANK_SIZE, min=1, show_default="all")] = None,
     limit: Annotated[int | None, _how(_MOST, min=1, show_default="all")] = None,
-    golds: Annotated[str, _how(_GOLDS, metavar="|".join(get_args(Golds)), completion=gold_answers)] = "shortest",
+    golds: Annotated[Golds, _how(_GOLDS)] = "shortest",
     read: ReadOption = None,
     train: Annotated[list[str] | None, _training(_TRAIN, metavar="SPEC")] = None,
     validation: Annotated[str | None, _training(_VALIDATION, metavar="SPEC", show_default=_HELD_OUT)] = None,
@@ -228,8 +226,6 @@ def _settings_of(
     validation: str | None,
     others: dict[str, Any],
 ) -> "ExperimentSettings":
-    from pydantic import ValidationError
-
     from mbc_engine.experiments.settings import DatasetSettings, ExperimentSettings, require_usable
 
     if model is not None and preset is not None:
@@ -240,22 +236,18 @@ def _settings_of(
         raise ConfigError("--set needs --preset.", hint="Name the preset whose settings to change.")
     dataset = DatasetSettings(name=_dataset_name(data), title=data, train=train, validation=validation, test=data)
     base = _base(model, preset, changes)
-    try:
-        settings = ExperimentSettings.model_validate(
-            {
-                "title": f"{base.title} on {data}",
-                "bases": [base],
-                "datasets": [dataset.placed(None)],
-                "methods": method or _methods_of(model),
-                "protocols": protocol or ["online"],
-                **others,
-            }
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        option = _OPTIONS.get(str(first["loc"][0]), str(first["loc"][0]))
-        wrong = f"{option} {first['input']!r}: {first['msg'].lower()}."
-        raise ConfigError(wrong, hint="See `mbc eval --help`.") from error
+    if wrong := [name for name in protocol or () if name not in get_args(Protocol)]:
+        raise ConfigError(f"There is no protocol {wrong[0]!r}.", hint=f"Protocols: {', '.join(get_args(Protocol))}.")
+    settings = ExperimentSettings.model_validate(
+        {
+            "title": f"{base.title} on {data}",
+            "bases": [base],
+            "datasets": [dataset.placed(None)],
+            "methods": method or _methods_of(model),
+            "protocols": protocol or ["online"],
+            **others,
+        }
+    )
     require_usable(settings)
     sources = [data, *train, *([validation] if validation else [])]
     read_data([source for source in sources if not is_of_hub(source)])  # the hub's take too long to be read twice

@@ -4,10 +4,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -39,11 +38,6 @@ _TEXT = (
 _CPUS = "CPUs per encoder process; it uses as many torch threads."
 
 
-class Engine(StrEnum):
-    LOCAL = "local"
-    RAY = "ray"
-
-
 def ingest(
     ctx: typer.Context,
     paths: Annotated[
@@ -60,7 +54,9 @@ def ingest(
     text: Annotated[bool | None, option(_TEXT, "--text/--no-text", show_default="as the model needs")] = None,
     workers: WorkersOption = None,
     device: DeviceOption = None,
-    engine: Annotated[Engine, option("Encode in this process (local) or on a Ray cluster (ray).")] = Engine.LOCAL,
+    engine: Annotated[
+        Literal["local", "ray"], option("Encode in this process (local) or on a Ray cluster (ray).")
+    ] = "local",
     address: Annotated[
         str | None,
         _ray("The Ray cluster: HOST:PORT, or auto.", metavar="ADDR", show_default="start a temporary local cluster"),
@@ -87,7 +83,7 @@ def ingest(
     """
     is_stream, how = _STDIN in paths, dict[str, Any](keeps_origins=not no_sources, keeps_text=text)
     _require_sense(paths, prune=prune, watch=watch, text_column=text_column, no_sources=no_sources)
-    if on_ray := engine is Engine.RAY:
+    if on_ray := engine == "ray":
         from mbc_engine.ingestion.ray import Actors
 
         how["actors"] = Actors(actors, actor_batch, actor_cpus, actor_gpus, device)

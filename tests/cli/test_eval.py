@@ -124,8 +124,8 @@ def test_an_unknown_model_is_an_error(mbc, questions):
         ),
         (["--data", "newswire:test:2", "--read", "flat"], "--read does not apply to mini"),
         (["--data", "newswire:test:2", "--method", "magic"], "There is no method 'magic'."),
-        (["--data", "newswire:test:2", "--protocol", "magic"], "--protocol 'magic': input should be 'online'"),
-        (["--data", "newswire:test:2", "--golds", "all"], "--golds 'all': input should be 'shortest' or 'any'."),
+        (["--data", "newswire:test:2", "--protocol", "magic"], "There is no protocol 'magic'."),
+        (["--data", "newswire:test:2", "--golds", "all"], "Invalid value for '--golds'"),
         (["--data", "newswire:test:2", "--set", "training.epochs=1"], "--set needs --preset."),
         (
             ["--data", "newswire:test:2", "--validation", "newswire:validation:2"],
