@@ -55,8 +55,6 @@ def runs(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def _listing(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Found]:
-    """Completes to names, or to names with their descriptions."""
-
     def complete(incomplete: str) -> Found:
         found = names()
         return _beginning(found if isinstance(found, dict) else dict.fromkeys(found, ""), incomplete)
@@ -91,7 +89,6 @@ def config_keys(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def config_values(ctx: typer.Context, incomplete: str) -> Found:
-    """What the option of the key before takes."""
     try:
         _, option = find_key(root_of(ctx), ctx.params.get("key") or "")[0]
     except MBCError:

@@ -203,7 +203,6 @@ def evaluations_folder() -> Path:
 
 
 def evaluation_names() -> list[str]:
-    """The evaluations in the user's data folder, the latest first."""
     try:
         found = [path for path in evaluations_folder().iterdir() if (path / "experiment.toml").is_file()]
     except OSError:

@@ -108,14 +108,12 @@ def load_model(name: str, device: str | None = None) -> "Model":
 def open_memory(
     banks: Sequence[Path], model: str, device: str | None = None, *, weights: Sequence[float] | None = None
 ) -> "Memory":
-    """A memory whose model is loaded by `load_model`, and whose log is where others look for it."""
     from mbc_engine.memory import Memory
 
     return Memory(banks, model, device=device, weights=weights, log=activity_log(banks[0]), load=load_model)
 
 
 def prepare_torch(device: str | None, threads: int | None = None) -> str:
-    """Set torch's threads and find the device: a GPU by default, if torch sees one."""
     import torch
 
     if threads is not None:

@@ -82,7 +82,6 @@ def model_folders(runs: Path) -> list[tuple[str, Path, Place]]:
 
 
 def find(name: str, runs: Path) -> ModelHere | None:
-    """The model that --model would find, or that of a run; None if there is none."""
     try:
         folder = find_model(name).absolute()
     except ModelError:

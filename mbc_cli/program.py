@@ -183,7 +183,6 @@ def _report_error(error: BaseException, ctx: typer.Context | None) -> int:
 
 
 def _report_unwritten(error: OSError) -> int:
-    """Say that output cannot be written, unless nobody reads it; the exit code."""
     _discard(sys.stdout)
     if error.errno == errno.EPIPE:
         return UNREAD

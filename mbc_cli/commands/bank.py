@@ -217,7 +217,6 @@ def _files_of(bank: "MemoryBank", names: _Names, digests: set[str]) -> dict[Path
 
 
 def _documents(bank: "MemoryBank", typed: str) -> "Iterator[StoredDocument]":
-    """The documents that are meant, with their codes. Raises BankError if there are none."""
     if names := _names_of(bank, typed):
         for name in sorted(names, key=lambda name: (len(name[1]), name)):  # by length first puts numbers in order
             yield from bank.lookup([name])

@@ -84,7 +84,6 @@ def converse(memory: Memory, options: AskOptions, read_line: Callable[[], str]) 
 
 
 def answer_live(memory: Memory, options: AskOptions, question: str) -> Answer:
-    """Print the answer to a question, streamed if possible, and return it."""
     begun = False
 
     def show(piece: str) -> None:

@@ -112,7 +112,6 @@ def pick_questions(news: Sequence[Story]) -> list[StoryQuestion]:
 
 
 def _write(news: Sequence[Story], folder: Path) -> dict[str, Path]:
-    """Write each story to a file named after its title; the files by story id."""
     folder.mkdir(exist_ok=True)
     files = {}
     for number, story in enumerate(news, 1):

@@ -151,7 +151,6 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
 
 
 def _missing(model: str, hub: Report) -> str | None:
-    """How to get what a model needs; None if nothing is missing."""
     try:
         from mbc_engine.lm.encoders import install_hint, locate
 

@@ -88,12 +88,10 @@ def show(
     """
     model = find(name, runs)
     config = model.config if model else find_preset(name)
+    if model and model.problem:
+        raise ModelError(model.problem, hint="Download or copy the model again.")
     if config is None:
-        raise (
-            ModelError(model.problem or "", hint="Download or copy the model again.")
-            if model
-            else not_found(name, runs)
-        )
+        raise not_found(name, runs)
     parameters, problem = _parameters(config.model) if isinstance(config, Config) else (None, None)
     if json:
         what = {"kind": "preset", "preset": name, **made_of(settings_of(config))}
@@ -227,7 +225,6 @@ def push(
 
 
 def _training_command(run: Path) -> str | None:
-    """How to train the same model, with file names but no paths."""
     command = command_of(run)
     if command is None:
         return None
@@ -376,7 +373,6 @@ def _training(config: Config) -> str:
 
 
 def _parameters(settings: ModelSettings) -> "tuple[dict[str, Parameters] | None, ModelError | None]":
-    """The parameters, or why they cannot be counted; this needs torch but no weights."""
     with loading("torch"):
         from mbc_engine.paper.builder import parameter_table
 

@@ -64,7 +64,6 @@ def resume(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> 
 
 
 def _request(name: str, runs: Path, wanted: Request | None, *, as_json: bool) -> None:
-    """Ask the training at work for something, or no longer for what was asked before."""
     folder = existing_run(name, runs)
     quoted = shlex.quote(plain(name_of(folder)))
     if not is_at_work(folder):

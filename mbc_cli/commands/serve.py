@@ -83,7 +83,6 @@ def serve(
 
 
 def _prepare(service: "MemoryService", banks: list[Path], weights: list[float] | None) -> None:
-    """Load the model and bring the bank in line with the documents, after checking the banks."""
     from mbc_engine.bank import Banks
     from mbc_engine.bank.database import bytes_at
 

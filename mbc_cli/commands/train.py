@@ -120,7 +120,6 @@ def train(
 
 
 def _changes(settings: list[str], base: str | None, *, compiles: bool) -> list[str]:
-    """Changes of a preset's settings as they were typed, with those for which there are options of their own."""
     changes = list(settings)
     if base is not None:
         place = str(Path(base).absolute()) if Path(base).is_dir() else base  # the same from every working folder

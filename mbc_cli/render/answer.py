@@ -29,12 +29,10 @@ _ORIGINS: Final = {
 
 
 def is_read(answer: Answer) -> bool:
-    """Whether the answer was read in a text rather than generated."""
     return answer.text is not None and answer.gain is None
 
 
 def confidence_line(answer: Answer) -> Text | None:
-    """How far to trust an answer and where it was read; None if unknown."""
     if answer.text is None or answer.confidence is None:
         return None
     words = confidence_words(answer.confidence)
@@ -95,12 +93,6 @@ _INDENT: Final = 3
 
 
 def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = False) -> None:
-    """Print the answer, or that there is none; its confidence, where it was read, and sources.
-
-    Args:
-        with_bank: name each source's bank.
-        is_streamed: the answer has been printed already.
-    """
     if not is_streamed:
         out.print(_first_line(answer))
     if (line := confidence_line(answer)) is not None:

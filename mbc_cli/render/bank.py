@@ -70,8 +70,6 @@ def holdings(totals: "BankTotals") -> str:
 
 
 def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
-    """What the file of a bank is made of, and the codebook, which is the model's."""
-
     def each(count: int) -> str:
         return f", {per_chunk(count, chunks)}" if chunks else ""
 

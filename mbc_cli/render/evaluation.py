@@ -109,7 +109,6 @@ _ROOM_OF_DIFFERENCES: Final = {"questions": 110, "F1 difference": 84}
 
 
 def print_report(report: "Report") -> None:
-    """The report on stdout: verdicts and cautions first, then tables of every cell, and what is missing."""
     from mbc_engine.experiments.report.tables import LENIENT, NOTHING_TO_BEAT, OUTCOMES, tables_of
 
     for verdict in report.verdicts:
@@ -136,7 +135,6 @@ def print_report(report: "Report") -> None:
 
 
 def print_comparison(comparison: "ExperimentComparison") -> None:
-    """Two experiments on stdout: differences method by method, then what else is different."""
     _head(f"{comparison.second} against {comparison.first}", "percent, second less first")
     for table in comparison.tables():
         _head(table.title, "")
@@ -238,7 +236,6 @@ def print_plan(
 def plan_json(
     settings: "ExperimentSettings", machine: "Machine", needed: "Sequence[CellRequirements]"
 ) -> dict[str, Any]:
-    """The same as JSON, with every stage; memory in bytes."""
     from mbc_engine.experiments.requirements import ASSUMED
 
     kept = ("memory", "hours", "obstacle", "follows")

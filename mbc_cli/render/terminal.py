@@ -52,7 +52,6 @@ def detail(text: str) -> None:
 
 
 def working(what: str) -> AbstractContextManager[object]:
-    """Show a spinner on a terminal."""
     return notes.status(f"{plain(what)}…") if notes.is_terminal and not notes.quiet else nullcontext()
 
 
