@@ -34,6 +34,7 @@ from mbc_engine.config import (
     Config,
     EncoderSettings,
     ModelSettings,
+    RetrieverReaderConfig,
     RetrieverReaderSettings,
     load_preset,
     own_models,
@@ -101,19 +102,7 @@ def show(
         return
     if model and model.name in preset_names():
         notes.print(plain(f"There is also a preset named {model.name}; this is the model."))
-    settings = settings_of(config)
-    facts = _reader_facts(settings) if isinstance(settings, RetrieverReaderSettings) else _settings_facts(settings)
-    if model:
-        best = model.best
-        facts = [("model", model.name), ("folder", str(model.folder)), *facts]
-        if best:
-            line = f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({counted(best.questions, 'question')})"
-            facts.append(("best", line))
-        facts += [("on disk", size(model.size)), ("ask", f"mbc ask --model {shlex.quote(plain(model.handle))}")]
-    elif isinstance(config, Config):
-        train = f"mbc train --preset {shlex.quote(plain(name))} --data SPEC"
-        facts = [("preset", name), *facts, ("training", _training(config)), ("train", train)]
-    print_facts(facts)
+    print_facts(_facts(name, model, config))
     if problem:
         notes.print(plain(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))
     if parameters:
@@ -321,6 +310,20 @@ def _summary(model: ModelHere) -> dict[str, Any]:
         "size": model.size,
         "best": model.best,
     }
+
+
+def _facts(name: str, model: ModelHere | None, config: Config | RetrieverReaderConfig) -> list[tuple[str, str]]:
+    settings = settings_of(config)
+    facts = _reader_facts(settings) if isinstance(settings, RetrieverReaderSettings) else _settings_facts(settings)
+    if model is None:
+        assert isinstance(config, Config), "a preset"
+        train = f"mbc train --preset {shlex.quote(plain(name))} --data SPEC"
+        return [("preset", name), *facts, ("training", _training(config)), ("train", train)]
+    facts = [("model", model.name), ("folder", str(model.folder)), *facts]
+    if best := model.best:
+        line = f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({counted(best.questions, 'question')})"
+        facts.append(("best", line))
+    return [*facts, ("on disk", size(model.size)), ("ask", f"mbc ask --model {shlex.quote(plain(model.handle))}")]
 
 
 def _reader_facts(settings: RetrieverReaderSettings) -> list[tuple[str, str]]:
