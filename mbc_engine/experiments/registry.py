@@ -18,19 +18,17 @@ _FOLDER = files("mbc_engine.experiments")
 
 @dataclass(frozen=True)
 class MethodKind:
-    """A method by name.
+    """A method by name, with its title in tables.
 
     Attributes:
-        name, title, description: as it is asked for, as tables show it, and what it does.
         needs: what has to be prepared; see `Cell.config_of` and `running.py`.
-        control_of: the method whose bank it takes away or spoils; None for methods of their own.
-        spoilt_bank: what that one is asked with, as it follows "with".
-        knows_document: whether it is given the document a question is about, so that nothing competes with it.
-        is_fine_tuned: whether it fine-tunes the base LM; its learning rate is then chosen on validation questions.
-        adapts: whether its answers change with the documents that it takes in, so that retention and scaling mean
-            something.
-        needs_training_data: whether it cannot do without questions to train on, even around a trained model.
-        is_retriever_reader: whether it is one, such as mini, and has no base LM; all others are built around one.
+        control_of: the method whose bank it takes away or spoils, if it is a control.
+        spoilt_bank: what that method is then asked with, as it follows "with".
+        knows_document: whether it is given the document that a question is about, and so is no rival.
+        is_fine_tuned: whether it fine-tunes the base LM, with a learning rate chosen on validation questions.
+        adapts: whether its answers depend on the documents taken in, so that retention and scaling make sense.
+        needs_training_data: whether it needs questions to train on even around a trained model.
+        is_retriever_reader: whether it is one, such as mini; all others are built around a base LM.
     """
 
     name: str

@@ -58,7 +58,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class CellRequirements:
-    """A cell: data, pretrained models, stages. `unknown` says why there are no estimates, None if there are."""
+    """A cell: data, pretrained models, stages. `unknown` says why there are no estimates, if so."""
 
     cell: str
     data: tuple[Availability, ...]

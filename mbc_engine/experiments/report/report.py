@@ -86,8 +86,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """An experiment's report; `origin` has title, date, command, seed, environments and settings, `missing` each cell,
-    its stages without a result, separated by commas, and the reason."""
+    """An experiment's report; see `origin_of`. `missing` has cells, their stages without a result, and the reason."""
 
     verdicts: tuple[Verdict, ...]
     cautions: tuple[str, ...]
@@ -299,7 +298,8 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     if close := [name for name, own in ranked.values() if own.high >= best.low and own.low <= best.high]:
         yield (
             f"{where}: {title} leads with an EM of {percent(best.value)} ({interval(best)}), "
-            f"but the intervals of {_listed(close)} overlap with it; the paired tests show whether the lead is more than chance."
+            f"but the intervals of {_listed(close)} overlap with it; the paired tests show whether the lead is more than "
+            "chance."
         )
 
 
@@ -322,9 +322,9 @@ def _missing(folder: ExperimentFolder) -> list[dict[str, str]]:
         found.setdefault((cause.cell, cause.reason), []).append(event.stage)
     missing = [{"cell": cell, "stage": ", ".join(own), "reason": reason} for (cell, reason), own in found.items()]
     for cell in cells(settings_in(folder.path)):
-        kept = folder.cell(cell.name)
-        left = [stage.name for stage in cell.stages() if stage.kind != "prepare" and not stage.is_done(kept)]
-        if waiting := [name for name in left if (cell.name, name) not in skipped]:
-            stages = ", ".join(waiting) if len(waiting) <= _MOST_NAMED else f"{len(waiting)} stages"
-            missing.append({"cell": cell.name, "stage": stages, "reason": "not done yet"})
+        kept, stages = folder.cell(cell.name), [stage for stage in cell.stages() if stage.kind != "prepare"]
+        left = [own.name for own in stages if not own.is_done(kept) and (cell.name, own.name) not in skipped]
+        if left:
+            named = ", ".join(left) if len(left) <= _MOST_NAMED else f"{len(left)} stages"
+            missing.append({"cell": cell.name, "stage": named, "reason": "not done yet"})
     return missing

@@ -229,11 +229,10 @@ def backgrounds(origin: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str
 
 @dataclass(frozen=True)
 class ExperimentComparison:
-    """Two experiments, called by their folders. Differences are the second less the first.
+    """Two experiments, called by their folders, and what differs in their settings and environment.
 
-    `compared` has cell and method, with their titles, that both have answers of, and the test between them, whose first
-    is the second experiment, so that a gain is a plus; None where they share no question. `settings` and `environment`
-    have what differs there: name, first and second value.
+    `compared` has the cells and methods that both have answers of, and the test between them, None if they share no
+    question. Its first is the second experiment, so that a gain is a plus.
     """
 
     first: str
