@@ -56,7 +56,10 @@ class Processes:
         self.count: int = accelerator.num_processes
         self.rank: int = accelerator.process_index
 
-        self.is_main = self.rank == 0  # which writes what is written once
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes what is written once."""
+        return self.rank == 0
 
     @property
     def shards(self) -> bool:
