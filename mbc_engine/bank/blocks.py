@@ -127,15 +127,16 @@ class BlockTable:
         row = self._connection.execute("SELECT crc, data FROM codes WHERE id = ?", (block,)).fetchone()
         return self._checked(block, *(row or (None, None)))
 
-    def all_packed(self) -> Iterator[tuple[bytes, Lengths]]:
-        """The codes of each block in stored order as bits, and the chunks of each document."""
+    def read_codes(self, read: Callable[[bytes, int], _T]) -> Iterator[tuple[_T, Lengths]]:
+        """What `read` makes of each block's bits and number of chunks, in stored order; and the chunks of documents."""
         self._check_rows()
         query = """SELECT blocks.id, codes.crc, data, lengths, documents, chunks
             FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"""
         for block, crc, data, *lengths in self._connection.execute(query):
             with decoded(self._name):
-                packed, own = self._checked(block, crc, data), read_lengths(*lengths)
-            yield packed, own
+                own = read_lengths(*lengths)
+                found = read(self._checked(block, crc, data), int(own.sum()))
+            yield found, own
 
     def all_origins(self) -> Iterator[tuple[Origins, Lengths]]:
         """The origins of each block in stored order and the chunks of each document; codes are not read."""

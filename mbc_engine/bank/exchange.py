@@ -64,12 +64,12 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
 def _require_kept(bank: MemoryBank, giver: str, *, has_origins: bool, has_texts: bool) -> None:
     if bank.header.keeps_origins and not has_origins:
         raise BankError(
-            f"{giver} does not know where its documents came from, as {bank.name} does of its own.",
+            f"{giver} does not record where its documents came from, but {bank.name} does.",
             hint="Put it into a bank made with --no-sources.",
         )
     if bank.header.keeps_text and not has_texts:
         raise BankError(
-            f"{giver} does not keep the text of its documents, as {bank.name} does.",
+            f"{giver} does not keep the text of its documents, but {bank.name} does.",
             hint="Put it into a bank that keeps no text, or ingest its documents again.",
         )
 
@@ -96,11 +96,8 @@ def export(bank: MemoryBank) -> Iterator[bytes]:
             texts=header.keeps_text,
         )
         yield from _sorted(map(_document_line, bank.documents(whole=True)))
-        yield _line(
-            documents=totals.documents,
-            chunks=totals.chunks,
-            counts=b64encode(bank.counts().astype("<i8").tobytes()).decode(),
-        )
+        counts = b64encode(bank.counts().astype("<i8").tobytes()).decode()
+        yield _line(documents=totals.documents, chunks=totals.chunks, counts=counts)
 
 
 def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
@@ -150,7 +147,7 @@ def _import_documents(bank: MemoryBank, lines: Iterable[tuple[int, bytes]], head
             bank.put(waiting)
             waiting = []
             yield Progressed("copy documents", documents + 1, None)
-    raise DataError("The export ends too early.", hint="Export the bank again.")
+    raise DataError("The export is incomplete.", hint="Export the bank again.")
 
 
 def _head(record: Any) -> BankHeader:
@@ -239,7 +236,8 @@ def _understood(line: int) -> Iterator[None]:
         yield
     except NONSENSE as error:
         raise DataError(
-            f"Line {line} is not of a bank's export: {error}.", hint="Give a file that `mbc bank export` made."
+            f"Line {line} is not a valid line of a bank export: {error}.",
+            hint="Use a file written by `mbc bank export`.",
         ) from error
 
 

@@ -165,9 +165,7 @@ def _require_weights(banks: int, weights: Sequence[float]) -> None:
         )
     for weight in weights:
         if not (math.isfinite(weight) and weight > 0):
-            raise ConfigError(
-                f"A bank cannot count {weight:g} times.", hint="Weights are numbers above 0, such as --weight 0.5."
-            )
+            raise ConfigError(f"{weight:g} is not a valid weight.", hint="Give a number above 0, such as --weight 0.5.")
 
 
 def _require_another(banks: Sequence[MemoryBank], bank: MemoryBank) -> None:

@@ -25,7 +25,6 @@ from mbc_engine.bank.database import (
     checkpoint,
     closed_on_error,
     damaged,
-    decoded,
     explained,
     identity,
     make_file,
@@ -314,10 +313,7 @@ class MemoryBank:
     def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         """All codes in one snapshot, some thousand chunks [chunks, tokens, levels] at a time, with documents' lengths."""
         with self.snapshot():
-            for packed, lengths in self._blocks.all_packed():
-                with decoded(self.name):
-                    codes = unpack(packed, self.header.shape, int(lengths.sum()))
-                yield codes, lengths
+            yield from self._blocks.read_codes(lambda packed, chunks: unpack(packed, self.header.shape, chunks))
 
     def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
         """Sums of table entries over each chunk's codes, block by block as `blocks`.
@@ -327,10 +323,7 @@ class MemoryBank:
         """
         sums = table_sums(self.header.shape, tables)
         with self.snapshot():
-            for packed, lengths in self._blocks.all_packed():
-                with decoded(self.name):
-                    found = sums(packed, int(lengths.sum()))
-                yield found, lengths
+            yield from self._blocks.read_codes(sums)
 
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
         """Logarithms of how much each chunk counts, block by block as `scan`; BankError in a bank without origins."""

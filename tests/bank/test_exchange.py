@@ -131,7 +131,7 @@ def test_importing_in_batches_is_importing(made: Any, path: Path, monkeypatch: p
 def test_an_import_into_a_bank_of_another_kind_is_refused(made: Any, path: Path, lines: list[Any]) -> None:
     with made.bank(path):
         pass
-    with pytest.raises(BankError, match="The export does not know where"):
+    with pytest.raises(BankError, match="The export does not record where"):
         list(import_lines(written([{**lines[0], "origins": False}, *lines[1:]]), path))
     lines[0]["model"]["codebook"] = "cc" * 8
     with pytest.raises(ModelMismatch):
@@ -223,7 +223,7 @@ def test_lines_that_make_no_sense_are_named_and_leave_nothing(
     lines: list[Any], path: Path, line: int, changes: dict[str, Any]
 ) -> None:
     place = line % len(lines)
-    with pytest.raises(DataError, match=f"Line {place + 1} is not of a bank's export") as caught:
+    with pytest.raises(DataError, match=f"Line {place + 1} is not a valid line of a bank export") as caught:
         list(import_lines(written(change(lines, place, **changes)), path))
     assert caught.value.hint
     assert not path.exists()

@@ -33,7 +33,7 @@ def test_a_bank_with_origins_goes_into_one_without_but_not_the_other_way(made: A
         list(merge(bare, full))
         assert made.lines(bare) == made.lines(expected)
         before = made.lines(full)
-        with pytest.raises(BankError, match="does not know where its documents came from") as caught:
+        with pytest.raises(BankError, match="does not record where its documents came from") as caught:
             list(merge(full, bare))
         assert "--no-sources" in str(caught.value.hint)
         assert made.lines(full) == before

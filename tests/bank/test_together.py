@@ -122,10 +122,10 @@ def test_the_weight_of_an_empty_bank_is_none(made: Any, files: list[Path]) -> No
         ([1.0], r"weights \(1\) and of banks \(2\) differ"),
         ([1.0, 2.0, 3.0], r"weights \(3\) and of banks \(2\) differ"),
         ([], r"weights \(0\) and of banks \(2\) differ"),
-        ([1.0, 0.0], "cannot count 0 times"),
-        ([-1.0, 1.0], "cannot count -1 times"),
-        ([1.0, math.nan], "cannot count nan times"),
-        ([math.inf, 1.0], "cannot count inf times"),
+        ([1.0, 0.0], "0 is not a valid weight"),
+        ([-1.0, 1.0], "-1 is not a valid weight"),
+        ([1.0, math.nan], "nan is not a valid weight"),
+        ([math.inf, 1.0], "inf is not a valid weight"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(files: list[Path], weights: list[float], told: str) -> None:
