@@ -85,13 +85,8 @@ def require_ray(address: str | None = None) -> None:
 def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[None]:
     """Inside, Ray is connected; a connection that this process has already is used, and stays.
 
-    Args:
-        address: HOST:PORT or `auto`; None starts a cluster for the while, which only this machine reaches.
-        verbose: show the output of Ray and its processes.
-
-    Raises:
-        ConfigError: Ray is not installed.
-        MBCError: there is no cluster at this address, or none can be started.
+    The address is HOST:PORT or `auto`; None starts a temporary cluster, which only this machine reaches. Raises
+    ConfigError if Ray is not installed, MBCError if it cannot be reached or started.
     """
     require_ray(address)
     # Sockets lie in the folder, whose path must be short.
@@ -203,12 +198,8 @@ def encode_files(
     """The documents of files, in order, with codes, inside `connected`.
 
     Actors read the files by their paths here, and load the model by its name or folder. `encoded` gets the seconds that
-    encoding takes, divided by the number of actors.
-
-    Raises:
-        ModelMismatch: an actor finds another model.
-        ConfigError: the cluster has no room.
-        MBCError: actors died too often on some files, which are named, or Ray failed.
+    encoding takes, divided by the number of actors. Raises ModelMismatch if an actor finds another model, ConfigError
+    if the cluster has no room, and MBCError if actors keep dying, naming the files, or Ray fails.
     """
     import ray
     from ray.exceptions import RayActorError, RayError
@@ -287,7 +278,7 @@ def _died(paths: Sequence[Path]) -> MBCError:
     )
 
 
-@dataclass
+@dataclass(repr=False)  # Ray shows one even where its making failed
 class EncodingActor:
     """Encodes files, by the model of this name or folder. An error, such as another model's, comes back in a batch.
 

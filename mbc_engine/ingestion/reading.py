@@ -30,21 +30,19 @@ _PATIENCE: Final = 0.1
 
 @dataclass(frozen=True)
 class LookedUp:
-    """What a bank knows of the documents of a file, for a process without the bank."""
+    """What a bank knows of the documents of a file, as `MemoryBank` answers it, for a process without the bank."""
 
     digests: Mapping[str, str]  # of each part, as far as the bank keeps them
     contents: frozenset[bytes] | None  # in a bank without sources, `digest_bytes` of the digests of all documents
     digest_bytes: int
 
     def knows(self, document: Document) -> bool:
-        """As `MemoryBank.knows`."""
         if self.contents is not None:
             return bytes.fromhex(document.digest)[: self.digest_bytes] in self.contents
         known = self.digests.get(document.part)
         return known is not None and document.digest.startswith(known)
 
     def parts_of(self, _source: str) -> set[str]:
-        """As `MemoryBank.parts_of`."""
         return {*self.digests}
 
 

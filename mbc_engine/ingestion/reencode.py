@@ -33,9 +33,7 @@ def reencode(
     The new bank grows in a file beside the old one, which is replaced at the end. Stopped or killed, the same call
     continues. Files that have changed are memorised as they are now; what no file has any more, from the text in the
     bank, if it keeps it. With `drop_missing`, documents that can no longer be read are dropped.
-
-    Raises:
-        BankError: the bank keeps no origins, or some of its documents can no longer be read.
+    Raises BankError if the bank keeps no origins, or some of its documents can no longer be read.
     """
     digests, keeps_text = _contents(path)
     wanted = {(source, part) for source, parts in digests.items() for part in parts}

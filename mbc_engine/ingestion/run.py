@@ -158,7 +158,6 @@ class Run:
                 yield self._progress()
 
     def remove(self, origins: Collection[tuple[str, str]]) -> None:
-        """Forget origins, by source and part."""
         if origins:
             self._removed += self._bank.remove(origins)
 

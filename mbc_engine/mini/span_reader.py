@@ -62,7 +62,7 @@ class PairBatch:
 
 
 class SpanHead(nn.Module):
-    """Scores of spans from an encoder's states."""
+    """Scores of spans of up to `longest` tokens from an encoder's states."""
 
     def __init__(self, dim: int, longest: int, rank: int = _PAIR_RANK) -> None:
         super().__init__()
@@ -73,9 +73,9 @@ class SpanHead(nn.Module):
         self.none = nn.Linear(dim, 1)
 
     def forward(self, states: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
-        """Score the spans of up to `longest` tokens of those `inside`, [B, S], from states [B, S, D].
+        """Scores by first and last token, [B, S, S], and of "no answer", [B], from states [B, S, D].
 
-        Returns scores by first and last token, [B, S, S], minus infinity if that is no span, and of "no answer", [B].
+        A span must lie `inside`, [B, S]; others score minus infinity.
         """
         first, last = self.edges(states).unbind(-1)
         pairs = self.first(states) @ self.last(states).transpose(1, 2) / math.sqrt(self.first.out_features)
@@ -149,7 +149,6 @@ class SpanReader(nn.Module):
         return PairBatch(ids.to(device), mask.long().to(device), types.long().to(device), inside.to(device), starts)
 
     def windows(self, passage: str, question_tokens: int) -> list[Window]:
-        """A passage in pieces that fit beside a question."""
         encoded = self.tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
         room = self.window - question_tokens - 3

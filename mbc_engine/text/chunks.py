@@ -150,11 +150,9 @@ class Chunker:
     capacity: int
 
     def __call__(self, text: str) -> list[str]:
-        """The texts of a text's chunks."""
         return [own.text for own in self.chunks(text)]
 
     def chunks(self, text: str) -> list[Chunk]:
-        """The chunks of a text; see `chunk`."""
         return chunk(text, self.token_counts, self.capacity)
 
     def token_counts(self, texts: list[str]) -> list[int]:

@@ -151,11 +151,7 @@ def printable_path(path: Path | str) -> str:
 
 @contextmanager
 def damage_is_unreadable() -> Iterator[None]:
-    """Turn whatever a library's parser raises on a damaged file into `UnreadableFile`.
-
-    Parsers raise nearly everything (KeyError, AttributeError, RecursionError...), differently in each version, and one
-    bad file must not stop the reading of a thousand good ones.
-    """
+    """Turn whatever a library's parser raises on a damaged file, which is nearly everything, into `UnreadableFile`."""
     try:
         yield
     except (OSError, UnreadableFile):

@@ -27,7 +27,7 @@ _Item = TypeVar("_Item")
 
 
 class Part:
-    """A part of a file that is read once more, by name; the pieces of a long row are one part.
+    """A part of a file that is read again; the pieces of a long row are one part.
 
     `candidates` are all documents that it may have been read as, after their `text_column`, the default one first.
     """
@@ -37,7 +37,6 @@ class Part:
         self._candidates = candidates
 
     def may_hold(self, part: str) -> bool:
-        """Whether it, or a piece of it, has this name."""
         return not self.name or self.name in (part, named_whole(part))
 
     def find(self, part: str, digest: str) -> Document | None:

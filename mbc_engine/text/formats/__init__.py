@@ -14,8 +14,7 @@ from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, split_suffixes, storable
 from mbc_engine.text.document import Content, Fields, Skipped, UnreadableFile, day_of, with_title
-from mbc_engine.text.formats.markup import read_html, read_markdown, read_text
-from mbc_engine.text.formats.office import read_docx, read_pdf
+from mbc_engine.text.formats.documents import read_docx, read_html, read_markdown, read_pdf, read_text
 
 TEXT_FIELDS: Final = ("text", "content", "body")
 # What a row may have been read as, after the field that holds its text; None stands for the default.
