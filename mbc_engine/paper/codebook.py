@@ -1,7 +1,6 @@
 """The VQ-VAE codebook (paper, sections 3.2 and 3.3): documents become indices, dead codes come back to life."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import torch
@@ -11,10 +10,8 @@ from torch.nn import functional
 
 from mbc_engine.bank import Codes, CodeShape, perplexity
 
-_ITERATIONS: Final = 15
 
-
-def kmeans(points: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
+def kmeans(points: Tensor, clusters: int, *, iterations: int = 15) -> tuple[Tensor, Tensor]:
     """Lloyd's k-means of points [N, D]: centres [clusters, D], and how many points each has [clusters].
 
     It starts from distinct points; an empty cluster takes the point that is farthest from its own centre. Raises
@@ -24,7 +21,7 @@ def kmeans(points: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
         raise ValueError(f"{clusters} clusters need at least as many points, not {len(points)}")
     centres = points[torch.randperm(len(points), device=points.device)[:clusters]].clone()
     sizes = torch.zeros(clusters, device=points.device)
-    for _ in range(_ITERATIONS):
+    for _ in range(iterations):
         nearest = torch.cdist(points, centres).min(-1)
         sizes = torch.bincount(nearest.indices, minlength=clusters).to(points.dtype)
         sums = torch.zeros_like(centres).index_add_(0, nearest.indices, points)

@@ -72,7 +72,7 @@ def test_a_password_is_asked_for_only_if_reading_needs_one(
     read_one: ReadOne, reason: Callable[[str, bytes], str]
 ) -> None:
     assert read_one("a.pdf", pdf(["open"], password="")).text == "open"
-    assert reason("a.pdf", pdf(["closed"], password="secret")) == "is protected by a password"
+    assert reason("a.pdf", pdf(["closed"], password="secret")) == "is password-protected"
 
 
 def test_unreadable_ones(reason: Callable[[str, bytes], str], capfd: pytest.CaptureFixture[str]) -> None:

@@ -215,7 +215,7 @@ def _require_harmless(data: bytes) -> None:
         members = archive.infolist()
         xml = sum(member.file_size for member in members if member.filename.lower().endswith((".xml", ".rels")))
         if sum(member.file_size for member in members) > MOST_BYTES or xml > MOST_XML_BYTES:
-            raise UnreadableFile("unpacks to more than can be read")
+            raise UnreadableFile("is too large when unpacked")
         for member in members:
             with archive.open(member) as unpacked:
                 while unpacked.read(1 << 16):
@@ -273,10 +273,10 @@ def read_pdf(stream: ByteStream) -> Iterator[Content]:
         try:
             reader = PdfReader(io.BytesIO(data))
             if reader.is_encrypted and not reader.decrypt(""):
-                raise UnreadableFile("is protected by a password")
+                raise UnreadableFile("is password-protected")
             num_pages = len(reader.pages)
         except DependencyError as error:
-            raise UnreadableFile("is encrypted in a way that cannot be read") from error
+            raise UnreadableFile("uses an encryption that is not supported") from error
         texts = [_page_text(reader, number) for number in range(num_pages)]
         date = _pdf_date(reader)
     pages = [text for text in texts if text is not None]
