@@ -40,7 +40,6 @@ class Dashboard(App[None]):
 
     TITLE = "mbc"
     CSS_PATH = "dashboard.tcss"
-    ENABLE_COMMAND_PALETTE = True
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  # as Textual declares it
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -146,7 +145,6 @@ class Dashboard(App[None]):
         return lambda *arguments: self.call_later(run, *arguments)
 
     def _poll(self, name: str, poll: Poll | None) -> None:
-        """Follow what a poll finds, in place of an earlier one of that name."""
         if stop := self._polls.pop(name, None):
             stop()
         if poll is not None:

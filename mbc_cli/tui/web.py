@@ -28,10 +28,6 @@ _POLICY: Final = (
 )
 
 
-async def _focus_script(_request: web.Request) -> web.FileResponse:
-    return web.FileResponse(_PAGE / "focus.js")
-
-
 class DashboardServer(Server):
     """Serves the dashboard of `mbc ARGUMENTS`, in a process for each page; `on_open` is called with the address."""
 
@@ -59,7 +55,7 @@ class DashboardServer(Server):
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
-        app.router.add_get("/focus.js", _focus_script)
+        app.router.add_static("/page", _PAGE)
         app.middlewares.append(self._guard)
         return app
 

@@ -50,7 +50,6 @@ class View(TabPane):
         self.call_after_refresh(self.draw)  # there may be room for more, or less
 
     def take_focus(self) -> None:
-        """Focus the widget to be used first."""
         next(widget for widget in self.query("*") if widget.focusable).focus()
 
     def call_soon(self, name: str, delay: float, call: Callable[[], object]) -> None:

@@ -209,7 +209,6 @@ class AskView(View):
         self._show_reasons()
 
     def show_model(self, state: ModelState, error: MBCError | None, has_read_modes: bool) -> None:
-        """The model is being loaded, is ready, or is missing; the next question tries again."""
         self._model_state, self._model_error = state, error
         if state == "ready":
             self.query_one("#how").display = has_read_modes

@@ -97,7 +97,6 @@ class CodesView(View):
         books.go(books.cursor + by)
 
     def action_descend(self) -> None:
-        """Go from the codebooks to the codes, and from these to the documents."""
         if self.query_one("#books").has_focus:
             self.query_one("#heat").focus()
         else:
@@ -142,7 +141,6 @@ class CodesView(View):
         self._look_up_soon((level, position, heat.cursor))
 
     def _draw_books(self, usage: NDArray[Any]) -> int:
-        """Show all codebooks if there are several; returns the one at the cursor."""
         levels, positions, _ = usage.shape
         books = self.query_one("#books", HeatMap)
         if books.display != (levels * positions > 1):
@@ -257,7 +255,6 @@ def _code_line(code: int, values: NDArray[Any], layer: str, read: NDArray[np.flo
 
 
 def _facts(state: DashboardState) -> list[tuple[str, str | Text]]:
-    """The figures of all codebooks together, in the bank and in training."""
     facts: list[tuple[str, str | Text]] = []
     if state.bank is not None:
         counts = state.bank.counts

@@ -125,7 +125,6 @@ class DocumentsView(View):
         self.query_one("#text").focus()
 
     def action_leave(self) -> None:
-        """Leave what is narrowest: the codes, the marks, the search."""
         if not self._table.has_focus:
             self._table.focus()
         elif self._table.marked:
@@ -134,7 +133,6 @@ class DocumentsView(View):
             self.query_one("#text", Input).value = ""
 
     def action_remove(self) -> None:
-        """Remove the marked documents, or the one under the cursor; many only after confirmation."""
         marked = tuple(self._found[key] for key, _ in self._table.rows if key in self._table.marked)
         documents = marked or (() if self._current is None else (self._current,))
         if len(documents) >= _CONFIRM_FROM:
@@ -151,7 +149,6 @@ class DocumentsView(View):
         self._change(lambda: restore_documents(self.places.bank, taken), partial(self._end_undo, taken))
 
     def action_sort(self) -> None:
-        """Sort by the next column; after the last, as the bank has them."""
         column = 0 if self._order is None else self._order[0] + 1
         self._order = (column, _COLUMNS[column].is_number) if column < len(_COLUMNS) else None
         self._show_rows()
@@ -182,7 +179,6 @@ class DocumentsView(View):
         return self._found.get(self._table.key)
 
     def _sort_by(self, column: int) -> None:
-        """Sort by a column; by the same one again, the other way round."""
         is_same = self._order is not None and self._order[0] == column
         is_reversed = not self._order[1] if self._order and is_same else _COLUMNS[column].is_number
         self._order = (column, is_reversed)
@@ -206,8 +202,7 @@ class DocumentsView(View):
         if not is_done and self._shown == text:
             return  # the old rows stay until all new ones are there
         self._shown = text
-        self.query_one("#trouble").display = False
-        self.query_one("#both").display = True
+        self.remove_class("-trouble")
         listed = f"{len(rows):,} of {matches:,} shown" if len(rows) < matches else f"{matches:,} found"
         self.query_one("#count", Static).update(listed if is_done else f"{matches:,} so far")
         before, self._found = self._current, {_key(own): own for own in rows}
@@ -301,8 +296,7 @@ class DocumentsView(View):
 
     def _show_error(self, text: Text) -> None:
         self.query_one("#trouble", Static).update(text)
-        self.query_one("#trouble").display = True
-        self.query_one("#both").display = False
+        self.add_class("-trouble")
         self.query_one("#count", Static).update("")
 
 

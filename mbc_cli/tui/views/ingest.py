@@ -244,20 +244,16 @@ def _ingest_facts(known: DashboardState) -> list[tuple[str, str | Text]]:
     if ingest.started is not None and ingest.started.size:
         share = f"{size(ingest.size_done)} of {size(ingest.started.size)}"
         facts.append(("read", f"{share} in {counted(ingest.started.files, 'file')}"))
-    done = finished or reported
-    if done is not None:
+    if (done := finished or reported) is not None:
         removed = f", {finished.removed:,} removed" if finished is not None and finished.removed else ""
         unchanged = f", {done.unchanged:,} unchanged" if done.unchanged else ""
         facts.append(("documents", f"{done.documents:,} ingested{unchanged}{removed}"))
+        rate = (None if finished else ingest.rate) or done.chunks / max(done.seconds, 0.001)
+        speed = f"{rate:,.{0 if rate >= 10 else 1}f} per second"
+        facts.append(("chunks", f"{done.chunks:,} in {seconds(done.seconds)}, {speed}"))
     if finished is not None:
-        speed = f", {finished.chunks / finished.seconds:,.0f} per second" if finished.seconds else ""
-        facts.append(("chunks", f"{finished.chunks:,} in {seconds(finished.seconds)}{speed}"))
         bank = BankTotals(finished.bank_documents, finished.bank_origins, finished.bank_chunks)
         facts.append(("bank", holdings(bank)))
-    elif reported is not None:
-        if reported.chunks:
-            rate = reported.chunks / max(reported.seconds, 0.001) if ingest.rate is None else ingest.rate
-            facts.append(("chunks", f"{reported.chunks:,}, {rate:,.{0 if rate >= 10 else 1}f} per second"))
-        if known.is_ingesting and ingest.seconds_left is not None:
-            facts.append(("time left", seconds(ingest.seconds_left)))
+    elif known.is_ingesting and ingest.seconds_left is not None:
+        facts.append(("time left", seconds(ingest.seconds_left)))
     return facts

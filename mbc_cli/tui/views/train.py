@@ -284,7 +284,6 @@ class TrainView(View):
             self.dashboard.attach(run)
 
     def _lines(self) -> dict[Path, Text]:
-        """The runs by their folders, two lines each."""
         runs, current, other = {own.folder: own for own in self.state.runs}, self.state.run, self.state.other
         self._order = [own for own in runs if own not in self._order] + [own for own in self._order if own in runs]
         lines = {}

@@ -127,7 +127,6 @@ class PassagePane(VerticalScroll, can_focus=True):
             self.call_after_refresh(self._show_end, text[: len(text) - len(passage) + passage.spans[-1].end])
 
     def _show_end(self, text: Text) -> None:
-        """Bring the end of a text into sight."""
         width, height = self.scrollable_content_region.size
         self.scroll_to(y=len(text.wrap(self.app.console, max(1, width))) - height, animate=False)
 

@@ -136,7 +136,6 @@ def _blank(shape: tuple[int, int]) -> Canvas:
 
 
 def _write(canvas: Canvas, column: int, row: int, text: str, style: int) -> None:
-    """Put narrow characters into a row; what does not fit is cut off."""
     room = canvas[row, column : column + len(text)]
     room["character"], room["style"] = [ord(character) for character in text[: len(room)]], style
 
@@ -161,7 +160,6 @@ def _bounds(values: Sequence[Floats], lowest: float | None = None) -> tuple[floa
 
 
 def _dots(values: Floats, bounds: tuple[float, float], size: int) -> Floats:
-    """Where numbers lie on `size` dots, from the lower bound on."""
     low, high = bounds
     return (values - low) / (high - low) * (size - 1)
 

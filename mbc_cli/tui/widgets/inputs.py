@@ -34,6 +34,7 @@ class PlainCheckbox(Checkbox):
 class Confirm(ModalScreen[bool]):
     """Asks before something that matters; Enter alone, Escape and a click beside it mean no. May hold untrusted text."""
 
+    AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes"),
         Binding("n,escape", "dismiss(False)", "No"),
@@ -50,9 +51,6 @@ class Confirm(ModalScreen[bool]):
             with Horizontal(classes="buttons"):
                 yield Button(Text(plain(self._yes)), id="yes", variant="warning", compact=True)
                 yield Button(Text(plain(self._no)), id="no", compact=True)
-
-    def on_mount(self) -> None:
-        self.query_one("#no").focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "yes")
@@ -82,7 +80,6 @@ class FolderTree(DirectoryTree):
         return None if node is None or node.data is None else Path(node.data.path)
 
     async def show(self, path: Path) -> None:
-        """Show another folder, or the one a file is in, with the cursor on that."""
         is_folder = await asyncio.to_thread(path.is_dir)
         self.set_reactive(FolderTree.path, path if is_folder else path.parent)
         await self.watch_path()
@@ -136,9 +133,6 @@ class Form(ModalScreen[None]):
             with Horizontal(classes="buttons"):
                 yield Button(self._button, id="submit", variant="primary", compact=True)
                 yield Button("Close", id="close", compact=True)
-
-    def on_mount(self) -> None:
-        self.query(Input).first().focus()
 
     def say(self, words: str) -> None:
         self.query_one("#words", Static).update(Text(plain(words)))

@@ -94,14 +94,12 @@ class RunPlots(VerticalScroll):
         yield from self._charts
 
     def show(self, run: AttachedRun | None, other: AttachedRun | None) -> None:
-        """Draw a run, if any, and the one it is compared with, if any."""
         self._runs = (run, other)
         if not any(own is not None and own.is_behind for own in (run, other)):
             for chart in self._charts:
                 self._draw(chart, run, other)
 
     def turn(self, by: int) -> None:
-        """Show the next plot where one is alone, else scroll by a page."""
         if self._alone is None:
             self.scroll_relative(y=by * self.size.height, animate=False)
         else:
@@ -112,16 +110,13 @@ class RunPlots(VerticalScroll):
         """Show one plot alone, the first in sight unless it is given, or all again."""
         in_sight = (own for own in self._charts if own.region.bottom > self.region.y)
         self._alone = chart or (next(in_sight) if self._alone is None else None)
-        self._lay_out()
+        self.on_resize()
 
     def on_click(self, event: events.Click) -> None:
         if isinstance(event.widget, Chart):
             self.zoom(event.widget if self._alone is None else None)
 
     def on_resize(self) -> None:
-        self._lay_out()
-
-    def _lay_out(self) -> None:
         columns = 1 if self._alone else max(1, self.size.width // _MIN_WIDTH)
         rows = 1 if self._alone else -(-len(self._charts) // columns)
         self.styles.grid_size_columns = columns

@@ -87,7 +87,7 @@ async def test_an_ingest_of_another_process_is_drawn_as_it_goes(
         for words in (
             "2 kB of 4 kB in 4 files",
             "20 ingested, 3 unchanged",
-            "200, 100 per second",
+            "200 in 2.00 s, 100 per second",
             "2.00 s",
             "/one.txt",
         ):

@@ -56,8 +56,9 @@ async def test_the_page_takes_everything_from_the_server_itself(url: str) -> Non
         assert {urlsplit(found).netloc for found in re.findall(r"(?:https?|wss?):[^\"')]+", page)} == {own}
         policy = answer.headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "script-src 'self';" in policy
-        async with session.get(f"http://{own}/static/fonts/RobotoMono-VariableFont_wght.ttf") as font:
-            assert font.status == 200
+        for path in ("static/fonts/RobotoMono-VariableFont_wght.ttf", "page/focus.js"):
+            async with session.get(f"http://{own}/{path}") as part:
+                assert part.status == 200
 
 
 @pytest.mark.slow
