@@ -102,7 +102,9 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
                         bank = version = None
                     bank = bank or MemoryBank.open(path, read_only=True)
                     if (now := bank.version()) != version:
-                        update(_snapshot(bank, path), None)
+                        with bank.snapshot():
+                            found = BankSnapshot(path, bank.header, bank.totals(), bank.sizes(), bank.counts())
+                        update(found, None)
                         version, reported = now, None
                         rest.took(began, time.monotonic())
             except MBCError as error:
@@ -117,11 +119,6 @@ def poll_bank(path: Path, update: Callable[[BankSnapshot | None, MBCError | None
     finally:
         if bank is not None:
             bank.close()
-
-
-def _snapshot(bank: MemoryBank, path: Path) -> BankSnapshot:
-    with bank.snapshot():
-        return BankSnapshot(path, bank.header, bank.totals(), bank.sizes(), bank.counts())
 
 
 def poll_log(log: Path, is_at_work: Callable[[], bool], update: Callable[[Followed, bool], object]) -> Poll:

@@ -114,7 +114,9 @@ class AskView(View):
         if about != self._about:
             self._about = about
             self.query_one("#about", Static).update(about)
-        self.query_one("#question").border_subtitle = Content(self._model_text())
+        name = plain(self.places.model)
+        model = {"loading": f"Loading model {name}…", "ready": f"model {name}"}.get(self._model_state, "")
+        self.query_one("#question").border_subtitle = Content(model)
         read = self.state.codes_read
         heat = self.query_one("#read", HeatMap)
         heat.display = read is not None and self.screen.has_class("-wide")
@@ -267,7 +269,3 @@ class AskView(View):
         if self._model_error is not None:
             return error_text(self._model_error)
         return Text(f"{near(state.bank.path)}: {holdings(state.bank.totals)}." if state.bank else "")
-
-    def _model_text(self) -> str:
-        name = plain(self.places.model)
-        return {"loading": f"Loading model {name}…", "ready": f"model {name}"}.get(self._model_state, "")

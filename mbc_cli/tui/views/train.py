@@ -25,8 +25,7 @@ from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_cli.tui.widgets.run_plots import RunPlots
 from mbc_engine.errors import MBCError
-from mbc_engine.events import Validated
-from mbc_engine.runs.training_runs import Request, RunHistory, make_request
+from mbc_engine.runs.training_runs import Request, make_request
 
 # Beside the states of `RunState`: a process was started and is not yet at work.
 STARTING: Final = "starting"
@@ -326,19 +325,21 @@ class TrainView(View):
 
 
 def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | None) -> list[tuple[str, str]]:
-    history = run.history
+    history, cached = run.history, run.history.cached
     step, total = history.step, history.total_steps
+    last = history.validations[-1] if history.validations else None
+    is_going = state in ("training", "paused") and history.seconds_left is not None
     reset_steps = counted(len(history.resets), "step")
     facts: list[tuple[str, object]] = [
         ("run", plain(run.folder.name)),
         ("state", f"{_SIGNS[state]} {state}"),
         ("", plain(words)),
-        ("reading", _reading(history)),
+        ("reading", cached and not history.started and f"{cached.done:,} of {cached.total or 0:,} texts"),
         ("step", f"{step:,} of {total:,} ({step / total:.0%})" if total else "none yet"),
-        ("time left", _left(history, state)),
+        ("time left", is_going and seconds(history.seconds_left or 0)),
         ("epoch", history.latest and f"{history.latest.epoch + 1}"),
         ("speed", history.throughput and f"{history.throughput:,.0f} questions/s"),
-        ("validated", history.validations and _scores(history.validations[-1])),
+        ("validated", last and f"F1 {last.f1:.1f}, EM {last.exact_match:.1f}"),
         ("best", history.best and f"F1 {history.best.f1:.1f} at step {history.best.step:,}"),
         ("resets", history.resets and f"{counted(history.codes_reset, 'code')} in {reset_steps}, at ▴"),
         ("codes", history.quantised and f"from step {history.quantised.step:,}, at ┊"),
@@ -349,17 +350,3 @@ def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | No
         best = f", best F1 {other.history.best.f1:.1f}" if other.history.best else ""
         facts.append(("compared", f"{_OTHER} {plain(other.folder.name)}: {other.state}{best}"))
     return [(label, str(value)) for label, value in facts if value]
-
-
-def _reading(history: RunHistory) -> str:
-    cached = history.cached
-    return "" if cached is None or history.started else f"{cached.done:,} of {cached.total or 0:,} texts"
-
-
-def _left(history: RunHistory, state: str) -> str:
-    is_going = state in ("training", "paused")
-    return seconds(history.seconds_left) if is_going and history.seconds_left is not None else ""
-
-
-def _scores(validated: Validated) -> str:
-    return f"F1 {validated.f1:.1f}, EM {validated.exact_match:.1f}"
