@@ -36,7 +36,24 @@ _NOTES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("ask", "ingest"))
-    command = parser.parse_args().command
+    traced, statements = trace(parser.parse_args().command)
+    _report(traced)
+    print("SQLite: " + ", ".join(f"{count} {name}" for name, count in sorted(statements.items())))
+
+
+def counts(command: str) -> dict[str, int]:
+    """The figures of the section in docs/performance.md, by their headings."""
+    traced, statements = trace(command)
+    return {
+        "functions": len(traced),
+        "files": len({code.co_filename for code in traced}),
+        "connections": statements["connections"],
+        "SELECTs": statements["SELECT"],
+    }
+
+
+def trace(command: str) -> tuple[set[CodeType], Counter[str]]:
+    """Run `mbc ask` or `mbc ingest` in a folder of its own: the functions that ran, and SQLite's statements."""
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         os.environ |= {f"XDG_{kind}_HOME": f"{name}/{kind.lower()}" for kind in ("CONFIG", "DATA", "STATE")}
         notes = Path("notes")
@@ -48,11 +65,8 @@ def main() -> None:
             # In a process of its own, so that nothing is loaded or kept from it.
             run = [sys.executable, "-m", "mbc_cli", "--quiet", *ingest]
             subprocess.run(run, env=os.environ | {"PYTHONPATH": str(_ROOT)}, stdout=subprocess.DEVNULL, check=True)
-            traced, statements = _traced(["ask", "When was the Eiffel Tower finished?", "--bank", "trace.mbc"])
-        else:
-            traced, statements = _traced(ingest)
-    _report(traced)
-    print("SQLite: " + ", ".join(f"{count} {name}" for name, count in sorted(statements.items())))
+            return _traced(["ask", "When was the Eiffel Tower finished?", "--bank", "trace.mbc"])
+        return _traced(ingest)
 
 
 def _traced(arguments: list[str]) -> tuple[set[CodeType], Counter[str]]:
