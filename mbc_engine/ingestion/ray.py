@@ -3,6 +3,7 @@
 Files go out to the actors in order and come back as documents with codes. An actor has the model, but not the bank.
 """
 
+import itertools
 import logging
 import os
 import re
@@ -39,7 +40,7 @@ _OBJECT_BYTES: Final = 256 * 2**20
 _REACH_SECONDS: Final = 5.0
 # Files of a task: few enough to be named when they crash an actor, enough to be worth a message.
 _FILES: Final = 64
-# How often work is done again whose process died.
+# How often a task is done again whose process died.
 RETRIES: Final = 3
 # Tasks of an actor, done or not, and batches that wait in one.
 _TASKS: Final = 2
@@ -202,7 +203,7 @@ def encode_files(
     if the cluster has no room, and MBCError if actors keep dying, naming the files, or Ray fails.
     """
     import ray
-    from ray.exceptions import RayActorError, RayError
+    from ray.exceptions import RayError
 
     from mbc_engine.lm.coding import signature
 
@@ -215,39 +216,87 @@ def encode_files(
         parts = digests_by_source(bank, {printable_path(path.resolve()) for path in paths})
     else:
         contents = frozenset(digest for block in bank.document_blocks() for digest in block.digests)
-    # Held to the end: an actor that is started again after it died needs it.
+    # Held to the end: an actor that replaces a dead one needs it.
     shared = ray.put((model.chunker, contents, bank.header.digest_bytes))
-    resources = {"num_cpus": actors.cpus, "num_gpus": actors.gpus}
-    kind = ray.remote(EncodingActor).options(**resources, max_restarts=-1, max_task_retries=RETRIES)
+    kind = ray.remote(EncodingActor).options(num_cpus=actors.cpus, num_gpus=actors.gpus)
     given = _findable(model), signature(model), actors, text_column, shared
-    team: list[Any] = [kind.remote(*given) for _ in range(number)]
-    under_way: deque[tuple[list[Path], Any]] = deque()
+    team = _Team(lambda: kind.remote(*given), number)
     starts = iter(range(0, len(paths), at_a_time))
-    task = 0
     try:
         while True:
-            while len(under_way) < _TASKS * number and (start := next(starts, None)) is not None:
+            while len(team.tasks) < _TASKS * number and (start := next(starts, None)) is not None:
                 files = [path.absolute() for path in paths[start : start + at_a_time]]
                 known = {source: parts[source] for path in files if (source := printable_path(path.resolve())) in parts}
-                options = {"num_returns": "streaming", "_generator_backpressure_num_objects": _BATCHES}
-                under_way.append((files, team[task % number].encode.options(**options).remote(files, known)))
-                task += 1
-            if not under_way:
+                team.give(files, known)
+            if not team.tasks:
                 return
-            files, batches = under_way.popleft()
-            for batch in batches:
-                items, seconds, error = ray.get(batch)
+            for items, seconds, error in team.batches():
                 if error is not None:
                     raise error
                 encoded(seconds / number)
                 yield from items
-    except RayActorError as error:
-        raise (_failed(error) if "creation task" in str(error) else _died(files)) from error
     except RayError as error:
         raise _failed(error) from error
     finally:
-        for actor in team:
+        for actor in team.actors:
             ray.kill(actor)
+
+
+@dataclass
+class _Task:
+    place: int
+    files: list[Path]
+    known: dict[str, Mapping[str, str]]
+    received: int = 0
+    references: Any = None
+
+
+class _Team:
+    """Actors, each of which takes its turn, and the tasks that they have, in order.
+
+    What died with an actor is given to one that replaces it, in the same order. Were it to begin with a later task, as
+    when Ray itself starts actors and tasks again, it would wait for the batches of that to be taken, and we for it.
+    """
+
+    def __init__(self, start: Callable[[], Any], number: int) -> None:
+        self._start = start
+        self._places = itertools.cycle(range(number))
+        self.actors = [start() for _ in range(number)]
+        self.tasks: deque[_Task] = deque()
+
+    def give(self, files: list[Path], known: dict[str, Mapping[str, str]]) -> None:
+        task = _Task(next(self._places), files, known)
+        self._send(task)
+        self.tasks.append(task)
+
+    def _send(self, task: _Task) -> None:
+        options = {"num_returns": "streaming", "_generator_backpressure_num_objects": _BATCHES}
+        encode = self.actors[task.place].encode.options(**options)
+        task.references = encode.remote(task.files, task.known, task.received)
+
+    def batches(self) -> Iterator[Batch]:
+        """The batches of the first task, which is done afterwards. Raises MBCError if actors died too often on it."""
+        import ray
+        from ray.exceptions import ObjectLostError, RayActorError
+
+        task = self.tasks[0]
+        for deaths in itertools.count(1):
+            try:
+                for reference in task.references:
+                    batch: Batch = ray.get(reference)
+                    task.received += 1
+                    yield batch
+                self.tasks.popleft()
+                return
+            except (RayActorError, ObjectLostError) as error:
+                if "creation task" in str(error):
+                    raise
+                if deaths > RETRIES:
+                    raise _died(task.files) from error
+                self.actors[task.place] = self._start()
+                for own in self.tasks:
+                    if own.place == task.place:
+                        self._send(own)
 
 
 def _findable(model: "Model") -> str:
@@ -292,24 +341,30 @@ class EncodingActor:
     shared: tuple[Chunker, frozenset[bytes] | None, int]  # and `LookedUp.contents` and `digest_bytes`
     model: "Model | None" = None
 
-    def encode(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]]) -> Iterator[Batch]:
-        """The documents of files in batches, an error last; `known` are the bank's digests, by source and part."""
+    def encode(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]], skip: int) -> Iterator[Batch]:
+        """The documents of files in batches without the first `skip`, an error last; `known` are the bank's digests, by
+        source and part.
+        """
         try:
-            batch, waiting = list[Item](), 0
-            chunker, contents, digest_bytes = self.shared
-            for path in files:
-                own = LookedUp(known.get(printable_path(path.resolve()), {}), contents, digest_bytes)
-                for item in read_chunks(path, own, chunker, self.text_column):
-                    batch.append(item)
-                    waiting += len(item.chunks) if isinstance(item, ChunkedDocument) else 0
-                    if waiting >= self.actors.chunks or len(batch) >= _MOST_ITEMS:
-                        yield self._encoded(batch)
-                        batch, waiting = [], 0
-            yield self._encoded(batch)
+            for items in itertools.islice(self._read(files, known), skip, None):
+                yield self._encoded(items)
         except MBCError as error:
             yield [], 0.0, error
         except Exception as error:  # noqa: BLE001 - Ray would raise it as its own, with a traceback
             yield [], 0.0, MBCError(f"{type(error).__name__}: {error}")
+
+    def _read(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]]) -> Iterator[list[Item]]:
+        batch, waiting = list[Item](), 0
+        chunker, contents, digest_bytes = self.shared
+        for path in files:
+            own = LookedUp(known.get(printable_path(path.resolve()), {}), contents, digest_bytes)
+            for item in read_chunks(path, own, chunker, self.text_column):
+                batch.append(item)
+                waiting += len(item.chunks) if isinstance(item, ChunkedDocument) else 0
+                if waiting >= self.actors.chunks or len(batch) >= _MOST_ITEMS:
+                    yield batch
+                    batch, waiting = [], 0
+        yield batch
 
     def _encoded(self, items: list[Item]) -> Batch:
         waiting = {place: item for place, item in enumerate(items) if isinstance(item, ChunkedDocument) and item.chunks}
