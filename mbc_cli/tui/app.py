@@ -33,10 +33,7 @@ _DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard do
 
 
 class Dashboard(App[None]):
-    """Watch and use a memory, beginning with a view; `error` is the unexpected error it ended with, if any.
-
-    The process ends with its `terminal`, a file descriptor.
-    """
+    """Watch and use a memory; ends with its `terminal`, a file descriptor, or with an unexpected `error`."""
 
     TITLE = "mbc"
     CSS_PATH = "dashboard.tcss"

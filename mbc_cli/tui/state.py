@@ -55,10 +55,7 @@ class RunSummary:
 
 @dataclass(eq=False)
 class AttachedRun:
-    """A run that is followed, by its `history` so far; there are more events in its log if it `is_behind`.
-
-    `usage` is the EMA of its codes' usage, [levels, codebooks, codes]; None before there are codes.
-    """
+    """A run and its `history`, as far as it was read; `usage` is the EMA of its codes, [levels, codebooks, codes]."""
 
     folder: Path
     history: RunHistory = field(default_factory=RunHistory)
@@ -82,9 +79,8 @@ class AttachedRun:
 class DashboardState:
     """Everything the views draw.
 
-    `bank` is None for the reason in `bank_error`. `runs` are all, the one changed last first; `run` is the current one
-    and `other` the one it is compared with. `codes_read` is the share of each code in the last answer, [levels,
-    codebooks, codes].
+    `runs` are all, the one changed last first; `run` is the current one and `other` the one it is compared with.
+    `codes_read` is the share of each code in the last answer, [levels, codebooks, codes].
     """
 
     bank: BankSnapshot | None = None

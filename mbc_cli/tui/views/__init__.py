@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class View(TabPane):
-    """A tab; `key` is the digit that leads to it.
-
-    `draw` is called when the tab becomes visible and, at most twice a second, when the state has changed while it is.
-    """
+    """A tab; `draw` is called when it becomes visible and, at most twice a second, when the state has changed."""
 
     NAME: ClassVar[str]
     TITLE: ClassVar[str]
@@ -60,10 +57,7 @@ class View(TabPane):
         self._delayed[name] = self.set_timer(delay, lambda: self.app.is_running and call())
 
     def run_job(self, name: str, job: Callable[[], Iterable[Any]], done: Callable[[Any], object]) -> Thread:
-        """Run a job in a thread, and call `done` in the app's with each of its results, or with its `MBCError`.
-
-        A later job of the same name replaces it.
-        """
+        """Run a job in a thread, in place of one of that name; `done` gets each of its results, or its `MBCError`."""
         later = self.app.call_later
         self._jobs[name] = current = object()
 

@@ -268,9 +268,8 @@ def _facts(state: DashboardState) -> list[tuple[str, str | Text]]:
     if state.run is not None:
         history = state.run.history
         facts.append(("training", plain(state.run.folder.name)))
-        if history.latest is not None:
-            facts.append(("perplexity", f"{history.latest.perplexity:,.1f} at step {history.latest.step:,}"))
-            facts.append(("dead", f"{history.latest.dead_codes:,}"))
+        if (last := history.latest) is not None:
+            facts.append(("perplexity", f"{last.perplexity:,.1f}, {last.dead_codes:,} dead at step {last.step:,}"))
         when = f", last at step {history.resets[-1]:,}" if history.resets else ""
         facts.append(("resets", f"{history.codes_reset:,}{when}"))
     if state.codes_read is not None:

@@ -18,7 +18,6 @@ from mbc_cli.text import counted, near, plain, seconds, size
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardState, Places
 from mbc_cli.tui.views import View
-from mbc_cli.tui.widgets.chart import Chart, PlotCurve
 from mbc_cli.tui.widgets.figures import Facts, box
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, Form, PlainCheckbox, existing_path
 from mbc_cli.tui.widgets.table import Column, RowTable, shorten
@@ -75,7 +74,6 @@ class IngestTab(View):
                     yield ProgressBar(show_eta=False, id="gauge")
                     yield Facts()
                     yield Sparkline(id="spark")
-                yield Chart("Chunks per second", id="pace")
                 with Vertical(id="lists"):
                     with box("Recent files", id="by"):
                         yield Static(id="names", markup=False)
@@ -103,7 +101,8 @@ class IngestTab(View):
         if started is not None:
             bar.update(total=started.size, progress=ingest.size_done)
         self.query_one(Facts).show(_ingest_facts(self.state))
-        self._draw_pace(ingest)
+        spark = self.query_one(Sparkline)
+        spark.display, spark.data = len(ingest.pace) > 1, [rate for _, rate in ingest.pace]
         names, width = self.query_one("#names", Static), self.query_one("#by").content_size.width
         newest = list(ingest.sources)[: -_MAX_NAMES - 1 : -1]
         names.update("\n".join(shorten(self._shown_name(name), width) for name in newest), layout=False)
@@ -215,15 +214,6 @@ class IngestTab(View):
         if self._error:
             return Text.assemble(("Failed. ", "bold"), plain(self._error.removeprefix("Error: ")))
         return Text(*_STATES[state])
-
-    def _draw_pace(self, ingest: IngestHistory) -> None:
-        chart, spark = self.query_one(Chart), self.query_one(Sparkline)
-        has_pace, is_high = len(ingest.pace) > 1, self.screen.has_class("-high")
-        chart.display, spark.display = has_pace and is_high, has_pace and not is_high
-        if has_pace and is_high:
-            seconds_since, rates = zip(*ingest.pace, strict=True)
-            chart.show([PlotCurve(seconds_since, rates, "success")], "seconds since the start", lowest=0)
-        spark.data = [rate for _, rate in ingest.pace]
 
     def _draw_skipped(self, ingest: IngestHistory) -> None:
         panel = self.query_one("#skipped")

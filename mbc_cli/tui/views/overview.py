@@ -18,7 +18,6 @@ from mbc_cli.tui.widgets.figures import Facts, bar, box
 
 _DAY: Final = 86_400.0
 _STEPS: Final = 200  # of time that a plot can show
-_BAR_WIDTH: Final = 24
 
 
 class OverviewView(View):
@@ -106,10 +105,7 @@ def _size_bars(bank: BankSnapshot) -> list[tuple[str, str]]:
         "as floats": bank.header.float_bytes(bank.totals.chunks),
     }
     most = max(amounts.values())
-    return [
-        (label, f"{bar(amount / most, _BAR_WIDTH):<{_BAR_WIDTH}}  {size(amount):>7}")
-        for label, amount in amounts.items()
-    ]
+    return [(label, f"{bar(count / most, 24):<24}  {size(count):>7}") for label, count in amounts.items()]
 
 
 def _ingest_line(known: DashboardState) -> str:

@@ -43,10 +43,7 @@ _POWERS_BELOW, _POWERS_FROM = 1e-3, 1e13
 
 @dataclass(frozen=True)
 class PlotCurve:
-    """Points x, y: [points] each; a line, or with a marker that character at each point.
-
-    The colour is a variable of the theme.
-    """
+    """A line through points x, y: [points] each, or a marker at each; the colour is a variable of the theme."""
 
     x: ArrayLike
     y: ArrayLike

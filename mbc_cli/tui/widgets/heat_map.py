@@ -29,10 +29,7 @@ _SHARE_OF_HEIGHT: Final = 0.45  # of the screen that a map may take before its c
 
 
 def steps(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Where each logarithmic step of brightness begins: ascending, at most `MOST_STEPS`, none without positive numbers.
-
-    Few small whole numbers have a step each.
-    """
+    """Where each logarithmic step of brightness begins, ascending: at most `MOST_STEPS`, or each whole number if few."""
     positive = values[values > 0].astype(np.float64)
     if not positive.size:
         return np.zeros(0)
@@ -165,10 +162,7 @@ class HeatMap(CellView):
 
 
 class CodeSheet(CellView):
-    """The codes of a document as numbers and dots: a line each chunk and level, a column each position.
-
-    Equal codes have equal dots, as far as eight dots can distinguish them.
-    """
+    """The codes of a document, as numbers and as dots: a line each chunk and level, a column each position."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"sheet--title", "sheet--dots", "sheet--cursor"}
 

@@ -101,10 +101,7 @@ class FolderTree(DirectoryTree):
 
 
 class Form(ModalScreen[None]):
-    """Asks for a line of text in each field, given as its label and an example by its name.
-
-    `submit` gets what was typed, by the fields' names, and returns what is to be said; nothing closes the form.
-    """
+    """Asks for text in fields, {name: (label, example)}; `submit` gets it, and returns a message, or "" to close."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
