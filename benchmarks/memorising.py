@@ -77,7 +77,7 @@ def measure(
     found = examples(Path(texts), known.config.model.documents.window, model.documents.tokenizer)
     chosen = [example.text for example in found[:: max(1, len(found) // documents)][:documents]]
     counts = [len(ids) for ids in model.documents.tokenizer(chosen)["input_ids"]]
-    model.codebook.fit(model.documents(chosen[:64]), iterations=2)  # codes that are far from each other
+    model.codebook.fit(model.documents(chosen[:64]))  # codes that are far from each other
     ways: dict[str, Callable[[], np.ndarray]] = {
         "ours": lambda: model.memorise(chosen),
         "naive": lambda: naive.memorise(model, chosen),
