@@ -18,7 +18,7 @@ class Hit:
     """A document among the best, or a chunk, by the index of its best chunk in stored order.
 
     `share` of everything is in [0, 1]; `ties` are how many others have the same, in a hierarchical read at least.
-    `document` is its index in stored order; None where the search does not say.
+    `document` is its index, None where the search does not say.
     """
 
     chunk: int
@@ -99,8 +99,7 @@ def _log_sums(log_scores: NDArray[np.float32], starts: NDArray[np.int64], length
 def log_of(weights: NDArray[np.floating[Any]] | NDArray[np.integer[Any]]) -> NDArray[np.float32]:
     """Logarithms, -inf of nothing."""
     with np.errstate(divide="ignore"):
-        logs: NDArray[np.float32] = np.log(weights).astype(np.float32, copy=False)
-    return logs
+        return np.asarray(np.log(weights), np.float32)
 
 
 def chunk_weights(bank: ReadableBank, selection: Selection) -> Weights:

@@ -3,6 +3,7 @@
 import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any, Final, TypeVar
@@ -395,11 +396,9 @@ class BlockTable:
             self._held.popitem(last=False)
 
     def _row_if_there(self, block: int) -> Row | None:
-        with decoded(self._name):
-            try:
-                return self.row(block)
-            except KeyError:
-                return None
+        with decoded(self._name), suppress(KeyError):
+            return self.row(block)
+        return None
 
     def _check_rows(self) -> None:
         for block in self.numbers():

@@ -83,11 +83,9 @@ class Banks:
         """Weighted, if the banks are: [levels, positions, num_codes]."""
         with self.snapshot():
             each = np.stack([bank.counts() for bank in self.banks])
-            if not self.is_weighted:
-                whole: NDArray[np.int64] = each.sum(0)
-                return whole
-            weighted: NDArray[np.float64] = np.tensordot(np.exp(self._logs()), each.astype(np.float64), 1)
-            return weighted
+            if self.is_weighted:
+                return np.asarray(np.tensordot(np.exp(self._logs()), each.astype(np.float64), 1))
+            return np.asarray(each.sum(0))
 
     def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
         with self.snapshot():
