@@ -30,14 +30,14 @@ from mbc_engine import __version__
 
 MEMORY, MODELS, SETTINGS = "Memory", "Models", "This machine"
 
-_HELP = """A compressed long-term memory for language models: short codes instead of text, sources included.
+_HELP = """A compressed long-term memory for language models: it answers from your files and cites them.
 
 Start here: mbc demo shows how it works, mbc ingest FOLDER memorises your files, and mbc ask "..." asks about them.
 mbc doctor shows what works on this machine.
 """
 _EXIT_CODES = (
-    "Exit codes: 0 done, 1 unexpected error or full disk, 2 wrong option or setting, 3 documents or questions, 4 model, "
-    "5 bank, 130 interrupted, 141 output closed (as by head)."
+    "Exit codes: 0 success, 1 unexpected error or full disk, 2 wrong option or setting, 3 bad documents or questions, "
+    "4 bad model, 5 bad bank, 130 interrupted, 141 broken pipe."
 )
 
 
@@ -58,7 +58,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 banks = typer.Typer(cls=Group, help="Inspect, change or move a bank.", no_args_is_help=True)
-trainings = typer.Typer(cls=Group, help="List training runs, pause, resume and stop them.", no_args_is_help=True)
+trainings = typer.Typer(cls=Group, help="List, pause, resume and stop training runs.", no_args_is_help=True)
 shared_models = typer.Typer(cls=Group, help="List and inspect models and presets; share models.", no_args_is_help=True)
 evaluations = typer.Typer(cls=Group, invoke_without_command=True)
 settings = typer.Typer(cls=Group, help="Set default options.", no_args_is_help=True)

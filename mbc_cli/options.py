@@ -26,12 +26,12 @@ _BANK: Final[dict[str, Any]] = {
 }
 _SEVERAL = "The bank file; repeat it to read several banks as one."
 _WEIGHT = "How much a bank's documents count relative to the others'; one for each --bank, in the same order."
-_MODEL = "A model's name or folder, or a training run's."
+_MODEL = "Name or folder of a model or training run."
 _DEVICE = "Where the model runs: a torch device, such as cpu or cuda:1."
 _READS: Final = ", ".join(
     f"{name}{':N' if name in LEAST_NUMBERS else ''} ({words})" for name, words in READ_MODES.items()
 )
-_READ = f"How a model of the paper's method reads its bank: {_READS}. Without N, the model's own number."
+_READ = f"How a model that you train reads its bank: {_READS}. Without N, the model's default."
 
 
 def _checked_read(typed: str | None) -> str | None:
@@ -77,10 +77,21 @@ RunsOption = Annotated[
 ReadOption = Annotated[
     str | None,
     option(
-        _READ, "--read", metavar="NAME[:N]", show_default="the model's own", completion=reads, callback=_checked_read
+        _READ,
+        "--read",
+        metavar="NAME[:N]",
+        show_default="the model's default",
+        completion=reads,
+        callback=_checked_read,
     ),
 ]
 JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=EVERYWHERE)]
 WorkersOption = Annotated[
-    int | None, option("Processes that read files.", "--workers", min=0, show_default="cores - 1, at least 1")
+    int | None,
+    option(
+        "Number of processes that read files; 0: read in this one.",
+        "--workers",
+        min=0,
+        show_default="cores - 1, at least 1",
+    ),
 ]

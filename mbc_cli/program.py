@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 
 import typer
 from rich.text import Text
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from mbc_cli.config import config_path, defaults, long_name, read_config
 from mbc_cli.render.terminal import Verbosity, detail, errors, talking
@@ -50,6 +50,16 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
     return _origin(ctx, name) == "commandline"
 
 
+def _name_value(param: Any) -> None:
+    """Typer shows the Python type of what a parameter takes, also of a switch, and of what has a name already."""
+    if isinstance(param, TyperArgument):
+        param.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
+    elif param.is_flag:
+        param.metavar = ""
+    elif param.metavar is None and param.type_descriptor.annotation in (int, float):
+        param.metavar = "N" if param.type_descriptor.annotation is int else "X"
+
+
 class _Common:
     help: str | None
 
@@ -60,11 +70,13 @@ class _Common:
         for param in self.params:  # type: ignore[attr-defined]
             # Typer would call a file that cannot be read a wrong option; whoever opens it knows the right exit code.
             param.type_descriptor.parameter_info.readable = False
+            _name_value(param)
 
     def get_params(self, ctx: Any) -> list[Any]:
         own = super().get_params(ctx)  # type: ignore[misc]
         root = ctx.find_root().command
         shared = [] if root is self else [param for param in root.params if param.name in _SHARED]
+        _name_value(own[-1])
         return [*own[:-1], *shared, *own[-1:]]  # --help stays the last
 
     def make_parser(self, ctx: Any) -> Any:

@@ -87,7 +87,8 @@ def test_the_map_is_true() -> None:
 
 @pytest.mark.parametrize("package", ["mbc_engine", "mbc_cli"])
 def test_the_map_has_every_folder(package: str) -> None:
-    folders = {f"{path.name}/" for path in (ROOT / package).iterdir() if path.is_dir() and path.name[0] not in "_."}
+    files = (path.relative_to(ROOT / package) for path in (ROOT / package).glob("[!_.]*/**/*.*"))
+    folders = {f"{path.parts[0]}/" for path in files if path.suffix != ".pyc"}
     assert folders <= set(mapped()[f"{package}/"])
 
 

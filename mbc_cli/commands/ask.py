@@ -25,7 +25,7 @@ from mbc_engine.question import AskOptions
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
 
-_DOCUMENTS, _PAPER = "Select and weight documents", "Models of the paper's method"
+_DOCUMENTS, _PAPER = "Select and weight documents", "Models you train"
 _STDIN: Final = Path("-")
 _BATCH: Final = 16
 
@@ -35,8 +35,8 @@ _QUESTIONS = (
 _SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."
 _AS_OF = "Only documents up to this date; ages are counted back from it."
 _HALF_LIFE = (
-    "Halve a document's weight for every such period since its date: a number of days, or 30d, 4w, 6m, 1y (a month is "
-    "30 days, a year 365)."
+    "The age at which a document's weight halves, and halves again: a number of days, or 30d, 4w, 6m, 1y (a month is 30 "
+    "days, a year 365)."
 )
 _ONLY = (
     "Only documents whose path matches this pattern, as in .gitignore: at any depth, unless it begins with / (from the "
@@ -45,7 +45,7 @@ _ONLY = (
 _EXCLUDE = "Leave out documents whose path matches; can be repeated."
 _CONFIDENCE = (
     "Give no answer below this confidence, from 0 to 1; 0 always answers. For mini, confidence is the probability that "
-    "the answer is right; for a calibrated model of the paper's method, that the bank holds it."
+    "the answer is right; for a calibrated model that you train, that the bank holds it."
 )
 _BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
 _MAX_TOKENS = "Maximum length of an answer, in tokens. No effect with mini."
@@ -65,13 +65,15 @@ def ask(
     exclude: Annotated[list[str] | None, option(_EXCLUDE, panel=_DOCUMENTS, metavar="PATTERN")] = None,
     read: ReadOption = None,
     sources: Annotated[int, option("How many source documents to list.", min=0)] = AskOptions.sources,
-    min_confidence: Annotated[float | None, option(_CONFIDENCE, metavar="P", show_default="the model's own")] = None,
+    min_confidence: Annotated[
+        float | None, option(_CONFIDENCE, metavar="P", show_default="the model's default")
+    ] = None,
     beams: Annotated[int, option(_BEAMS, panel=_PAPER, min=1)] = AskOptions.beams,
     max_tokens: Annotated[int, option(_MAX_TOKENS, panel=_PAPER, min=1)] = AskOptions.max_new_tokens,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Answer questions from your banks; each answer names the document it was read in, and other sources.
+    """Answer questions from your banks; each answer names its document and other sources.
 
     The first line of stdout is the answer, or "Not in this memory."; with --json, "answer" is then null. Without a
     question, this starts a conversation; questions can also be piped in, one per line. With --json, each of several
@@ -80,9 +82,9 @@ def ask(
     Examples:
       mbc ask "Who repaired the bridge?"
       mbc ask "When was it built?" --bank work.mbc --sources 5 --json
-      mbc ask "Who leads?" --bank team.mbc --bank mine.mbc --weight 1 --weight 2
-      mbc ask "Who leads?" --since 2024 --half-life 30d --only 'sport/**'
-      mbc ask "Who leads?" --min-confidence 0.9
+      mbc ask "Who leads the league?" --bank team.mbc --bank mine.mbc --weight 1 --weight 2
+      mbc ask "Who leads the league?" --since 2024 --half-life 30d --only 'sport/**'
+      mbc ask "Who leads the league?" --min-confidence 0.9
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """

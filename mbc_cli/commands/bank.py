@@ -125,7 +125,7 @@ def remove(
     prove: Annotated[bool, option("Prove that no trace of them is left.", "--prove")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Remove documents from a bank: all of them or, if one is not found, none. The files themselves stay.
+    """Remove documents from a bank; if one is not found, none are removed. Does not delete files.
 
     A path selects all documents of its file; a document that is also in other files is kept for those. A digest, or at
     least its first six digits, removes a document from all its files. The next ingest of a folder brings its files
@@ -271,6 +271,6 @@ def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule
                 ("never seen", f"{proof.never_seen}  export of a bank rebuilt from everything else, SHA-256"),
                 ("found", f"{proof.found}  export of this bank, SHA-256"),
                 ("traces", f"{proof.traces:,} of {counted(proof.removed, 'removed digest')} found in the file"),
-                ("proof", "holds" if proof.holds else "FAILS"),
+                ("proof", "passed" if proof.holds else "FAILED"),
             ]
         )

@@ -18,7 +18,8 @@ import mbc_engine
 from mbc_cli.engine import load_model, number_of_workers
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
 from mbc_cli.program import INTERRUPTED, ending_with, stop_on_interrupt
-from mbc_cli.render.bank import IngestProgress, holdings, show_holdings
+from mbc_cli.render.bank import holdings, show_holdings
+from mbc_cli.render.ingest import IngestProgress
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import out, print_facts, print_json, working
 from mbc_cli.text import counted, near, plain, size
@@ -39,7 +40,7 @@ def merge(
     bank: BankOption,
     json: JsonOption = False,
 ) -> None:
-    """Copy the documents of other banks into --bank, creating it if needed: all of them or, on any error, none.
+    """Copy other banks' documents into --bank, creating it if needed; on any error, none are copied.
 
     All must belong to one model, and keep text if --bank does. Duplicate documents are stored once; where two banks
     have read the same source, the later one wins. The other banks do not change.

@@ -28,9 +28,9 @@ def calibrate(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Learn from held-out questions to tell whether an answer comes from memory; saved in the model's config.
+    """Use held-out questions to set the threshold between memory and guesswork; changes the model's config.
 
-    For models of the paper's method; mini is already calibrated. Each question is asked of a bank with its document and
+    For trained models; mini is already calibrated. Each question is asked of a bank with its document and
     of one without; what the bank adds to the answer's likelihood is used to tell the two apart. The model's banks and
     codes stay valid. Ctrl-C changes nothing.
 
@@ -69,7 +69,7 @@ def _require_generating(name: str, folder: Path) -> None:
     config = parse_model_config((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
     if isinstance(config, RetrieverReaderConfig):
         raise ConfigError(
-            f"The model {name} is already calibrated; `mbc calibrate` is for models of the paper's method.",
+            f"The model {name} is already calibrated; `mbc calibrate` is for trained models.",
             hint="Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
         )
 

@@ -34,7 +34,7 @@ _COMMANDS: Final = {
 }
 _ABOUT: Final = (
     "Anything else is a question. Questions are independent, so name what each one is about. Below an answer you see how "
-    "likely it is to be right and which file it was read in. Ctrl-C stops an answer. Documents that other programs "
+    "likely it is to be right and which file it was found in. Ctrl-C stops an answer. Documents that other programs "
     "ingest in the meantime are found."
 )
 _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path

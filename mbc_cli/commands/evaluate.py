@@ -107,8 +107,8 @@ def evaluate(
 ) -> None:
     """Evaluate how well methods answer: exact match, F1, sources, time and size.
 
-    Each method memorises documents and is then asked about them. Without --[b]train[/b], an already trained model is
-    evaluated. A model of the paper's method is also asked with an empty bank, a shuffled one and one of other
+    Each method memorises documents and is then asked about them. Without --[b]train[/b], an existing model is
+    evaluated. A trained model is also asked with an empty bank, a shuffled one and one of other
     documents: if it answers as well with those, it makes no use of its memory. All results are kept in one folder, with
     an HTML report, report.html. Ctrl-C stops the evaluation; --run continues it.
 

@@ -14,7 +14,7 @@ import mbc_engine
 from mbc_cli.engine import loading, number_of_workers, open_memory
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
 from mbc_cli.program import INTERRUPTED, ending_with, is_typed, stop_on_interrupt
-from mbc_cli.render.bank import READABLE, IngestProgress
+from mbc_cli.render.ingest import READABLE, IngestProgress
 from mbc_cli.render.terminal import verbosity
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.text import is_empty, require_paths
@@ -33,9 +33,9 @@ _COLUMNS = "text, content or body; in a CSV without these, all columns"
 _NO_SOURCES = "Store no file names or dates; only for a new bank."
 _TEXT = (
     "Keep a compressed copy of the documents' text; only for a new bank. mini reads its answers from this text; models "
-    "of the paper's method do not need it."
+    "you train do not need it."
 )
-_CPUS = "CPUs per encoder process; it uses as many torch threads."
+_CPUS = "CPUs, and torch threads, per encoder process."
 
 
 def ingest(
@@ -51,7 +51,7 @@ def ingest(
     watch: Annotated[bool, option(_WATCH, "--watch")] = False,
     text_column: Annotated[str | None, option(_COLUMN, metavar="NAME", show_default=_COLUMNS)] = None,
     no_sources: Annotated[bool, option(_NO_SOURCES, "--no-sources")] = False,
-    text: Annotated[bool | None, option(_TEXT, "--text/--no-text", show_default="as the model needs")] = None,
+    text: Annotated[bool | None, option(_TEXT, "--text/--no-text", show_default="depends on the model")] = None,
     workers: WorkersOption = None,
     device: DeviceOption = None,
     engine: Annotated[
@@ -62,15 +62,15 @@ def ingest(
         _ray("The Ray cluster: HOST:PORT, or auto.", metavar="ADDR", show_default="start a temporary local cluster"),
     ] = None,
     actors: Annotated[int | None, _ray("Number of encoder processes.", min=1, show_default="as many as fit")] = None,
-    actor_batch: Annotated[int, _ray("Chunks per batch of an encoder process.", min=1)] = 64,
+    actor_batch: Annotated[int, _ray("Chunks per encoder batch.", min=1)] = 64,
     actor_cpus: Annotated[float, _ray(_CPUS, metavar="X", min=0.0)] = 1.0,
     actor_gpus: Annotated[float, _ray("GPUs per encoder process; fractions are allowed.", metavar="X", min=0.0)] = 0.0,
     json: JsonOption = False,
 ) -> None:
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
 
-    Hidden files and files that a folder's .mbcignore excludes are left out. Each row of a CSV or JSON Lines file
-    becomes a document of its own; a different --text-column replaces them. The first Ctrl-C saves what has been encoded
+    Hidden files and files that a folder's .mbcignore excludes are left out. Each CSV or JSON Lines row becomes a
+    document; ingesting again with another --text-column replaces these documents. The first Ctrl-C saves what has been encoded
     and stops; run the same command again to continue. With --watch --json, each change is one line of JSON.
 
     Examples:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mbc_engine.paper.builder import Parameters
 
 _RepositoryArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The model's name on the hub.")]
-_NAME = "A model's name or folder, a training run, a preset, or a preset's file."
+_NAME = "Name or folder of a model or training run; a preset, or a preset's file."
 _LICENCE = "The licence in the model card, such as apache-2.0."
 _CARDS = {"written": "written by mbc", "beside": "the model's own README.md", "kept": "unchanged on the hub"}
 _COLUMNS = ("model", "base LM", "codes", "per chunk", "on disk", "EM %", "F1 %", "where")
@@ -78,7 +78,7 @@ def show(
     runs: RunsOption,
     json: JsonOption = False,
 ) -> None:
-    """Show what a model or preset is made of; for the paper's method, also its trainable and frozen parameters.
+    """Show what a model or preset is made of; for trained models, also the trainable and frozen parameters.
 
     Showing a preset downloads nothing. If a model and a preset share a name, the model is shown.
 
@@ -156,7 +156,7 @@ def pull(
 
 def push(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model's name or folder, or a training run.", autocompletion=models)
+        str, typer.Argument(metavar="MODEL", help="Name or folder of a model or training run.", autocompletion=models)
     ],
     repository: _RepositoryArgument,
     *,

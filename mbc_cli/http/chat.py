@@ -45,7 +45,7 @@ class MemoryOptions(BaseModel):
     exclude: fields.Exclude = []
     read: fields.Word | None = Field(
         None,
-        description="How a model of the paper's method reads its bank: flat, routed:N, hierarchical:N.",
+        description="How a trained model reads its bank: flat, routed:N, hierarchical:N.",
     )
 
 
@@ -108,7 +108,7 @@ class Completion(BaseModel):
     choices: list[dict[str, Any]] = []
     usage: dict[Literal["prompt_tokens", "completion_tokens", "total_tokens"], int] = {}
     sources: list[dict[str, Any]] = Field(
-        [], description="As `mbc ask --json` prints them; with a retriever-reader, the answer was read in the first."
+        [], description="As `mbc ask --json` prints them; mini found its answer in the first."
     )
     mbc: dict[str, Any] = {}
 

@@ -108,7 +108,7 @@ class Quotation(BaseModel):
     state: State = Field(description="Whether the file has changed since it was memorised.")
     text_from: TextFrom | None = Field(description="Quoted from the unchanged file, or from the bank's copy.")
     sentence: Plain | None = Field(
-        None, description="`ask` only: the sentence the answer was read in, or the one that fits the question best."
+        None, description="`ask` only: the sentence the answer was found in, or the one that fits the question best."
     )
     text: Plain | None = Field(None, description="`search` only: the whole passage, word for word.")
 

@@ -48,9 +48,9 @@ def confidence_words(confidence: Confidence) -> Text:
 
 def place_read(source: Source) -> Text:
     if source.text_from != "bank":
-        return Text.assemble("read in ", (named(source), "cyan"))
+        return Text.assemble("found in ", (named(source), "cyan"))
     state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
-    return Text.assemble("read in the bank's copy of ", (named(source), "cyan"), state)
+    return Text.assemble("found in the bank's copy of ", (named(source), "cyan"), state)
 
 
 def source_line(label: str, source: Source, *, with_bank: bool = False) -> Text:

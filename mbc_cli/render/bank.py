@@ -1,19 +1,12 @@
-"""A bank, its documents and an ingest into it, on the terminal or as JSON."""
+"""A bank and its documents, on the terminal or as JSON."""
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
-from mbc_cli.text import counted, near, per_chunk, plain, seconds, size
-from mbc_engine.errors import DataError
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted
+from mbc_cli.text import counted, near, per_chunk, plain, size
 from mbc_engine.question import Files
-from mbc_engine.text.formats import SUFFIXES
 
 if TYPE_CHECKING:
     from mbc_engine.bank import BankHeader, BankSizes, BankTotals, CodeShape, MemoryBank, StoredDocument
@@ -158,141 +151,3 @@ def _object(document: "StoredDocument") -> dict[str, Any]:
 
 def _code_bytes(document: "StoredDocument", shape: "CodeShape") -> int:
     return -(-document.chunks * shape.bits_per_chunk // 8)
-
-
-READABLE: Final = f"Files that can be read: {' '.join(sorted(SUFFIXES))}, most of them also as .gz and .xz."
-_REASONS: Final = 5
-
-
-class IngestProgress(ProgressView):
-    """Follows an ingest by its events, or, where it watches, one after another.
-
-    `doing` and `done` say what happens to files, `saved` what a stop leaves.
-    """
-
-    def __init__(
-        self,
-        bank: str,
-        *,
-        as_json: bool,
-        watches: bool = False,
-        doing: str = "Memorising",
-        done: str = "Memorised",
-        saved: str = "Everything counted above is saved",
-    ) -> None:
-        super().__init__(in_bytes=True)
-        self._bank, self._as_json, self._watches = bank, as_json, watches
-        self._doing, self._done, self._saved = doing, done, saved
-        self._size = self._skips = 0
-        self._skipped: list[FileSkipped] = []
-        self._end: IngestFinished | None = None
-
-    def show(self, event: Event) -> None:
-        match event:
-            case IngestStarted():
-                self._size, self._skipped, self._skips = event.size, [], 0
-                if self._end is None and not self.is_live:  # no bar says it
-                    sizes = f", {size(event.size)}" if event.size else ""  # nobody knows that of a stream
-                    self.line(f"{self._doing} {counted(event.files, 'file')}{sizes}.")
-                self.bar(self._doing, self._size or None)
-            case FileSkipped():
-                self._skips += 1
-                if self._as_json or len(self._skipped) < _REASONS:
-                    self._skipped.append(event)
-            case DocumentsIngested():
-                note = ""
-                if event.chunks:
-                    note = rate(event.chunks, "chunk", event.seconds)
-                elif done := event.documents + event.unchanged:
-                    note = rate(done, "document", event.seconds)
-                self.bar(self._doing, self._size or None, completed=event.size, note=note)
-            case IngestFinished():
-                is_first, self._end = self._end is None, event
-                if self._watches:
-                    self._show_round(event, is_first=is_first)
-
-    def stopping(self) -> None:
-        saving = "" if self._watches else " Documents that are encoded are being saved; Ctrl-C again ends at once."
-        self.announce(f"Stopping.{saving}")
-
-    def stopped(self) -> None:
-        self.announce(f"Stopped. {self._saved}; run the same command again to continue.")
-
-    @property
-    def is_complete(self) -> bool:
-        return self._finished.is_complete
-
-    def show_result(self) -> None:
-        if self._as_json:
-            print_json(self._summary_json(self._finished))
-        else:
-            self._show_summary(self._finished)
-
-    def require_something(self) -> None:
-        """Raises DataError if not a single document could be read."""
-        end = self._finished
-        if not (end.documents or end.unchanged or end.removed):
-            raise DataError("No readable files were found.", hint=READABLE)
-
-    def show_skipped(self) -> None:
-        for skipped in self._skipped[:_REASONS]:
-            out.print(Text(f"  skipped: {near(skipped.source)} {plain(skipped.reason)}", "yellow"))
-        if self._skips > _REASONS:
-            out.print(Text(f"  and {self._skips - _REASONS:,} more", "yellow"))
-
-    def _show_round(self, end: IngestFinished, *, is_first: bool) -> None:
-        has_changed = bool(end.documents or end.removed)
-        self.remove_bar(self._doing)
-        if self._as_json and (is_first or has_changed):
-            print_json_lines([self._summary_json(end)])
-        elif is_first:
-            self._show_summary(end)
-        elif has_changed and not self._as_json:
-            out.print(
-                f"{time.strftime('%H:%M:%S')}  {counted(end.documents, 'document')} memorised "
-                f"({counted(end.chunks, 'chunk')}), {end.removed:,} removed, {end.skipped:,} skipped"
-            )
-            self.show_skipped()
-        if is_first:
-            self.line("Watching for changes; Ctrl-C stops.")
-
-    def _show_summary(self, end: IngestFinished) -> None:
-        share = f"{end.encoding / max(end.seconds, 1e-3):.0%}"
-        speed = f" ({rate(end.chunks, 'chunk', end.seconds)}, {share} of the time in the encoder)" if end.chunks else ""
-        out.print(
-            f"{self._done} {counted(end.documents, 'document')}, {counted(end.chunks, 'chunk')} in "
-            f"{seconds(end.seconds)}{speed}."
-        )
-        out.print(f"{end.unchanged:,} unchanged, {end.removed:,} removed, {end.skipped:,} skipped.")
-        self.show_skipped()
-        if end.bank_documents:
-            totals, sizes = _holdings(end)
-            print_facts([("bank", self._bank), ("holds", holdings(totals)), *size_facts(sizes, totals.chunks)])
-
-    def _summary_json(self, end: IngestFinished) -> dict[str, Any]:
-        totals, sizes = _holdings(end)
-        return {
-            **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed")},
-            "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
-            "seconds": end.seconds,
-            "encoding": end.encoding,
-            "bank": {"path": self._bank, **asdict(totals), "sizes": sizes},
-        }
-
-    @property
-    def _finished(self) -> IngestFinished:
-        assert self._end is not None, "the ingest's last event has not come"
-        return self._end
-
-
-def rate(count: int, noun: str, duration: float) -> str:
-    """`84 chunks/s`; below ten with a digit more."""
-    value = count / max(duration, 1e-3)
-    return f"{value:,.0f} {noun}s/s" if value >= 10 else f"{value:.1f} {noun}s/s"
-
-
-def _holdings(end: IngestFinished) -> "tuple[BankTotals, BankSizes]":
-    from mbc_engine.bank import BankSizes, BankTotals
-
-    totals = BankTotals(end.bank_documents, end.bank_origins, end.bank_chunks)
-    return totals, BankSizes(end.code_bytes, end.text_bytes, end.codebook_bytes, end.file_bytes)

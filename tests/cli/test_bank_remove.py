@@ -85,7 +85,7 @@ def test_a_proof_names_the_hash_of_the_export(mbc, rows):
     assert shown.exit_code == 0
     export = hashlib.sha256(mbc("bank", "export", "--bank", rows).stdout_bytes).hexdigest()
     lines = [line.split() for line in shown.stdout.splitlines()[1:]]
-    assert [line[1] if line[0] != "never" else line[2] for line in lines] == [export, export, "0", "holds"]
+    assert [line[1] if line[0] != "never" else line[2] for line in lines] == [export, export, "0", "passed"]
 
 
 def test_a_proof_as_json(mbc, rows, record):
@@ -99,7 +99,7 @@ def test_a_proof_that_fails_is_an_error(mbc, rows, monkeypatch):
     result = mbc("bank", "remove", "/ada.txt", "--bank", rows, "--prove")
     assert result.exit_code == 5
     assert "1 of 1 removed digest found" in result.stdout
-    assert "FAILS" in result.stdout
+    assert "FAILED" in result.stdout
     assert "not proved" in result.stderr
 
 

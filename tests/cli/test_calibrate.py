@@ -133,6 +133,6 @@ def test_a_model_that_reads_text_comes_calibrated(mbc):
     result = mbc("calibrate", "--model", "mini", "--data", "none.csv")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [
-        "Error: The model mini is already calibrated; `mbc calibrate` is for models of the paper's method.",
+        "Error: The model mini is already calibrated; `mbc calibrate` is for trained models.",
         "  Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
     ]

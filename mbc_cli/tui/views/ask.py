@@ -37,8 +37,8 @@ class AskView(View):
 
     NAME, TITLE, ABOUT = "ask", "Ask", "Ask questions; see each answer, its sources and the codes that were read"
     HELP = """
-    Up and Down recall earlier questions. Below the input line, choose how many sources are listed and, for a model of
-    the paper's method, how it reads the bank.
+    Up and Down recall earlier questions. Below the input line, choose how many sources are listed and, for a model
+    you trained, how it reads the bank.
 
     Enter on a source shows its passage, with the sentence the answer was taken from underlined. If the file has changed
     or is gone, the bank's copy is shown. Escape leaves the input line, so that the digits switch views.

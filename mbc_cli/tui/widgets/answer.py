@@ -109,7 +109,7 @@ class Citation(Static, can_focus=True):
 
 
 class PassagePane(VerticalScroll, can_focus=True):
-    """The text of a source, with the sentence that the answer was read in underlined."""
+    """The text of a source, with the sentence that the answer was found in underlined."""
 
     def compose(self) -> ComposeResult:
         yield Static()

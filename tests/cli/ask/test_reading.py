@@ -15,7 +15,7 @@ def test_the_answer_its_place_and_the_other_sources(reply, source, capsys):
     show_answer(reply("Aalen", ada, bruno))
     assert capsys.readouterr().out.splitlines() == [
         "Aalen",
-        "82% confident (high), read in ada.txt",
+        "82% confident (high), found in ada.txt",
         "   Ada moved to Aalen.",
         "",
         "Other sources:",
@@ -47,7 +47,7 @@ def test_an_answer_may_name_no_source(reply, capsys):
 def test_what_was_read_in_the_bank_is_said_to_be(reply, source, capsys, state, told):
     show_answer(reply("Aalen", source("ada.txt", "Ada moved to Aalen.", state=state, text_from="bank")))
     line = capsys.readouterr().out.splitlines()[1]
-    assert line == f"82% confident (high), read in the bank's copy of {told}"
+    assert line == f"82% confident (high), found in the bank's copy of {told}"
 
 
 def test_without_an_answer_the_closest_passages_follow(reply, source, capsys):
@@ -146,14 +146,14 @@ def test_answers_stay_when_the_files_go(mbc, remembered, notes):
     assert after == (*before[:4], "bank", before[5])
     lines = mbc(*asking, QUESTION).stdout.splitlines()
     assert lines[0] == before[0]
-    assert lines[1].endswith("read in the bank's copy of notes/ada.txt; the file no longer exists")
+    assert lines[1].endswith("found in the bank's copy of notes/ada.txt; the file no longer exists")
 
 
 @embedded_encoder
 def test_without_text_only_the_files_can_be_read(mbc, notes, home):
     assert mbc("ingest", notes, "--bank", "codes.mbc", "--no-text", "--workers", 0).exit_code == 0
     asking = ("ask", QUESTION, "--bank", "codes.mbc", "--min-confidence", 0)
-    assert "read in notes/ada.txt" in mbc(*asking).stdout
+    assert "found in notes/ada.txt" in mbc(*asking).stdout
     for name in ("ada.txt", "bruno.md"):
         (notes / name).unlink()
     result = mbc(*asking)

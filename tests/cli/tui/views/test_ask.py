@@ -161,7 +161,7 @@ async def test_the_sentence_that_the_answer_was_read_in_is_underlined(
         await until(lambda: "2 sources" in screen(shown))
         lines = [line.split("│")[0].strip(" ▁▃▅█") for line in screen(shown).splitlines()]
         first = lines.index("Aalen")
-        assert lines[first + 1] == "93% confident (high), read in /notes/ada.txt"
+        assert lines[first + 1] == "93% confident (high), found in /notes/ada.txt"
         assert _answers(shown) == ["Aalen"]
         told = shown.query_one(PassagePane).query_one(Static).visual
         assert isinstance(told, Content)
