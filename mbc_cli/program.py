@@ -53,7 +53,7 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
 def _name_value(param: Any) -> None:
     """Typer shows the Python type of what a parameter takes, also of a switch, and of what has a name already."""
     if isinstance(param, TyperArgument):
-        param.display_type_rich = lambda **_: None  # type: ignore[assignment]
+        param.display_type_rich = lambda **_: None  # type: ignore[method-assign]
     elif param.is_flag:
         param.metavar = ""
     elif param.metavar is None and param.type_descriptor.annotation in (int, float):

@@ -82,9 +82,9 @@ def ask(
     Examples:
       mbc ask "Who repaired the bridge?"
       mbc ask "When was it built?" --bank work.mbc --sources 5 --json
-      mbc ask "Who leads the league?" --bank team.mbc --bank mine.mbc --weight 1 --weight 2
-      mbc ask "Who leads the league?" --since 2024 --half-life 30d --only 'sport/**'
-      mbc ask "Who leads the league?" --min-confidence 0.9
+      mbc ask "Who won?" --bank team.mbc --bank mine.mbc --weight 1 --weight 2
+      mbc ask "Who won?" --since 2024 --half-life 30d --only 'sport/**'
+      mbc ask "Who won?" --min-confidence 0.9
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
