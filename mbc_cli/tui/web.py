@@ -47,11 +47,11 @@ class DashboardServer(Server):
             ) from error
         self._address = f"{HOST}:{listener.getsockname()[1]}"
         self.public_url = f"http://{self._address}"
-        self._on_open(f"{self.public_url}/?key={self._key}")
         web.run_app(self._make_app(), sock=listener, print=None, shutdown_timeout=1)
 
     async def on_startup(self, app: web.Application) -> None:
-        """Print nothing."""
+        """Say where; from here on, signals end the server."""
+        self._on_open(f"{self.public_url}/?key={self._key}")
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
