@@ -80,8 +80,7 @@ def _name(param: TyperArgument | TyperOption) -> str:
         return name if param.required else f"[{name}]"
     annotation = param.type_descriptor.annotation
     choices = get_args(annotation) if get_origin(annotation) is Literal else ("VALUE",)
-    kind = {int: "N", float: "P"}.get(annotation, "|".join(choices))
-    value = "" if param.is_flag else f" {param.metavar or kind}"
+    value = "" if param.is_flag else f" {param.metavar or '|'.join(choices)}"
     return f"--{long_name(param)}{value}".replace("|", "\\|")
 
 

@@ -122,7 +122,10 @@ def read_model(name: str, folder: Path, place: Place) -> ModelHere:
         config, problem = None, error.message
     except (OSError, UnicodeDecodeError):
         problem = f"{path} cannot be read."
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    size = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # it may be gone again, or nobody's to look at
+            size += file.stat().st_size if file.is_file() else 0
     best = read_run(run, has_curves=False).history.best if run else None
     return ModelHere(name, folder, place, config, problem, size, best)
 

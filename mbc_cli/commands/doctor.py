@@ -144,7 +144,11 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterable[tuple[str, 
         yield name, problem is None, problem or f"with the model {model}"
     yield "train", problem is None, problem or ("on a GPU" if cards else "on the CPU: small models only")
     gpus = ", ".join(cards) or ("mps" if devices["mps"] else "")
-    yield "GPU", bool(gpus), broken or gpus or "torch finds none: no driver, or a CPU-only build of torch"
+    yield (
+        "GPU",
+        not broken and bool(gpus),
+        broken or gpus or "torch finds none: no driver, or a CPU-only build of torch",
+    )
     for name, package in (("4-bit", "bitsandbytes"), ("tui", "textual"), ("web", "textual-serve")):
         found = _version(package)
         yield name, found is not None, f"{package} {found}" if found else f"pip install {package}"

@@ -99,7 +99,9 @@ def evaluate(
         Path | None, _files(_FILES, metavar="FOLDER", envvar="MBC_DATA", show_default="the working folder")
     ] = None,
     plan: Annotated[bool, option("Only show the resources needed and which parts can run here.", "--plan")] = False,
-    hours: Annotated[float, option("Skip stages estimated to take longer than this here.", min=0, metavar="N")] = 100.0,
+    hours: Annotated[
+        float, option("Skip stages of a suite estimated to take longer than this here.", min=0, metavar="N")
+    ] = 100.0,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     report: ReportOption = False,

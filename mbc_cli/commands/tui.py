@@ -70,9 +70,10 @@ def tui(
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     terminal = sys.__stdin__.fileno() if sys.__stdin__ is not None and sys.__stdin__.isatty() else None
-    notes.quiet = True  # the dashboard has the terminal
+    was_quiet, notes.quiet = notes.quiet, True  # the dashboard has the terminal
     dashboard = Dashboard(places, view, terminal)
     dashboard.run()
+    notes.quiet = was_quiet
     if dashboard.error is not None:
         raise dashboard.error
     code = dashboard.return_code or 0

@@ -64,11 +64,16 @@ class BatchQueue:
         return asyncio.wrap_future(added.future)
 
     async def close(self, last: Callable[[], object], seconds: float) -> bool:
-        """Finish waiting work, then run `last` in the thread. False if that takes longer; the thread then goes on."""
+        """Finish waiting work, then run `last` in the thread. False if that takes longer; the thread then goes on.
+
+        Raises what `last` raises.
+        """
         self.is_open = False
         closed = self._thread.submit(last)
         self._thread.shutdown(wait=False)
         done, _ = await asyncio.wait([asyncio.wrap_future(closed)], timeout=seconds)
+        for future in done:
+            future.result()
         return bool(done)
 
     def _work(self) -> None:

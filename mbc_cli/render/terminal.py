@@ -79,6 +79,8 @@ def print_table(
 ) -> None:
     """A table on a terminal; tab-separated without headings in a pipe."""
     console, cells = console or out, [[plain(cell) for cell in row] for row in rows]
+    if console.quiet:
+        return
     if not console.is_terminal:
         for row in cells:
             print("\t".join(row), file=console.file)  # Rich would turn tabs into spaces

@@ -145,3 +145,9 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(engine, "_PATIENCE", 0.01)
     assert engine.hub_is_reachable() is False
     ended.set()
+
+
+def test_a_gpu_that_torch_cannot_use_does_not_work():
+    devices = {"error": "CUDA error", "cuda": [{"name": "A100"}], "mps": False}
+    works = {name: does for name, does, _ in checkup._abilities(devices, {"reachable": False}, "mini")}
+    assert works["GPU"] is False

@@ -104,7 +104,7 @@ def _size_bars(bank: BankSnapshot) -> list[tuple[str, str]]:
         "file on disk": sizes.file,
         "as floats": bank.header.float_bytes(bank.totals.chunks),
     }
-    most = max(amounts.values())
+    most = max(amounts.values()) or 1
     return [(label, f"{bar(count / most, 24):<24}  {size(count):>7}") for label, count in amounts.items()]
 
 

@@ -1,7 +1,6 @@
 """A question with its answer, as far as it has come, its sources, and the passage of one of them."""
 
 import re
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -88,6 +87,12 @@ class ChatTurn(Vertical):
         return self.query_one(".answer", Static)
 
 
+def clipped(text: str, longest: int) -> str:
+    """A text in one line, cut to this many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 2].rstrip()} …"
+
+
 class Citation(Static, can_focus=True):
     """A source: its rank, share of the answer and file, and the sentence that matters."""
 
@@ -101,7 +106,7 @@ class Citation(Static, can_focus=True):
         lines = [Text(f"{number}. {bar(source.share, _BAR_WIDTH):<{_BAR_WIDTH}} ") + source_line("", source)]
         if source.sentence:
             longest = _LONGEST_FIRST if number == 1 else _LONGEST
-            lines.append(Text(plain(textwrap.shorten(source.sentence, longest, placeholder=" …"))))
+            lines.append(Text(plain(clipped(source.sentence, longest))))
         if state := state_of(source):
             lines.append(Text(f"! {plain(state)}", "italic"))
         super().__init__(Group(lines[0], *(Padding(own, (0, 0, 0, _INDENT)) for own in lines[1:])))

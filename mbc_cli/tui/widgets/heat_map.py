@@ -83,6 +83,9 @@ class HeatMap(CellView):
             self.on_resize()
         self.refresh(layout=is_other_size)
 
+    def action_move(self, x: int, y: int) -> None:
+        self.go(self.cursor + x + y * self.columns)  # from the end of a line to the next
+
     def action_next_mark(self) -> None:
         if self._marks:
             self.go(min(self._marks, key=lambda cell: (cell <= self.cursor, cell)))
@@ -193,6 +196,10 @@ class CodeSheet(CellView):
         line, position = divmod(self.cursor, self.columns)
         chunk, level = divmod(line, self._codes.shape[2])
         return level, position, int(self._codes[chunk, position, level])
+
+    def action_go(self, cell: int) -> None:
+        column = self.cursor % self.columns
+        self.go(self.cells - self.columns + column if cell else column)
 
     def watch_has_focus(self, _has_focus: bool) -> None:
         super().watch_has_focus(_has_focus)

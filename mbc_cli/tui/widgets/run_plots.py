@@ -89,13 +89,18 @@ class RunPlots(VerticalScroll):
         self._charts = {Chart(measure.title, id=measure.name): measure for measure in MEASURES}
         self._alone: Chart | None = None
         self._runs: tuple[AttachedRun | None, AttachedRun | None] = (None, None)
+        self._drawn: object = None
 
     def compose(self) -> ComposeResult:
         yield from self._charts
 
     def show(self, run: AttachedRun | None, other: AttachedRun | None) -> None:
         self._runs = (run, other)
-        if not any(own is not None and own.is_behind for own in (run, other)):
+        if any(own is not None and own.is_behind for own in (run, other)):
+            return
+        drawn = (run and _progress(run), other and _progress(other), [chart.size for chart in self._charts])
+        if drawn != self._drawn:
+            self._drawn = drawn
             for chart in self._charts:
                 self._draw(chart, run, other)
 
@@ -143,3 +148,8 @@ class RunPlots(VerticalScroll):
             lines=[history.quantised.step] if history.quantised else [],
             pointers=history.resets if measure.of_codes else [],
         )
+
+
+def _progress(run: AttachedRun) -> tuple[object, ...]:
+    history = run.history
+    return id(history), history.latest, len(history.validations), len(history.resets), history.quantised

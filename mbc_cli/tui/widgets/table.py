@@ -68,7 +68,8 @@ class CellView(ScrollView, can_focus=True):
             self.go(cell)
 
     def action_move(self, x: int, y: int) -> None:
-        self.go(self.cursor + x + y * self.columns)
+        if 0 <= self.cursor % self.columns + x < self.columns:
+            self.go(self.cursor + x + y * self.columns)
 
     def action_page(self, by: int) -> None:
         row, last = self.cursor // self.columns, (self.cells - 1) // self.columns
@@ -118,7 +119,7 @@ class RowTable(CellView):
         before, offset = self.key, self.cursor - self.scroll_offset.y
         self.rows, self.cells = rows, len(rows)
         places = {key: place for place, (key, _) in enumerate(rows)}
-        self.marked &= places.keys()
+        self.marked = frozenset(self.marked & places.keys())
         place = places.get(before, min(self.cursor, max(0, len(rows) - 1)))
         self.on_resize()
         if place != self.cursor:

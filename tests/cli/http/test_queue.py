@@ -102,3 +102,9 @@ async def test_closing_takes_no_more_and_does_not_wait_for_ever(worker: Worker) 
         queue.submit("a", "q")
     assert ended.value.status == 503
     worker.may_begin.set()
+
+
+async def test_what_goes_wrong_while_closing_is_raised(worker: Worker) -> None:
+    queue = worker.queue()
+    with pytest.raises(ZeroDivisionError):
+        await queue.close(lambda: 1 // 0, 10)

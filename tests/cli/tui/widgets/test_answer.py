@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_cli.tui.widgets.answer import passage_text
+from mbc_cli.tui.widgets.answer import clipped, passage_text
 from mbc_engine.question import Source
 
 
@@ -37,3 +37,11 @@ def test_without_a_sentence_nothing_is_underlined() -> None:
 def test_a_passage_without_text_says_so() -> None:
     told, _ = underlined(None, None)
     assert told == "The text is no longer available."
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [("Ada\n moved.", "Ada moved."), ("Ada moved to Aalen.", "Ada moved …"), ("日" * 20, "日" * 10 + " …")],
+)
+def test_a_long_sentence_is_cut_also_where_it_has_no_spaces(text: str, short: str) -> None:
+    assert clipped(text, 12) == short

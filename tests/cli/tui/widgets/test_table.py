@@ -58,6 +58,10 @@ async def test_the_cursor_stays_on_its_row_and_marks_on_theirs() -> None:
         assert (widget.key, widget.marked) == ("e", {"b", "d"})
         widget.show(rows("xyabcefgh"))
         assert (widget.key, widget.marked) == ("e", {"b"})
+        await pilot.press("space", "left", "up")
+        assert any(line.startswith("▸● e") for line in lines(widget))
+        await pilot.press("space", "right", "up")
+        assert (widget.key, widget.marked) == ("e", {"b"})
         widget.show(rows("xyabcfgh"))
         assert widget.key == "f"  # what has come in its place
         widget.show(rows("x"))
