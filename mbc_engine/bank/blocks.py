@@ -150,13 +150,16 @@ class BlockTable:
     def find(self, block: int, *, with_codes: bool = False) -> Block | None:
         """A block, or None where there is none of this number: an index may name blocks that are gone."""
         content = self._held.get(block)
-        if content is None or (with_codes and content.codes is None):
+        if content is None:
             row = self._row_if_there(block)
             if row is None:
                 return None
             with decoded(self._name):
-                codes = unpack(self.packed(block), self._header.shape, row.chunks) if with_codes else None
-                content = read_block(row, self._header, codes)
+                content = read_block(row, self._header, None)
+        if with_codes and content.codes is None:
+            with decoded(self._name):
+                codes = unpack(self.packed(block), self._header.shape, sum(content.lengths))
+            content = replace(content, codes=codes)
         self._hold(block, content)
         return content
 
@@ -367,7 +370,8 @@ class BlockTable:
         for block, rows in by_block((place, name) for name, place in dropped.items()).items():
             content = self.get(block, with_codes=True)
             origins = content.origins.copy()
-            for row, gone in rows.items():
+            for row, names in rows.items():
+                gone = set(names)
                 origins[row] = tuple(own for own in origins[row] if own[:2] not in gone)
             self._hold(block, replace(content, origins=origins))
             self._drop_rows(block, [row for row in rows if not origins[row]])

@@ -310,7 +310,17 @@ def restore(bank: MemoryBank, taken: Taken) -> int:
 
 # So many bytes of a row SQLite keeps together, at least; what is longer may go on in another page.
 _IN_ONE_PIECE: Final = 480
-_COPY: Final = "import shutil, sys; [shutil.copyfileobj(open(name, 'rb'), sys.stdout.buffer) for name in sys.argv[1:]]"
+_SEARCH: Final = """
+import json, mmap, sys
+files, documents = json.load(sys.stdin)
+found = set()
+for name in files:
+    with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for number, traces in enumerate(documents):
+            if any(content.find(bytes.fromhex(trace)) >= 0 for trace in traces):
+                found.add(number)
+print(len(found))
+"""
 
 
 @dataclass(frozen=True)
@@ -370,9 +380,12 @@ def _digest(bank: MemoryBank) -> str:
 
 def _traces(path: Path, documents: Iterable[Iterable[bytes]]) -> int:
     files = [str(file) for file in (path, wal_of(path)) if bytes_at(file)]
+    sought = json.dumps([files, [[trace.hex() for trace in traces] for traces in documents]])
     # Another process: see `_refuse_foreign` for what closing the file would do to this one's.
-    read = subprocess.run([sys.executable, "-I", "-c", _COPY, *files], capture_output=True, check=False)  # noqa: S603
-    if read.returncode:
-        hint = read.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    searched = subprocess.run(  # noqa: S603 - this Python, and a program that is written above
+        [sys.executable, "-I", "-c", _SEARCH], input=sought, capture_output=True, text=True, check=False
+    )
+    if searched.returncode:
+        hint = searched.stderr.strip().rpartition("\n")[2]
         raise BankError(f"{path} cannot be searched.", hint=hint or None)
-    return sum(any(trace in read.stdout for trace in traces) for traces in documents)
+    return int(searched.stdout)

@@ -76,12 +76,15 @@ def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | N
     A step of retention has `documents`, `bank_bytes` then, and F1 of the first documents in percent of what it was.
     """
     answers, table = published()["answers"], published()["retention"]
-    pair, steps = (own.get(base, {}).get(dataset, {}).get(method, ()) for own in (answers, table))
+    pair = answers.get(base, {}).get(dataset, {}).get(method)
+    if not pair:
+        return None
+    steps = table.get(base, {}).get(dataset, {}).get(method, ())
     retention = [
         {"documents": documents, "bank_bytes": round(megabytes * 1024**2), "retention": kept}
         for documents, (megabytes, kept) in zip(table["documents"], steps, strict=False)
     ]
-    return {"exact_match": pair[0], "f1": pair[1], "retention": retention} if pair else None
+    return {"exact_match": pair[0], "f1": pair[1], "retention": retention}
 
 
 def published_usage(base: str, dataset: str) -> dict[str, Any] | None:

@@ -32,6 +32,10 @@ _CORE, _GPU = 1e11, 1e14
 _DOCUMENT, _QUESTION = 256, 48  # tokens; an answer goes with its question
 ASSUMED: Final = f"{_DOCUMENT} tokens a document and {_QUESTION} a question with its answer; half or twice is possible"
 _UNKNOWN_MEMORY: Final = 1 << 62
+_WEIGHTS: Final = (
+    *("model.safetensors", "model.safetensors.index.json"),
+    *("pytorch_model.bin", "pytorch_model.bin.index.json"),
+)
 
 
 @dataclass(frozen=True)
@@ -271,7 +275,9 @@ def _of_hub(name: str, is_here: bool, has_hub: bool) -> Availability:
 
 
 def _is_cached_model(name: str) -> bool:
-    from huggingface_hub import constants
+    from huggingface_hub import try_to_load_from_cache
 
-    folder = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}", "snapshots")
-    return any(any(folder.glob(f"*/{file}*")) for file in ("model.safetensors", "pytorch_model.bin"))
+    try:
+        return any(isinstance(try_to_load_from_cache(name, file), str) for file in _WEIGHTS)
+    except ValueError:  # no name that a hub could know
+        return False

@@ -89,7 +89,7 @@ def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[
     The address is HOST:PORT or `auto`; None starts a temporary cluster, which only this machine reaches. Raises
     ConfigError if Ray is not installed, MBCError if it cannot be reached or started.
     """
-    require_ray(address)
+    require_ray()
     # Sockets lie in the folder, whose path must be short.
     short = None if sys.platform == "win32" else "/tmp"  # noqa: S108 - a folder of one's own is made there
     with _environment(address):
@@ -100,6 +100,7 @@ def connected(address: str | None = None, *, verbose: bool = False) -> Iterator[
         if ray.is_initialized():
             yield
             return
+        require_ray(address)
         sigterm = signal.getsignal(signal.SIGTERM)
         with tempfile.TemporaryDirectory(prefix="mbc-ray-", dir=short, ignore_cleanup_errors=True) as folder:
             try:
@@ -293,6 +294,7 @@ class _Team:
                     raise
                 if deaths > RETRIES:
                     raise _died(task.files) from error
+                ray.kill(self.actors[task.place])  # which may live, and keep its part of the cluster
                 self.actors[task.place] = self._start()
                 for own in self.tasks:
                     if own.place == task.place:

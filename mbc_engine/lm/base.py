@@ -410,8 +410,9 @@ def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torc
         place = str(packaged_model(name.removeprefix(EMBEDDED)))
         if not Path(place).is_dir():
             raise ModelError(f"This installation has no {name}.", hint="Install the package again.")
-    rest, kind = base_dtype(weights, torch.device(device)), AutoModelForCausalLM
+    kind = AutoModelForCausalLM
     with load_errors(f"The base LM {name}", "Give a folder or a hub id; off-line it must be in the local hub cache."):
+        rest = base_dtype(weights, torch.device(device))
         model, tokenizer = open_pretrained(
             kind, place, name=name, weights=weights, rest=rest, device=device, check=key_value_modules
         )

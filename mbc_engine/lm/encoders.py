@@ -5,6 +5,7 @@ import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -131,13 +132,19 @@ def bundle_folder() -> Path | None:
     return Path(package.submodule_search_locations[0]) / _BUNDLE_FOLDER
 
 
+@cache
+def _hashed(file: Path, *_identity: int) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
 def unofficial_file(folder: Path) -> Path | None:
     """The first of the bundle's files in a folder that is missing or not the official one; None if all are."""
     for name, digest in _BUNDLE_DIGESTS.items():
         try:
-            with (folder / name).open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                    return folder / name
+            known = (folder / name).stat()
+            if _hashed(folder / name, known.st_size, known.st_mtime_ns) != digest:
+                return folder / name
         except OSError:
             return folder / name
     return None

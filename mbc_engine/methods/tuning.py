@@ -135,11 +135,11 @@ def train_on_questions(
     if not examples:
         raise DataError("There are no questions to train on.", hint="Name a dataset that has some.")
     tuning = TuningFolder(folder, vars(settings), base, examples, validation)
-    if settings.reads:  # as passages are handed over: in chunks, of which the best is read
-        chunker = passage_chunker(base)
-        examples, validation = within_window(examples, chunker), within_window(validation, chunker)
     with tuning.opened():
         if not tuning.is_finished():
+            if settings.reads:  # as passages are handed over: in chunks, of which the best is read
+                chunker = passage_chunker(base)
+                examples, validation = within_window(examples, chunker), within_window(validation, chunker)
             base.tune()
             yield from _epochs(
                 base, examples, validation, tuning, settings, snapshot_seconds, stop or threading.Event()

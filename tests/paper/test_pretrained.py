@@ -166,3 +166,8 @@ def test_a_model_too_large_for_the_device_is_told_with_the_way_out(wide: Any, mo
     with pytest.raises(ModelError, match="does not fit into the memory") as caught:
         load_base(str(wide.bases["llama"]))
     assert "nf4" in (caught.value.hint or "")
+
+
+def test_what_is_no_device_is_refused(wide: Any) -> None:
+    with pytest.raises(ModelError, match="gpu"):
+        load_base(str(wide.bases["gpt2"]), device="gpu")

@@ -185,7 +185,8 @@ def _bars(rows: Sequence[tuple[str, str, Interval]]) -> str:
     with _drawing(0.6 + 0.25 * len(rows)) as (figure, axes):
         titles, colours, found = zip(*rows, strict=True)
         values = [own.value for own in found]
-        reach = [own.value - own.low for own in found], [own.high - own.value for own in found]
+        # A mean of equal values may lie outside its interval by rounding.
+        reach = [max(0.0, own.value - own.low) for own in found], [max(0.0, own.high - own.value) for own in found]
         bars = axes.barh(range(len(rows)), values, 0.5, xerr=reach, color=colours, alpha=0.5, ecolor="#5d6268")
         axes.bar_label(bars, fmt="%.1f", padding=4)
         axes.set_yticks(range(len(rows)), titles)

@@ -11,8 +11,9 @@ import pytest
 
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.results import ExperimentFolder
+from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.experiments.report import page
-from mbc_engine.experiments.report.page import write_report
+from mbc_engine.experiments.report.page import _bars, write_report
 from mbc_engine.experiments.report.report import read_report
 
 
@@ -155,3 +156,7 @@ def test_without_matplotlib_the_page_says_how_to_get_figures(make_experiment, mo
     text = write_report(make_experiment()).read_text()
     assert "<img" not in text
     assert "Figures need matplotlib: pip install -c constraints.txt -e &#39;.[report]&#39;" in text
+
+
+def test_a_mean_that_rounding_puts_outside_its_interval_is_drawn():
+    assert _bars([("mbc", "#1f5fb4", Interval(2 / 3, 2 / 3 + 1e-14, 2 / 3 - 1e-14))]).startswith("data:image/svg")
