@@ -321,7 +321,8 @@ class TrainView(View):
             bar.update(total=run.history.total_steps, progress=run.history.step)
             facts = _run_facts(run, self._state_of(run), self._words(run), self.state.other)
         self.query_one("#facts", Facts).show(facts)
-        self.query_one("#brief", Static).update(Text("  ".join(" ".join(fact).strip() for fact in facts)), layout=False)
+        brief = (" ".join(fact).strip() for fact in facts if fact[0] != "folder")
+        self.query_one("#brief", Static).update(Text("  ".join(brief)), layout=False)
 
 
 def _run_facts(run: AttachedRun, state: str, words: str, other: AttachedRun | None) -> list[tuple[str, str]]:

@@ -106,5 +106,6 @@ async def test_closing_takes_no_more_and_does_not_wait_for_ever(worker: Worker) 
 
 async def test_what_goes_wrong_while_closing_is_raised(worker: Worker) -> None:
     queue = worker.queue()
+    worker.may_begin.set()
     with pytest.raises(ZeroDivisionError):
         await queue.close(lambda: 1 // 0, 10)
