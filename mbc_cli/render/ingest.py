@@ -59,9 +59,9 @@ class IngestProgress(ProgressView):
             case DocumentsIngested():
                 note = ""
                 if event.chunks:
-                    note = rate(event.chunks, "chunk", event.seconds)
+                    note = _rate(event.chunks, "chunk", event.seconds)
                 elif done := event.documents + event.unchanged:
-                    note = rate(done, "document", event.seconds)
+                    note = _rate(done, "document", event.seconds)
                 self.bar(self._doing, self._size or None, completed=event.size, note=note)
             case IngestFinished():
                 is_first, self._end = self._end is None, event
@@ -115,7 +115,9 @@ class IngestProgress(ProgressView):
 
     def _show_summary(self, end: IngestFinished) -> None:
         share = f"{end.encoding / max(end.seconds, 1e-3):.0%}"
-        speed = f" ({rate(end.chunks, 'chunk', end.seconds)}, {share} of the time in the encoder)" if end.chunks else ""
+        speed = (
+            f" ({_rate(end.chunks, 'chunk', end.seconds)}, {share} of the time in the encoder)" if end.chunks else ""
+        )
         out.print(
             f"{self._done} {counted(end.documents, 'document')}, {counted(end.chunks, 'chunk')} in "
             f"{seconds(end.seconds)}{speed}."
@@ -142,7 +144,7 @@ class IngestProgress(ProgressView):
         return self._end
 
 
-def rate(count: int, noun: str, duration: float) -> str:
+def _rate(count: int, noun: str, duration: float) -> str:
     """`84 chunks/s`; below ten with a digit more."""
     value = count / max(duration, 1e-3)
     return f"{value:,.0f} {noun}s/s" if value >= 10 else f"{value:.1f} {noun}s/s"

@@ -9,6 +9,7 @@ from mbc_cli.app import app
 from mbc_cli.config import commands_below
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
+from tests.cli.imports import imported_by
 
 
 def words(group, *before):
@@ -171,27 +172,12 @@ def test_a_foreign_argument_is_never_markup(mbc):
 )
 def test_what_needs_no_model_imports_no_torch(commands, make_bank, record, monkeypatch):
     monkeypatch.setenv("MBC_BANK", str(make_bank("b.mbc", record("/a", "Ada"))))
-    script = (
-        "import sys; from mbc_cli.app import app\n"
-        f"for arguments in {commands!r}:\n"
-        "    try: app(arguments)\n"
-        "    except SystemExit as end: assert not end.code, arguments\n"
-        f"print(sorted({HEAVY!r} & set(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "[]"
+    assert imported_by(commands, HEAVY) == "[]"
 
 
 def test_help_imports_no_numpy():
-    script = (
-        "import sys; from mbc_cli.app import app\n"
-        "for arguments in (['--help'], ['ask', '--help'], ['bank', '--help']):\n"
-        "    try: app(arguments)\n"
-        "    except SystemExit as end: assert not end.code, arguments\n"
-        "print(sorted({'numpy', 'torch', 'transformers'} & set(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "[]"
+    commands = [["--help"], ["ask", "--help"], ["bank", "--help"]]
+    assert imported_by(commands, {"numpy", "torch", "transformers"}) == "[]"
 
 
 def test_main_prints_what_the_terminal_cannot_show_as_escapes(tmp_path):

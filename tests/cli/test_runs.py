@@ -19,6 +19,7 @@ from mbc_engine.events import (
 )
 from mbc_engine.runs.event_log import EventLog, work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, make_request, request_in
+from tests.cli.imports import imported_by
 
 STARTED = TrainStarted(0, 4000, 100, 50, 999)
 STEP = TrainStep(1200, 3, 1.23456, 1.0, 0.25, 0.0, 0.25, 0.931, 17.54, 2, 0.9, 1e-05, 84.2, reset_codes=7)
@@ -190,15 +191,8 @@ def test_a_run_that_is_not_there_is_an_error(mbc, verb):
 
 def test_looking_at_runs_imports_no_torch(make_run):
     make_run("first", STARTED, STEP, BEST)
-    script = (
-        "import sys; from mbc_cli.app import app\n"
-        "for arguments in (['list'], ['show', 'first'], ['show', 'first', '--json']):\n"
-        "    try: app(['runs', *arguments])\n"
-        "    except SystemExit as end: assert not end.code, arguments\n"
-        "print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "[]"
+    commands = [["runs", "list"], ["runs", "show", "first"], ["runs", "show", "first", "--json"]]
+    assert imported_by(commands, {"torch", "transformers", "peft"}) == "[]"
 
 
 def test_a_pause_is_told_where_the_training_was_started(capsys, home):
