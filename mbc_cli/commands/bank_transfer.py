@@ -83,9 +83,8 @@ def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
         return
     with MemoryBank.open(banks[0], read_only=True) as first:
         header = first.header
-    keeps = {"keeps_origins": header.keeps_origins, "keeps_text": header.keeps_text}
     try:
-        with MemoryBank.create(path, header.signature, header.shape, header.dim, **keeps) as memory:
+        with MemoryBank.create_like(path, header) as memory:
             yield memory
     except BaseException:
         delete(path)

@@ -358,9 +358,7 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
         else:
             kept.append(replace(document, origins=origins))
             others.update(texts)
-    head = bank.header
-    keeps = {"keeps_origins": head.keeps_origins, "keeps_text": head.keeps_text}
-    with MemoryBank.create(None, head.signature, head.shape, head.dim, **keeps) as anew:
+    with MemoryBank.create_like(None, bank.header) as anew:
         anew.put(kept[::-1])
         never_seen = _digest(anew)
     bank.remove(names, digests)

@@ -105,6 +105,12 @@ class MemoryBank:
         return cls(make_in_memory(header) if path is None else make_file(path, header), path)
 
     @classmethod
+    def create_like(cls, path: Path | None, header: BankHeader) -> Self:
+        """Make an empty bank, as `create` does, of the same model and keeping the same."""
+        keeps = {"keeps_origins": header.keeps_origins, "keeps_text": header.keeps_text}
+        return cls.create(path, header.signature, header.shape, header.dim, **keeps)
+
+    @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
         """Open a bank; BankError if there is none, it is damaged or something else, or of another version of mbc."""
         return cls(open_current(path, read_only=read_only), path)

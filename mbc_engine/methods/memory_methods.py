@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 import torch
 
-from mbc_engine.bank import Codes, MemoryBank, ModelSignature, StoredDocument
+from mbc_engine.bank import Codes, StoredDocument
 from mbc_engine.config import ReadMode
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
-from mbc_engine.methods.reading import size_as_file
+from mbc_engine.methods.reading import bank_in_memory, size_as_file
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.scoring import Memorised, answer_from
@@ -87,12 +87,10 @@ class MemoryMethod(Method):
         if self._codebook is None:
             row = chunks.shape[1] * chunks.shape[2] * _FLOAT_BYTES
             return Footprint(len(chunks) * row, row)
-        # Fingerprints of every model are as long; those of a large one take longer to compute than all the rest.
-        signature = ModelSignature(self._model.name, "0" * 16, "0" * 16)
         shape, books = self._codebook.shape, self._codebook.books
         codes = np.split(chunks, np.cumsum(self._lengths)[:-1]) if len(self._lengths) else []
         kept = [(digest, own) for digest, own in zip(self._digests, codes, strict=True) if len(own)]
-        with MemoryBank.create(None, signature, shape, books.shape[-1], keeps_origins=False) as bank:
+        with bank_in_memory(self._model, keeps_text=False) as bank:
             bank.put([StoredDocument(digest, len(own), None, (), own) for digest, own in kept])
             file = size_as_file(bank)
         return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)

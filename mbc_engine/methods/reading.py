@@ -13,6 +13,7 @@ import numpy as np
 from mbc_engine.bank import MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.bank.exchange import merge
 from mbc_engine.lm.base import BaseLM
+from mbc_engine.lm.coding import CodingModel
 from mbc_engine.lm.encoders import padded_batches
 from mbc_engine.methods.method import Footprint, Method, MethodAnswer
 from mbc_engine.mini.model import RetrieverReader
@@ -179,10 +180,7 @@ class RetrieveAndRead(Method):
         self.reset()
 
     def reset(self) -> None:
-        # Fingerprints of every model are as long, and these banks are read by this one alone.
-        signature = ModelSignature(self._model.name, "0" * 16, "0" * 16)
-        shape, dim = self._model.code_shape, self._model.codebooks.shape[-1]
-        self._bank = MemoryBank.create(None, signature, shape, dim, keeps_origins=False, keeps_text=True)
+        self._bank = bank_in_memory(self._model, keeps_text=True)
         self._places: dict[str, int] = {}  # in the stream, of each document's digest
         self._documents = 0
         self._searched: Scope | None = None
@@ -228,14 +226,21 @@ class RetrieveAndRead(Method):
         return Footprint(size_as_file(self._bank))
 
 
+def bank_in_memory(model: CodingModel, *, keeps_text: bool) -> MemoryBank:
+    """An empty bank without origins, which this process alone reads."""
+    # Fingerprints of every model are as long; those of a large one take longer to compute than all the rest.
+    signature = ModelSignature(model.name, "0" * 16, "0" * 16)
+    shape, dim = model.code_shape, model.codebooks.shape[-1]
+    return MemoryBank.create(None, signature, shape, dim, keeps_origins=False, keeps_text=keeps_text)
+
+
 def size_as_file(bank: MemoryBank) -> int:
     """Bytes of a bank's file, if its documents are put into a new one."""
-    with tempfile.TemporaryDirectory() as folder:
-        own, path = bank.header, Path(folder, "bank.mbc")
-        with MemoryBank.create(
-            path, own.signature, own.shape, own.dim, keeps_origins=own.keeps_origins, keeps_text=own.keeps_text
-        ) as copy:
-            for _ in merge(copy, bank):
-                pass
-            copy.checkpoint()
-            return copy.sizes().file
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MemoryBank.create_like(Path(folder, "bank.mbc"), bank.header) as copy,
+    ):
+        for _ in merge(copy, bank):
+            pass
+        copy.checkpoint()
+        return copy.sizes().file
