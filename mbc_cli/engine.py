@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.config import activity_log
 from mbc_cli.render.terminal import detail, verbosity, working
@@ -24,6 +24,7 @@ from mbc_engine.machine import usable_cores
 if TYPE_CHECKING:
     from mbc_engine.load import Model
     from mbc_engine.memory import Memory
+    from mbc_engine.mini.writer import Writer
 
 _PATIENCE: Final = 3.0  # seconds to wait for the hub
 # What torch computes on, built in or by an extension of its own.
@@ -106,11 +107,25 @@ def load_model(name: str, device: str | None = None) -> "Model":
 
 
 def open_memory(
-    banks: Sequence[Path], model: str, device: str | None = None, *, weights: Sequence[float] | None = None
+    banks: Sequence[Path],
+    model: str,
+    device: str | None = None,
+    *,
+    weights: Sequence[float] | None = None,
+    base: str | None = None,
 ) -> "Memory":
     from mbc_engine.memory import Memory
 
-    return Memory(banks, model, device=device, weights=weights, log=activity_log(banks[0]), load=load_model)
+    log = activity_log(banks[0])
+    loaders: Any = {"load": load_model, "load_writer": _load_writer}
+    return Memory(banks, model, device=device, weights=weights, log=log, base=base, **loaders)
+
+
+def _load_writer(name: str | None, device: str | None) -> "Writer":
+    with loading("the language model"):
+        from mbc_engine.mini.writer import load_writer
+
+        return load_writer(name, device=prepare_torch(device))
 
 
 def prepare_torch(device: str | None, threads: int | None = None) -> str:

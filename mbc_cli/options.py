@@ -85,6 +85,10 @@ ReadOption = Annotated[
         callback=_checked_read,
     ),
 ]
+_BASE = "The chat LM that writes answers, by hub id or folder."
+ChatModelOption = Annotated[
+    str | None, option(_BASE, "--base", metavar="NAME", show_default="the embedded SmolLM2-135M-Instruct")
+]
 JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=EVERYWHERE)]
 WorkersOption = Annotated[
     int | None,

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from mbc_engine.paper.reads import Reading
 from mbc_engine.question import AskOptions, Confidence, Passages, sentence_around
 from mbc_engine.ranking import Hit
 
+if TYPE_CHECKING:
+    from mbc_engine.mini.writer import Writer
+
 _Searched = TypeVar("_Searched", Scope, BankMemory)
 OnToken = Callable[[str], None] | None
 Drafts = tuple["list[Draft]", float, float]  # and when searching and answering ended
@@ -30,7 +33,10 @@ Drafts = tuple["list[Draft]", float, float]  # and when searching and answering 
 
 @dataclass(frozen=True)
 class Draft:
-    """An answer before its sources are looked up: the best documents first, and by chunk the sentences that were read."""
+    """An answer before its sources are looked up: the best documents first, and by chunk the sentences that were read.
+
+    `extracted` is what was read, if `text` was written from it.
+    """
 
     text: str | None
     confidence: Confidence | None
@@ -38,12 +44,16 @@ class Draft:
     sentences: dict[int, str]
     gain: float | None = None
     codes: CodeMap | None = None
+    extracted: str | None = None
 
 
-def answerer_of(model: Model, bank: ReadableBank) -> "Answerer":
-    """What answers from a bank; its methods need a snapshot of it. Raises ModelMismatch if another model wrote it."""
+def answerer_of(model: Model, bank: ReadableBank, writer: "Callable[[], Writer]") -> "Answerer":
+    """What answers from a bank, and writes with `writer` if asked to; its methods need a snapshot of the bank.
+
+    Raises ModelMismatch if another model wrote it.
+    """
     bank.require(signature(model))
-    return ReadingAnswerer(model, bank) if isinstance(model, RetrieverReader) else PrefixAnswerer(model, bank)
+    return ReadingAnswerer(model, bank, writer) if isinstance(model, RetrieverReader) else PrefixAnswerer(model, bank)
 
 
 class _Searching(Generic[_Searched]):
@@ -74,10 +84,10 @@ class _Searching(Generic[_Searched]):
 
 
 class ReadingAnswerer:
-    """A retriever-reader: the answer is read in the text of the best chunks."""
+    """A retriever-reader: the answer is read in the text of the best chunks, or written from it by a chat LM."""
 
-    def __init__(self, model: RetrieverReader, bank: ReadableBank) -> None:
-        self.model, self.bank = model, bank
+    def __init__(self, model: RetrieverReader, bank: ReadableBank, writer: "Callable[[], Writer]") -> None:
+        self.model, self.bank, self._writer = model, bank, writer
         self._scope = _Searching(bank, partial(model.scope, bank))
 
     def drafts(
@@ -96,10 +106,14 @@ class ReadingAnswerer:
             )
         texts = [[(passages[hit.chunk].passage or "", hit) for hit in own] for own in readable]
         threshold = settings.confidence.threshold if options.min_confidence is None else options.min_confidence
-        drafts = []
-        for found, own, answered in zip(hits, texts, self.model.read(questions, texts), strict=True):
+        drafts, answers = [], self.model.read(questions, texts)
+        for question, found, own, answered in zip(questions, hits, texts, answers, strict=True):
             best = answered.best if answered.probability >= threshold else None
-            text = " ".join(best.text.split()) if best else None
+            text, extracted = " ".join(best.text.split()) if best else None, None
+            if best is not None and options.write:
+                passage, most = own[best.passage][0], options.max_new_tokens
+                if written := self._writer().write(question, [passage], max_new_tokens=most, on_token=on_token):
+                    text, extracted = written, text
             confidence = Confidence(answered.probability, label_of(answered.probability))
             ranked = by_document(found, options.sources, own[best.passage][1] if best else None)
             sentences = {
@@ -108,7 +122,7 @@ class ReadingAnswerer:
                 if span is not None
             }
             codes = self._codes([hit for _, hit in own]) if options.with_codes and own else None
-            drafts.append(Draft(text, confidence, ranked, sentences, codes=codes))
+            drafts.append(Draft(text, confidence, ranked, sentences, codes=codes, extracted=extracted))
         return drafts, searched, time.perf_counter()
 
     def chunks(self, queries: Sequence[str], options: AskOptions, top: int) -> list[list[Hit]]:
@@ -174,6 +188,11 @@ def require_askable(model: MBC | RetrieverReader, options: AskOptions) -> None:
                 hint="Leave out --read; it is for models of the paper's method.",
             )
         return
+    if options.write:
+        raise ConfigError(
+            f"--write does not apply to {model.name}, whose own base LM writes every answer.",
+            hint="Leave out --write; it is for mini.",
+        )
     settings, read_mode = model.settings, options.read_mode
     if options.min_confidence is None:
         return

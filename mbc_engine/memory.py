@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mbc_engine.answering import Answerer, Draft
     from mbc_engine.events import Event
     from mbc_engine.load import Model
+    from mbc_engine.mini.writer import Writer
 
 
 class Memory:
@@ -28,12 +30,14 @@ class Memory:
         banks: files of one or more banks of one model, asked as one; documents go into the first, which is created if
             needed. Or an open bank, or `Banks`, which stay open.
         model: the banks' own, or its name or folder, loaded to `device` by `load` or `mbc_engine.load_model`.
+        base: the chat LM that writes answers if asked to, by hub id or path, loaded by `load_writer`; None for the
+            embedded one.
         weights: how much the documents of each bank count; None for all alike.
         log: a file that keeps the events of `add` for other processes to follow.
 
     Attributes:
         paths: of the banks; empty for open ones.
-        loading: seconds that loading the model took.
+        loading: seconds that loading the model took, and the chat LM if it was needed.
     """
 
     def __init__(
@@ -45,6 +49,8 @@ class Memory:
         weights: Sequence[float] | None = None,
         log: Path | None = None,
         load: "Callable[[str, str | None], Model] | None" = None,
+        base: str | None = None,
+        load_writer: "Callable[[str | None, str | None], Writer] | None" = None,
     ) -> None:
         self._given = banks if isinstance(banks, MemoryBank | Banks) else None
         self.paths: tuple[Path, ...] = ()
@@ -52,6 +58,7 @@ class Memory:
             self.paths = (banks,) if isinstance(banks, Path) else tuple(banks)
         self._model: str | Model = model
         self._device, self._weights, self._log, self._load = device, weights, log, load
+        self._base, self._load_writer = base, load_writer
         self.loading = 0.0
         self._banks: Banks | None = None
         self._answerer: Answerer | None = None
@@ -67,8 +74,21 @@ class Memory:
                 from mbc_engine.load import load_model
 
                 self._model = load_model(self._model, device=self._device or "cpu")
-            self.loading = time.perf_counter() - began
+            self.loading += time.perf_counter() - began
         return self._model
+
+    @cached_property
+    def writer(self) -> "Writer":
+        """What writes answers, loaded when needed. Raises ModelError if it cannot be, or is no chat LM."""
+        began = time.perf_counter()
+        if self._load_writer is not None:
+            writer = self._load_writer(self._base, self._device)
+        else:
+            from mbc_engine.mini.writer import load_writer
+
+            writer = load_writer(self._base, device=self._device or "cpu")
+        self.loading += time.perf_counter() - began
+        return writer
 
     def open(self, options: AskOptions | None = None) -> Self:
         """Open everything that a question needs; problems with the banks are found before the model is loaded.
@@ -83,6 +103,8 @@ class Memory:
             from mbc_engine.answering import require_askable
 
             require_askable(model, options)
+            if options.write:
+                self.writer  # noqa: B018  # loaded now
         with self._reading():
             return self
 
@@ -99,7 +121,7 @@ class Memory:
         Args:
             options: None for the defaults.
             **changes: single options, such as `sources=5`.
-            on_token: gets a generated answer in pieces as they become certain; for one question, greedy.
+            on_token: gets a generated or written answer in pieces as they become certain; for one question, greedy.
         """
         options = replace(options or AskOptions(), **changes)
         began = time.perf_counter()
@@ -111,7 +133,19 @@ class Memory:
             named = self._sources(questions, drafts, passages, options.sources)
         seconds = {"search": searched - began, "answer": answered - searched, "sources": time.perf_counter() - answered}
         return [
-            Answer(question, draft.text, draft.confidence, sources, seconds, totals, sizes, draft.gain, draft.codes)
+            Answer(
+                question,
+                draft.text,
+                draft.confidence,
+                sources,
+                seconds,
+                totals,
+                sizes,
+                draft.gain,
+                draft.codes,
+                draft.extracted,
+                self.writer.name if draft.extracted is not None else None,
+            )
             for question, draft, sources in zip(questions, drafts, named, strict=True)
         ]
 
@@ -167,7 +201,9 @@ class Memory:
             return banks.header, banks.totals(), banks.sizes()
 
     def can_stream(self, options: AskOptions) -> bool:
-        """Whether an answer can be streamed: it is generated greedily and cannot be withheld."""
+        """Whether an answer can be streamed: it is generated greedily, and not withheld once it has begun."""
+        if options.write:
+            return True
         from mbc_engine.paper.mbc import MBC
 
         return isinstance(self.model, MBC) and options.beams == 1 and options.min_confidence is None
@@ -225,7 +261,7 @@ class Memory:
                 model, bank = self.model, self._bank()
                 from mbc_engine.answering import answerer_of
 
-                self._answerer = answerer_of(model, bank)
+                self._answerer = answerer_of(model, bank, lambda: self.writer)
             yield self._answerer
         except MBCError:
             raise

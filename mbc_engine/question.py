@@ -29,6 +29,7 @@ class AskOptions:
         min_confidence: withhold answers below this probability; None for a retriever-reader's own threshold.
         with_codes: also return which codes were read.
         beams: the width of beam search; 1 is greedy.
+        write: a chat LM writes a retriever-reader's answer from the passage it was found in.
     """
 
     read_mode: str | None = None
@@ -38,6 +39,7 @@ class AskOptions:
     with_codes: bool = False
     max_new_tokens: int = 16
     beams: int = 1
+    write: bool = False
 
     def __post_init__(self) -> None:
         if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
@@ -75,6 +77,8 @@ class Answer:
         gain: what the bank adds to the log-likelihood of a token of the answer, in nats; None of a retriever-reader.
         codes: each code's share of the attention, [levels, positions, num_codes], summing to 1 per level; None unless
             asked for. A hierarchical read estimates it, see `paper/reads.py`.
+        extracted: the words of the passage that `confidence` is in, where `text` was written from it; else None.
+        written_by: the chat LM that wrote `text`, by hub id or path; None if it was not written.
     """
 
     question: str
@@ -86,6 +90,8 @@ class Answer:
     sizes: "BankSizes"
     gain: float | None = None
     codes: "CodeMap | None" = field(default=None, repr=False, compare=False)
+    extracted: str | None = None
+    written_by: str | None = None
 
 
 State = Literal["unchanged", "changed", "gone", "unreadable", "unknown"]

@@ -166,6 +166,23 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def chat_lm(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+    """A Llama with a chat template; of its tokens <tool> acts as one but is not called special."""
+    import torch
+    from transformers import AddedToken, AutoConfig, AutoTokenizer, LlamaForCausalLM
+
+    torch.manual_seed(6)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|user|>", "<|assistant|>"]})
+    tokenizer.add_tokens([AddedToken("<tool>", special=False)])
+    tokenizer.chat_template = (
+        "{% for message in messages %}<|user|>{{ message['content'] }}<|end|>\n{% endfor %}<|assistant|>"
+    )
+    config = AutoConfig.from_pretrained(tiny_llama, vocab_size=len(tokenizer), max_position_embeddings=240)
+    return _save(tmp_path_factory.mktemp("chat"), LlamaForCausalLM(config), tokenizer)
+
+
+@pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """24 wide, 1 layer; texts between [CLS] and [SEP]."""
     import torch

@@ -13,7 +13,16 @@ import typer
 from rich.text import Text
 
 from mbc_cli.engine import open_memory
-from mbc_cli.options import BanksOption, DeviceOption, JsonOption, ModelOption, ReadOption, WeightsOption, option
+from mbc_cli.options import (
+    BanksOption,
+    ChatModelOption,
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    ReadOption,
+    WeightsOption,
+    option,
+)
 from mbc_cli.render.answer import answer_json, show_answer, show_times
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out, print_json, print_json_lines
@@ -48,7 +57,8 @@ _CONFIDENCE = (
     "the answer is right; for a calibrated model that you train, that the bank holds it."
 )
 _BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
-_MAX_TOKENS = "Maximum length of an answer, in tokens. No effect with mini."
+_WRITE = "Let a chat LM write the answer from the passage found, instead of quoting it."
+_MAX_TOKENS = "Maximum length of a written answer, in tokens."
 
 
 def ask(
@@ -68,8 +78,10 @@ def ask(
     min_confidence: Annotated[
         float | None, option(_CONFIDENCE, metavar="P", show_default="the model's default")
     ] = None,
+    write: Annotated[bool, option(_WRITE, "--write")] = AskOptions.write,
+    base: ChatModelOption = None,
     beams: Annotated[int, option(_BEAMS, panel=_PAPER, min=1)] = AskOptions.beams,
-    max_tokens: Annotated[int, option(_MAX_TOKENS, panel=_PAPER, min=1)] = AskOptions.max_new_tokens,
+    max_tokens: Annotated[int, option(_MAX_TOKENS, min=1)] = AskOptions.max_new_tokens,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -85,16 +97,19 @@ def ask(
       mbc ask "Who won?" --bank team.mbc --bank mine.mbc --weight 1 --weight 2
       mbc ask "Who won?" --since 2024 --half-life 30d --only 'sport/**'
       mbc ask "Who won?" --min-confidence 0.9
+      mbc ask "Why was the bridge closed?" --write
       mbc ask --questions questions.jsonl --json > answers.jsonl
       mbc ask
     """
     from mbc_cli.question_options import ask_options
 
     chosen: dict[str, Any] = {"read_mode": read, "max_new_tokens": max_tokens, "beams": beams, "sources": sources}
+    if base is not None and not write:
+        raise ConfigError("--base is only for written answers.", hint="Add --write.")
     chosen |= {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-    options = ask_options(**chosen, min_confidence=min_confidence)
+    options = ask_options(**chosen, min_confidence=min_confidence, write=write)
     work = _work(question, questions, as_json=json)
-    with open_memory(bank, model, device, weights=weight).open(options) as memory:
+    with open_memory(bank, model, device, weights=weight, base=base).open(options) as memory:
         work(memory, options)
 
 

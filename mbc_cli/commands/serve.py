@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from mbc_cli.engine import open_memory
-from mbc_cli.options import BanksOption, DeviceOption, ModelOption, WeightsOption, option
+from mbc_cli.options import BanksOption, ChatModelOption, DeviceOption, ModelOption, WeightsOption, option
 from mbc_cli.program import ending_with
 from mbc_cli.render.terminal import errors, notes, verbosity, working
 from mbc_cli.text import plain
@@ -31,6 +31,7 @@ def serve(
     documents: Annotated[
         Path | None, option(_DOCUMENTS, metavar="FOLDER", show_default="beside the first bank, as NAME.documents")
     ] = None,
+    base: ChatModelOption = None,
     device: DeviceOption = None,
     host: Annotated[str, _access(_HOST, metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, _access("The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8377,
@@ -68,7 +69,7 @@ def serve(
     kept = DocumentFolder(documents or bank[0].with_name(f"{bank[0].stem}.documents"))
     with listen(host, port) as listener, kept.opened() as folder:
         with ending_with("Nothing was served yet."):
-            memory = open_memory(bank, model, device, weights=weight)
+            memory = open_memory(bank, model, device, weights=weight, base=base)
             name = Path(model).resolve().name
             service = MemoryService(memory, name, folder, batch=batch, capacity=queue)
             _prepare(service, bank, weight)

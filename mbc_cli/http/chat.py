@@ -38,6 +38,7 @@ class MemoryOptions(BaseModel):
 
     sources: fields.SourceCount = AskOptions.sources
     min_confidence: fields.MinConfidence = None
+    write: bool = Field(False, description="Let the server's chat LM write mini's answer from the passage found.")
     since: fields.Since = None
     as_of: fields.AsOf = None
     half_life: fields.HalfLife = None

@@ -50,7 +50,7 @@ _ENGINE_ERRORS: Final = (
     (MBCError, 500, "model_error"),
 )
 # Options of `mbc ask` that a request has as fields, under names with underscores.
-_OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence)\b")
+_OPTION: Final = re.compile(r"--(since|as-of|half-life|only|exclude|read|min-confidence|write)\b")
 
 
 class ErrorReply(BaseModel):

@@ -36,7 +36,11 @@ def confidence_line(answer: Answer) -> Text | None:
     if answer.text is None or answer.confidence is None:
         return None
     words = confidence_words(answer.confidence)
-    return Text.assemble(words, ", ", place_read(answer.sources[0])) if is_read(answer) and answer.sources else words
+    if is_read(answer) and answer.sources:
+        words = Text.assemble(words, ", ", place_read(answer.sources[0]))
+    if answer.written_by is not None:
+        return Text.assemble(f"“{plain(answer.extracted)}”: ", words, f"; written by {near(answer.written_by)}")
+    return words
 
 
 def confidence_words(confidence: Confidence) -> Text:
@@ -132,12 +136,15 @@ def show_times(answer: Answer, loading: float | None = None) -> None:
 def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
-    `answer` is null if withheld; `confidence` is then that of the withheld answer.
+    `answer` is null if withheld; `confidence` is then that of the withheld answer. `extracted` and `written_by` are
+    null unless a chat LM wrote the answer; `confidence` is in what was extracted.
     """
     confidence = answer.confidence
     return {
         "question": answer.question,
         "answer": answer.text,
+        "extracted": answer.extracted,
+        "written_by": answer.written_by,
         "confidence": confidence and round(confidence.probability, 4),
         "label": confidence and confidence.label,
         "gain": answer.gain and round(answer.gain, 4),

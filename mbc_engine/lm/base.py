@@ -363,13 +363,31 @@ class BaseLM(nn.Module):
         """Answers to questions under prefixes, the first line with text of each: greedy, or by beam search.
 
         Questions are cut to `window` tokens; a passage, or "", stands on the line before its question, cut where the
-        context is full. `on_token` gets a single greedy answer in pieces; joined and stripped they are the answer.
-        Raises ConfigError if a question and its answer do not fit the context.
+        context is full. `on_token` is as in `complete`. Raises ConfigError if a question and its answer do not fit the
+        context.
         """
-        if on_token is not None and (len(questions) != 1 or beams != 1):
+        room = self.context - prefix.length - max_new_tokens
+        rows = self.texts.prompts(questions, passages, window=window, room=room)
+        return self.complete(prefix, rows, max_new_tokens=max_new_tokens, beams=beams, on_token=on_token)
+
+    @torch.no_grad()
+    def complete(
+        self,
+        prefix: KVPrefix,
+        rows: Sequence[list[int]],
+        *,
+        max_new_tokens: int,
+        beams: int = 1,
+        on_token: Callable[[str], None] | None = None,
+    ) -> list[str]:
+        """What follows rows of tokens under prefixes, the first line with text of each: greedy, or by beam search.
+
+        `on_token` gets a single greedy answer in pieces; joined and stripped they are the answer.
+        """
+        if on_token is not None and (len(rows) != 1 or beams != 1):
             raise ValueError("Only one greedy answer can be streamed.")
-        room, end = self.context - prefix.length - max_new_tokens, self.texts.end
-        ids, mask = self.texts.padded(self.texts.prompts(questions, passages, window=window, room=room))
+        end = self.texts.end
+        ids, mask = self.texts.padded(list(rows))
         columns = mask.new_ones(len(ids), prefix.length)
         generated: Tensor = self.model.generate(  # type: ignore[operator]
             input_ids=ids,
@@ -382,6 +400,16 @@ class BaseLM(nn.Module):
             streamer=None if on_token is None else FirstLineStreamer(self.tokenizer, on_token),
         )
         return [first_line(text) for text in self.tokenizer.batch_decode(generated[:, ids.shape[1] :], **DECODING)]
+
+    @torch.no_grad()
+    def read(self, tokens: list[int]) -> KVPrefix:
+        """The keys and values of tokens that begin a text, as the prefix of what follows them; in one pass."""
+        cache = self.no_prefix(1).cache(self.model.dtype)
+        ids = torch.tensor([tokens], device=self.model.device)
+        self.model.get_decoder()(input_ids=ids, past_key_values=cache, use_cache=True)
+        return KVPrefix(
+            *(torch.stack([getattr(layer, side) for layer in cache.layers], 1) for side in ("keys", "values"))
+        )
 
     def _before(self, prefix: KVPrefix, texts: Targets) -> Tensor:
         mask = torch.cat([texts.mask.new_ones(len(texts.ids), prefix.length), texts.mask], dim=1)

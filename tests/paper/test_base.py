@@ -161,7 +161,7 @@ def test_the_pieces_are_the_answer(base: BaseLM, seed: int) -> None:
 
 
 def test_only_one_greedy_answer_comes_in_pieces(base: BaseLM) -> None:
-    for questions, beams in ((["Who?"], 2), (["Who?", "Ada?"], 1), ([], 1)):
+    for questions, beams in ((["Who?"], 2), (["Who?", "Ada?"], 1)):
         with pytest.raises(ValueError, match="one greedy answer"):
             base.generate(prefix_for(base, 1), questions, beams=beams, on_token=print)
 

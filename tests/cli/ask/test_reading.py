@@ -77,6 +77,8 @@ def test_json_of_an_answer(reply, source, home):
     assert told == {
         "question": QUESTION,
         "answer": "Aalen",
+        "extracted": None,
+        "written_by": None,
         "confidence": 0.8235,
         "label": "high",
         "gain": None,

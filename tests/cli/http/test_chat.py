@@ -213,6 +213,27 @@ async def test_an_answer_that_is_not_generated_is_streamed_in_one_piece(serving:
     assert (last["choices"][0]["finish_reason"], done) == ("stop", "[DONE]")
 
 
+async def test_an_answer_is_written_if_a_request_asks_for_it(serving: Callable[..., Any]) -> None:
+    running = serving()
+    running.memory.answer = lambda _: "Ada |moved.|"
+    running.memory.changes = {"confidence": Confidence(0.9, "high"), "extracted": "Ada", "written_by": "tiny-chat"}
+    _, *pieces, last, _ = events((await running.ask(stream=True, mbc={"write": True})).text)
+    assert [piece["choices"][0]["delta"] for piece in pieces] == [{"content": "Ada"}, {"content": " moved."}]
+    assert (last["mbc"]["written_by"], last["mbc"]["extracted"]) == ("tiny-chat", "Ada")
+    await running.ask()
+    assert [options.write for options, _ in running.memory.batches] == [True, False]
+
+
+async def test_a_model_that_cannot_write_says_so_in_the_requests_words(
+    serving: Callable[..., Any], tiny_model: MBC, tmp_path: Path
+) -> None:
+    running = serving(memory=Memory([tmp_path / "b.mbc"], tiny_model))
+    await running.add({"text": "Ada moved."})
+    error = (await running.ask(mbc={"write": True})).json()["error"]
+    assert error["message"].startswith("mbc.write does not apply to")
+    assert error["code"] == "invalid_value"
+
+
 SOURCE = Source(
     path="/notes/ada.txt",
     part="",
