@@ -7,34 +7,22 @@ way without a cache is that of the published code, which puts the whole sequence
 is spared the logits of all but the last position. Both read the same memory and must say the same texts. The tokens
 that end an answer are forbidden to both, so that each says exactly 16.
 
-The preset `mini` has its own base LM and encoder; the others have the paper's shapes, float32 and random weights, whose
-speed is that of trained ones.
+Models have the presets' shapes, float32 and random weights, whose speed is that of trained ones.
 """
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from shapes import SHAPES, Shape, random_model
 from torch import Tensor, nn
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    T5Config,
-    T5Model,
-)
 
-from mbc_engine import load_examples, load_preset
-from mbc_engine.lm.base import DECODING, BaseLM, KVPrefix, first_line, load_base
-from mbc_engine.lm.encoders import Encoder
-from mbc_engine.paper.builder import build, load_pretrained
+from mbc_engine import load_examples
+from mbc_engine.lm.base import DECODING, BaseLM, KVPrefix, first_line
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
 
@@ -42,7 +30,18 @@ TOKENS = 16
 DOCUMENTS = 1000
 BATCHES = 1, 16
 # Wide enough that random models say something else for each question.
-SPREAD = 0.1
+_SPREAD = (("initializer_range", 0.1),)
+MODELS = (
+    Shape("SmolLM2-135M's shape", "smollm2-135m", "t5", base=_SPREAD, encoder=(("vocab_size", 32128),)),
+    replace(SHAPES["distilgpt2"], base=_SPREAD),
+)
+LLAMA = Shape(
+    "LLaMA-2-7B's shape",
+    "llama2-7b",
+    "t5",
+    ("model.base_weights=float32", "model.documents.weights=float32", "model.questions.weights=float32"),
+    base=_SPREAD,
+)
 
 
 @dataclass(frozen=True)
@@ -127,49 +126,6 @@ def make_endless(base: BaseLM) -> None:
     base.model.set_output_embeddings(EndlessHead(base.model.get_output_embeddings(), ends))
 
 
-def tokenizer_of(size: int) -> PreTrainedTokenizerBase:
-    """The tokenizer of the preset `mini` with made-up tokens up to a size."""
-    tokenizer = load_base("embedded:mini/base").tokenizer
-    tokenizer.add_tokens([f" word{number}" for number in range(size - len(tokenizer))])
-    tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
-
-
-def random_t5(size: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> Encoder:
-    """A T5 with random weights."""
-    return Encoder(T5Model(T5Config(vocab_size=32128, d_kv=64, **size)), tokenizer)
-
-
-T5_SMALL: dict[str, Any] = {"d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8}
-T5_BASE: dict[str, Any] = {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
-T5_LARGE: dict[str, Any] = {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16}
-
-
-def random_model(preset: str, base: PreTrainedModel, documents: dict[str, Any], questions: dict[str, Any]) -> MBC:
-    """A model of a preset's shape around a base LM."""
-    words, encoder_words = tokenizer_of(base.config.vocab_size), tokenizer_of(0)
-    encoders = random_t5(documents, encoder_words), random_t5(questions, encoder_words)
-    return build(load_preset(preset).model, (BaseLM(base, words), *encoders)).eval()
-
-
-def mini() -> MBC:
-    """The preset `mini`, before any training."""
-    settings = load_preset("mini").model
-    return build(settings, load_pretrained(settings)).eval()
-
-
-def distilgpt2() -> MBC:
-    """DistilGPT2 with T5-small on both sides."""
-    base = GPT2LMHeadModel(GPT2Config(n_layer=6, initializer_range=SPREAD))
-    return random_model("distilgpt2", base, T5_SMALL, T5_SMALL)
-
-
-def llama2_7b() -> MBC:
-    """LLaMA-2-7B with T5-large and T5-base."""
-    base = LlamaForCausalLM(LlamaConfig(max_position_embeddings=4096, initializer_range=SPREAD))
-    return random_model("llama2-7b", base, T5_LARGE, T5_BASE)
-
-
 def timed(model: MBC, base: BaseLM, questions: list[str], memory: CodeMemory) -> tuple[float, list[str]]:
     """Seconds for a batch of answers through a base LM, and the answers."""
     model.base = base
@@ -178,17 +134,17 @@ def timed(model: MBC, base: BaseLM, questions: list[str], memory: CodeMemory) ->
     return time.perf_counter() - began, [text for text, _ in answers]
 
 
-def measure_model(name: str, make: Callable[[], MBC], device: str, repeats: int) -> list[Answering]:
+def measure_model(shape: Shape, device: str, repeats: int) -> list[Answering]:
     """Both ways on one model, in turns; the fastest run of each counts, since other programs only add to it."""
-    torch.manual_seed(0)
-    with torch.device(device):
-        model = make().to(device)
-    make_endless(model.base)
+    model = random_model(shape, device)
     base = model.base
+    words = base.model.config.vocab_size - len(base.tokenizer)
+    base.tokenizer.add_tokens([f" word{number}" for number in range(words)])
+    make_endless(base)
     base.tokenizer.pad_token = base.tokenizer.eos_token
     uncached = UncachedLM(base.model, base.tokenizer)
-    shape = (DOCUMENTS, model.codebook.tokens, model.codebook.levels)
-    codes = np.random.default_rng(0).integers(0, model.codebook.num_codes, shape, dtype=np.uint16)
+    size = (DOCUMENTS, model.codebook.tokens, model.codebook.levels)
+    codes = np.random.default_rng(0).integers(0, model.codebook.num_codes, size, dtype=np.uint16)
     memory = CodeMemory(codes, model.codebook)
     questions = [example.question for example in load_examples("newswire:train:8")]
     found = []
@@ -201,7 +157,7 @@ def measure_model(name: str, make: Callable[[], MBC], device: str, repeats: int)
             assert len(set(ours[1])) > batch // 2, "The answers are too much alike to compare."
             turns.append((ours[0] / batch, theirs[0] / batch))
         cached, plain = (min(times) for times in zip(*turns[1:], strict=True))
-        found.append(Answering(name, device, batch, cached, plain))
+        found.append(Answering(shape.title, device, batch, cached, plain))
     return found
 
 
@@ -214,11 +170,8 @@ def measure(*, threads: int = 1, repeats: int = 3, llama: bool = False) -> list[
         llama: LLaMA-2-7B's shape as well, on the GPU.
     """
     torch.set_num_threads(threads)
-    found = [
-        *measure_model("the preset mini", mini, "cpu", repeats),
-        *measure_model("DistilGPT2's shape", distilgpt2, "cpu", repeats),
-    ]
-    return [*found, *measure_model("LLaMA-2-7B's shape", llama2_7b, "cuda", repeats)] if llama else found
+    found = [row for shape in MODELS for row in measure_model(shape, "cpu", repeats)]
+    return [*found, *measure_model(LLAMA, "cuda", repeats)] if llama else found
 
 
 def main() -> None:
@@ -231,11 +184,11 @@ def main() -> None:
     if args.llama and not torch.cuda.is_available():
         parser.error("--llama needs a GPU, and torch finds none.")
     print(f"Whole answers of {TOKENS} tokens, {DOCUMENTS:,} documents, float32, torch threads on a CPU: {args.threads}")
-    print(f"  {'':19} {'':5} {'':5} {'with cache':>22} {'without cache':>22}")
-    print(f"  {'':19} {'':5} {'batch':>5}" + 2 * f" {'ms/answer':>11} {'tokens/s':>10}" + f" {'times':>6}")
+    print(f"  {'':20} {'':5} {'':5} {'with cache':>22} {'without cache':>22}")
+    print(f"  {'':20} {'':5} {'batch':>5}" + 2 * f" {'ms/answer':>11} {'tokens/s':>10}" + f" {'times':>6}")
     for row in measure(threads=args.threads, repeats=args.repeats, llama=args.llama):
         print(
-            f"  {row.model:19} {row.device:5} {row.batch:>5} {1000 * row.cached:>11.1f} {row.cached_rate:>10.1f} "
+            f"  {row.model:20} {row.device:5} {row.batch:>5} {1000 * row.cached:>11.1f} {row.cached_rate:>10.1f} "
             f"{1000 * row.uncached:>11.1f} {row.uncached_rate:>10.1f} {row.ratio:>6.1f}"
         )
 

@@ -32,7 +32,7 @@ from mbc_engine.paper.memories import BankMemory, Router
 from mbc_engine.paper.reads import Reader, Reading, read
 
 FOLDER: Final = Path("build/performance")
-WIDTHS: Final = {"distilgpt2": 768, "llama2-7b": 4096, "mini": 192}  # D, by the preset that has the rest of the shape
+WIDTHS: Final = {"distilgpt2": 768, "llama2-7b": 4096, "smollm2-135m": 576}  # D, by the preset that has the rest
 SHAPES: Final = ("distilgpt2", "llama2-7b")
 SEED: Final = 0
 
@@ -289,7 +289,7 @@ def plan(largest: int = SIZES[-1], shapes: Iterable[str] = SHAPES) -> list[Cell]
 
 def scan_plan(largest: int = SCAN_SIZES[-1]) -> list[Cell]:
     """The cells of the routed scan: the paper's codes, and two residual levels."""
-    return [(name, "scan", size) for name in ("distilgpt2", "mini") for size in SCAN_SIZES if size <= largest]
+    return [(name, "scan", size) for name in ("distilgpt2", "smollm2-135m") for size in SCAN_SIZES if size <= largest]
 
 
 def lines_of(cells: Iterable[tuple[Cell, Result]]) -> Iterator[str]:

@@ -9,7 +9,11 @@ from keeping import Result
 from wording import LEAST_GROWTH, in_bytes, in_time, plot, table, times
 
 WANTED_GROWTH: Final = 1.2
-TITLES: Final = {"distilgpt2": "DistilGPT2's shape", "llama2-7b": "LLaMA-2-7B's shape", "mini": "two residual levels"}
+TITLES: Final = {
+    "distilgpt2": "DistilGPT2's shape",
+    "llama2-7b": "LLaMA-2-7B's shape",
+    "smollm2-135m": "two residual levels",
+}
 
 
 def cells_of(found: dict[str, Result], name: str) -> dict[tuple[str, int], Result]:
@@ -150,9 +154,9 @@ def scan_written(found: dict[str, Result]) -> Iterator[str]:
         "look-up in a table made once per question. This is the scan alone, on one core, without ranking."
     )
     rows = []
-    for name in ("distilgpt2", "mini"):
+    for name in ("distilgpt2", "smollm2-135m"):
         shape = read.form_of(name).shape
-        kind = "two residual levels" if name == "mini" else "the paper's"
+        kind = "two residual levels" if name == "smollm2-135m" else "the paper's"
         title = f"{kind}, {shape.bits_per_chunk / 8:g} bytes"
         for (_, size), own in sorted(cells_of(found, name).items()):
             a_million = f"{1e9 * own['seconds'] / size:,.0f} ms"

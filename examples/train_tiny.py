@@ -1,9 +1,9 @@
 """Train a small memory on generated news, about a minute on two cores, and ask the model that comes of it.
 
-    python examples/train_tiny.py [STORIES]
+    python examples/train_tiny.py [STORIES [BASE]]
 
-It starts from the embedded base LM and encoder. A memory that answers well takes far more stories and hours; what can be
-seen here is how a training is told and kept. The run stays in `tiny-run/`.
+It starts from SmolLM2 and MiniLM, or another base LM. A memory that answers well takes far more stories and hours; this
+shows the events of a training and what it leaves in `tiny-run/`.
 """
 
 import sys
@@ -27,9 +27,10 @@ def show(event: Event) -> None:
             print(f"the model is in {event.model}")
 
 
-def main(stories: int) -> None:
+def main(stories: int, *base: str) -> None:
     codes = min(64, stories)  # no more than documents to fit them to
-    config = load_preset("mini", ["training.epochs=1", f"model.codebook.codes={codes}", "model.codebook.levels=1"])
+    changes = ["training.epochs=1", f"model.codebook.codes={codes}", "model.codebook.levels=1"]
+    config = load_preset("smollm2-135m", [*changes, *(f"model.base={name}" for name in base)])
     examples, validation = load_examples(f"newswire:train:{stories}"), load_examples("newswire:validation:8")
     for event in train(config, examples, validation, RUN, cache=RUN / "states"):
         show(event)
@@ -43,4 +44,4 @@ def main(stories: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 150, *sys.argv[2:])

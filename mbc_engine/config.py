@@ -137,7 +137,7 @@ class ConfidenceSettings(_Settings):
 class ModelSettings(_Settings):
     """What a model is made of, and how its answers are judged."""
 
-    base: str = Field(description="the frozen base LM: hub id, path, or embedded:NAME for one in this package")
+    base: str = Field(description="the frozen base LM: hub id or path")
     base_weights: BaseWeights = Field("float32", description="how the base LM's weights are held")
     documents: EncoderSettings
     questions: EncoderSettings
@@ -349,8 +349,6 @@ CONFIG: Final = "config.toml"
 WEIGHTS: Final = "model.safetensors"
 ADAPTER: Final = "adapter"
 READER: Final = "reader"
-# What a base LM's name begins with that lies in this package.
-EMBEDDED: Final = "embedded:"
 
 
 def own_models() -> Path:

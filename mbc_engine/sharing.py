@@ -18,7 +18,6 @@ from mbc_engine.bank import CodeShape
 from mbc_engine.config import (
     ADAPTER,
     CONFIG,
-    EMBEDDED,
     WEIGHTS,
     Config,
     ModelSettings,
@@ -235,7 +234,7 @@ def model_card(
     front_matter = ModelCardData(
         library_name="mbc",
         pipeline_tag="question-answering",
-        base_model=None if base.startswith(EMBEDDED) else base,
+        base_model=base,
         license=licence,
         tags=["mbc", "memory", "retrieval"],
     )
@@ -318,10 +317,7 @@ def _check_settings(settings: ModelSettings) -> None:
         raise ValueError("it makes no codes (model.quantised = false), so no bank can be made with it")
     if not settings.lora.layers:
         raise ValueError("it has no KV-LoRA (model.lora.layers = 0), which shared models have")
-    inside = settings.base.removeprefix(EMBEDDED)
-    if inside != settings.base and not (is_hub_id(inside) and packaged_model(inside).is_dir()):
-        raise ValueError(f"this version of mbc has no {settings.base}")
-    for name in (inside, settings.documents.name, settings.questions.name):
+    for name in (settings.base, settings.documents.name, settings.questions.name):
         if not is_hub_id(name):
             raise ValueError(f"{name!r} is a path on one machine, not a hub id")
     CodeShape(*settings.code_numbers)

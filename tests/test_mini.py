@@ -23,9 +23,9 @@ def mini() -> RetrieverReader:
     return model
 
 
-def test_the_package_carries_at_most_12_megabytes() -> None:
+def test_the_package_carries_at_most_4_megabytes() -> None:
     folder = Path(str(files("mbc_engine") / "models" / "mini"))
-    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 12_000_000
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 4_000_000
 
 
 @embedded_encoder

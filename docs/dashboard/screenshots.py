@@ -84,11 +84,22 @@ def prepare(home: Path) -> None:
             (home / "news" / "scan.pdf").write_bytes(b"%PDF-1.7 cut off")
             mbc("ingest", "news", "--bank", "news.mbc")
             time.sleep(20)  # apart from each other on the axis of time
-    for name, rate in (("careful", "5e-4"), ("bold", "2e-3")):
+    for name, rate in (("careful", "1e-4"), ("bold", "1e-3")):
         if not (home / "runs" / name / "model").exists():
             settings = ("training.epochs=5", "training.batch_size=32", f"training.learning_rate={rate}")
             options = [word for setting in settings for word in ("--set", setting)]
-            mbc("train", "--preset", "mini", "--data", "newswire:train:600", "--runs", "runs", "--run", name, *options)
+            mbc(
+                "train",
+                "--preset",
+                "smollm2-135m",
+                "--data",
+                "newswire:train:600",
+                "--runs",
+                "runs",
+                "--run",
+                name,
+                *options,
+            )
 
 
 def mbc(*arguments: str) -> None:

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Final
 
 import matplotlib.pyplot as plt
+import torch
 from look import BLUE, FAINT, RED
 from matplotlib.figure import Figure
+from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from mbc_engine import load_preset, train
 from mbc_engine.datasets.newswire import examples, stories
 from mbc_engine.events import TrainStep
+from mbc_engine.lm.encoders import locate
 
 # The paper's codebook: one book of 512 codes, from the first step. A step's bank is its batch.
 CHANGES: Final = (
@@ -22,6 +25,7 @@ CHANGES: Final = (
     "training.epochs=8",
     "training.precision=float32",
     "training.losses.reconstruction=0",
+    "model.lora.layers=4",
 )
 
 
@@ -45,8 +49,21 @@ def draw() -> Figure:
 
 
 def perplexities(folder: Path, told: int, changes: tuple[str, ...], *, resets: bool) -> list[float]:
-    """The perplexity of code usage after each step of a training of mini's shape."""
-    config = load_preset("mini", [*changes, f"training.reset_codes={str(resets).lower()}"])
+    """The perplexity of code usage after each step of a training around an untrained base LM."""
+    base = untrained_base(folder / "base", seed=0)
+    config = load_preset(
+        "smollm2-135m", [*changes, f"model.base={base}", f"training.reset_codes={str(resets).lower()}"]
+    )
     data = list(examples(stories("train", told, seed=0)))
     events = train(config, data, [], folder / f"{resets}", cache=folder / "states")
     return [event.perplexity for event in events if isinstance(event, TrainStep)]
+
+
+def untrained_base(folder: Path, seed: int) -> Path:
+    """A GPT-2 of 4 layers and width 192, with random weights and MiniLM's tokenizer."""
+    tokenizer = AutoTokenizer.from_pretrained(locate("sentence-transformers/all-MiniLM-L6-v2"), eos_token="[SEP]")  # noqa: S106
+    torch.manual_seed(seed)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_positions=512, n_embd=192, n_layer=4, n_head=6))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

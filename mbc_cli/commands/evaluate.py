@@ -117,7 +117,7 @@ def evaluate(
     Examples:
       mbc eval --data newswire:test:64
       mbc eval --model runs/mine --data questions.jsonl --bank-size 16 --json
-      mbc eval --preset mini --[b]train[/b] "news.jsonl[:900]" --data "news.jsonl[900:]" --method mbc --method mac
+      mbc eval --preset smollm2-135m --[b]train[/b] "news.jsonl[:900]" --data "news.jsonl[900:]" --method mbc --method mac
       mbc eval --suite small --data-folder data --plan
     """
     from mbc_engine.experiments.settings import load_suite, settings_in

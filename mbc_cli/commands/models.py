@@ -30,7 +30,6 @@ from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_j
 from mbc_cli.runs import command_of, read_run, run_of
 from mbc_cli.text import counted, near, plain, size
 from mbc_engine.config import (
-    EMBEDDED,
     Config,
     EncoderSettings,
     ModelSettings,
@@ -294,9 +293,7 @@ def _row(model: ModelHere) -> tuple[str, ...]:
 
 def _short(name: str) -> str:
     """Without its owner on a terminal, to save space."""
-    if not out.is_terminal:
-        return name
-    return "embedded" if name.startswith(EMBEDDED) else name.rstrip("/").rpartition("/")[2]
+    return name.rstrip("/").rpartition("/")[2] if out.is_terminal else name
 
 
 def _summary(model: ModelHere) -> dict[str, Any]:

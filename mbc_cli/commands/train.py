@@ -81,7 +81,7 @@ def train(
 
     Examples:
       mbc train --list-presets
-      mbc train --preset mini --data newswire:[b]train[/b]:5000 --run first
+      mbc train --preset smollm2-135m --data newswire:[b]train[/b]:5000 --run first
       mbc train --resume --run first
       mbc train --preset distilgpt2 --data train.jsonl --set training.epochs=3
       mbc train --preset distilgpt2 --base Qwen/Qwen3-0.6B --data train.jsonl
@@ -106,7 +106,7 @@ def train(
             missing = [name for name, given in (("--preset", preset), ("--data", data)) if not given]
             raise ConfigError(
                 f"A new training needs {' and '.join(missing)}.",
-                hint="For example: mbc train --preset mini --data newswire:train:5000; "
+                hint="For example: mbc train --preset smollm2-135m --data newswire:train:5000; "
                 "`mbc train --list-presets` lists the presets.",
             )
         if run is None and is_launched():

@@ -40,7 +40,7 @@ def tui(
     Examples:
       mbc tui
       mbc tui --bank work.mbc --view ask
-      mbc tui --run mini-3
+      mbc tui --run smollm2-135m-3
       mbc tui --web
     """
     from mbc_cli.tui.app import VIEWS, Dashboard

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mbc_engine.config import EMBEDDED, Config, ModelSettings, packaged_model
+from mbc_engine.config import Config, ModelSettings
 from mbc_engine.datasets import squad
 from mbc_engine.datasets.by_name import file_of, is_of_hub
 from mbc_engine.errors import ConfigError, MBCError
@@ -259,9 +259,6 @@ def _source(source: str, has_hub: bool) -> Availability:
 def _model(name: str, has_hub: bool) -> Availability:
     from mbc_engine.lm.encoders import locate
 
-    if name.startswith(EMBEDDED):
-        is_here = packaged_model(name.removeprefix(EMBEDDED)).is_dir()
-        return Availability(name, is_here, "in this package" if is_here else "not in this package", is_here)
     if Path(locate(name)).is_dir():
         return Availability(name, True, "in a folder", can_be_had=True)
     return _of_hub(name, _is_cached_model(name), has_hub)

@@ -25,7 +25,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
-from mbc_engine.config import EMBEDDED, BaseWeights, packaged_model
+from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors, open_pretrained
 
@@ -432,17 +432,12 @@ class BaseLM(nn.Module):
 
 
 def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torch.device = "cpu") -> BaseLM:
-    """Open a base LM by hub id or path, or as `embedded:PATH` inside this package's models."""
-    place = name
-    if name.startswith(EMBEDDED):
-        place = str(packaged_model(name.removeprefix(EMBEDDED)))
-        if not Path(place).is_dir():
-            raise ModelError(f"This installation has no {name}.", hint="Install the package again.")
+    """Open a base LM by hub id or path."""
     kind = AutoModelForCausalLM
     with load_errors(f"The base LM {name}", "Give a folder or a hub id; off-line it must be in the local hub cache."):
         rest = base_dtype(weights, torch.device(device))
         model, tokenizer = open_pretrained(
-            kind, place, name=name, weights=weights, rest=rest, device=device, check=key_value_modules
+            kind, name, name=name, weights=weights, rest=rest, device=device, check=key_value_modules
         )
     if tokenizer.eos_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no token that ends a text.", hint="Take another base LM.")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from mbc_engine.config import EMBEDDED, EncoderSettings, ModelSettings, packaged_model
+from mbc_engine.config import EncoderSettings, ModelSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.lm.encoders import Encoder, load_encoder
@@ -139,7 +139,7 @@ def packable(model: PreTrainedModel) -> Iterator[Tensor]:
 
 def config_of(name: str) -> PretrainedConfig:
     """The config of a pretrained part, from its folder, the local hub cache, or else the table of known ones."""
-    place = packaged_model(name.removeprefix(EMBEDDED)) if name.startswith(EMBEDDED) else local_place(name)
+    place = local_place(name)
     if place is not None:
         with load_errors(f"The config of {name}", "Get it again."):
             found: PretrainedConfig = AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)

@@ -8,7 +8,6 @@ import torch
 
 _SHARED: Final[dict[str, dict[str, Any]]] = {
     "data": {"type": Path, "required": True, "help": "the development data"},
-    "base": {"type": Path, "required": True, "help": "what base_lm.py made"},
     "out": {"type": Path, "required": True},
     "threads": {"type": int, "default": 1},
     "device": {"default": "cpu"},

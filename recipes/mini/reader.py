@@ -13,7 +13,7 @@ set is read.
 import argparse
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +23,9 @@ from encoder import ENCODER
 from low_rank import add_low_rank
 from options import begin, stage_parser
 from reader_data import Example, Row, Stage, Tokens, WrongPassages, batches, examples, is_held_out, read_rows
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from training import Checkpoint
 
 from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.lm.pretrained import write_tensors
@@ -38,6 +38,44 @@ CURRICULUM = (
     Stage(("squad_train_part",), 112),
     Stage(("squad_train_part",), 224),
 )
+
+
+class Checkpoint:
+    """What is trained, Adam's moments and the step in one safetensors file, replaced at once.
+
+    Args:
+        path: the file.
+        trained: the tensors that change, which loading writes to.
+        optimizer: of these.
+    """
+
+    def __init__(self, path: Path, trained: Mapping[str, Tensor], optimizer: torch.optim.Optimizer) -> None:
+        self.path, self.trained, self.optimizer = path, trained, optimizer
+
+    def save(self, step: int) -> None:
+        """Keep everything as it is after so many steps."""
+        tensors = {f"model.{name}": value for name, value in self.trained.items()}
+        for number, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{name}": value for name, value in state.items()}
+        write_tensors(
+            self.path, {name: value.detach().contiguous() for name, value in tensors.items()}, {"step": str(step)}
+        )
+
+    def load(self) -> int | None:
+        """Put back what was kept, if anything was; returns the step to go on from."""
+        if not self.path.exists():
+            return None
+        state: dict[int, dict[str, Tensor]] = {}
+        with safe_open(self.path, framework="pt") as file, torch.no_grad():
+            step = int(file.metadata()["step"])
+            for name in file.keys():  # noqa: SIM118  # no dict
+                if name.startswith("model."):
+                    self.trained[name.removeprefix("model.")].copy_(file.get_tensor(name))
+                else:
+                    _, number, key = name.split(".")
+                    state.setdefault(int(number), {})[key] = file.get_tensor(name)
+        self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
+        return step
 
 
 def span_loss(

@@ -94,8 +94,8 @@ def test_runs_by_name(complete, runs, home):
 
 
 def test_presets(complete):
-    assert {"mini", "distilgpt2"} <= set(complete("train", "--preset", ""))
-    assert complete("train", "--preset", "min") == ["mini"]
+    assert {"smollm2-135m", "distilgpt2"} <= set(complete("train", "--preset", ""))
+    assert complete("train", "--preset", "smo") == ["smollm2-135m"]
 
 
 def test_reads(complete):

@@ -58,7 +58,7 @@ def test_a_model_is_measured_on_squad(mbc, model, small_squad):
     assert (result.exit_code, "6 questions are too few" in result.stderr) == (3, True)
 
 
-@pytest.mark.parametrize("command", [("eval",), ("calibrate",), ("train", "--preset", "mini")])
+@pytest.mark.parametrize("command", [("eval",), ("calibrate",), ("train", "--preset", "smollm2-135m")])
 def test_a_split_that_there_is_not_ends_in_one_line_and_a_hint(mbc, model, command):
     chosen = ("--model", model) if command == ("calibrate",) else ()
     result = mbc(*command, *chosen, "--data", "squad:dev")

@@ -143,8 +143,14 @@ def test_an_unknown_model_is_an_error(mbc, questions):
         (["--json", "show", "first"], "--json does not apply to show."),
         (["--data", "newswire:test:2", "compare", "one", "two"], "--data does not apply to compare."),
         (["--data", "newswire:test:2", "newswire:test:3"], "No such command 'newswire:test:3'."),
-        (["--data", "newswire:test:2", "--preset", "mini"], "There is nothing to train the preset mini on"),
-        (["--data", "newswire:test:2", "--preset", "mini", "--model", "mini"], "--model and --preset contradict"),
+        (
+            ["--data", "newswire:test:2", "--preset", "smollm2-135m"],
+            "There is nothing to train the preset smollm2-135m on",
+        ),
+        (
+            ["--data", "newswire:test:2", "--preset", "smollm2-135m", "--model", "mini"],
+            "--model and --preset contradict",
+        ),
     ],
 )
 def test_options_that_do_not_fit_together_are_told_in_two_lines(mbc, options, said):

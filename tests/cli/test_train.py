@@ -25,10 +25,10 @@ def data(home):
 
 def test_presets_are_listed(mbc):
     rows = [line.split("\t") for line in mbc("train", "--list-presets").stdout.splitlines()]
-    mini = next(row for row in rows if row[0] == "mini")
-    assert mini[1] == "embedded:mini/base"
+    smallest = next(row for row in rows if row[0] == "smollm2-135m")
+    assert smallest[1] == "HuggingFaceTB/SmolLM2-135M-Instruct"
     assert "distilgpt2" in {row[0] for row in rows}
-    assert json.loads(mbc("train", "--list-presets", "--json").stdout)["mini"]["model"]["base"] == mini[1]
+    assert json.loads(mbc("train", "--list-presets", "--json").stdout)["smollm2-135m"]["model"]["base"] == smallest[1]
 
 
 def test_a_run_ends_in_a_model_that_answers(mbc, preset, data, home, notes):
@@ -109,19 +109,19 @@ def test_a_run_is_not_overwritten(mbc, preset, data, home):
     ("arguments", "code"),
     [
         ((), 2),
-        (("--preset", "mini"), 2),
+        (("--preset", "smollm2-135m"), 2),
         (("--preset", "no-such-preset", "--data", "newswire:train:2"), 2),
-        (("--preset", "mini", "--data", "none.csv"), 3),
-        (("--preset", "mini", "--data", "newswire:train:2", "--run", "/dev/null/run"), 2),
-        (("--preset", "mini", "--data", "newswire:nowhere:2"), 3),
-        (("--preset", "mini", "--data", "newswire:train:2", "--set", "nonsense"), 2),
-        (("--preset", "mini", "--data", "newswire:train:2", "--device", "abacus"), 2),
-        (("--preset", "mini", "--data", "newswire:train:2", "--from", "no-such-model"), 4),
-        (("--preset", "mini", "--data", "newswire:train:2", "--base", "no-such-base"), 4),
+        (("--preset", "smollm2-135m", "--data", "none.csv"), 3),
+        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--run", "/dev/null/run"), 2),
+        (("--preset", "smollm2-135m", "--data", "newswire:nowhere:2"), 3),
+        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--set", "nonsense"), 2),
+        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--device", "abacus"), 2),
+        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--from", "no-such-model"), 4),
+        (("--preset", "smollm2-135m", "--data", "newswire:train:2", "--base", "no-such-base"), 4),
         (("--resume", "--run", "nothing", "--base", "no-such-base"), 2),
         (("--resume",), 2),
         (("--resume", "--run", "nothing"), 2),
-        (("--resume", "--run", "nothing", "--preset", "mini"), 2),
+        (("--resume", "--run", "nothing", "--preset", "smollm2-135m"), 2),
     ],
 )
 def test_what_cannot_be_used_is_an_error_in_two_lines(mbc, arguments, code):

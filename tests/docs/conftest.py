@@ -34,7 +34,12 @@ SMALL = (
     "model.aggregator.hidden=32",
     "model.prefix.hidden=16",
 )
-SMALL_MINI = ("model.codebook.codes=4", "training.epochs=1", "training.losses.reconstruction=0")
+SMALL_ROUTED = (
+    "model.codebook.codes=4",
+    "model.lora.layers=1",
+    "training.epochs=1",
+    "training.losses.reconstruction=0",
+)
 SUITE = f"""
 title = "Small"
 methods = ["mbc", "mbc-empty", "uniform"]
@@ -113,7 +118,7 @@ def home(programs: Path, tiny: Any) -> Path:
     changes = _set(*SMALL, "training.epochs=900")
     reader.start(f"mbc train --preset distilgpt2 {changes} --data train.jsonl --run first", "exact match", CTRL_C)
     reader.end()
-    for copy in (".local/share/mbc/runs/mini-3", "runs/mine", "models/mine"):
+    for copy in (".local/share/mbc/runs/smollm2-135m-3", "runs/mine", "models/mine"):
         shutil.copytree(home / ".local/share/mbc/runs/first", home / copy)
     _typed(reader, "mkdir -p shared/models/ada && cp -r .local/share/mbc/runs/first/model shared/models/ada/notes-gpt2")
     return home
@@ -159,8 +164,8 @@ def reader(home: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         r"\bNAME\b": "runs/mine",
         r"(mbc calibrate --model \S+ --data) questions.jsonl": r"\1 train.jsonl --bank-size 4",
         r"newswire:train:5000 --run first": "newswire:train:40 --run second",
-        r"mbc train --preset mini": rf"\g<0> {_set(*SMALL_MINI)}",
-        r"mbc train --preset (?!mini)\S+": rf"\g<0> {_set(*SMALL)}",
+        r"mbc train --preset smollm2-135m": rf"\g<0> {_set(*SMALL_ROUTED)}",
+        r"mbc train --preset (?!smollm2)\S+": rf"\g<0> {_set(*SMALL)}",
         r"(mbc models push \S+) ada/notes-gpt2": r"\1 ada/mine",
         r"mbc models pull ada/notes-gpt2(?! --rev)": r"\g<0> --force",
         r"^mbc config get": "mbc config set model mini && mbc config set ask.sources 3 && mbc config get",
@@ -250,6 +255,7 @@ def _put_pretrained_models_into_the_cache(cache: Path, tiny: Any) -> None:
         "distilbert/distilgpt2": gpt2,
         "openai-community/gpt2-xl": gpt2,
         "Qwen/Qwen3-0.6B": tiny.bases["llama"],
+        "HuggingFaceTB/SmolLM2-135M-Instruct": tiny.bases["llama"],
         "google-t5/t5-small": t5,
         "google-t5/t5-base": t5,
         "google-t5/t5-large": t5,

@@ -23,7 +23,7 @@ ONLY_PARSED = {
     r"python benchmarks/": "minutes to hours, and a quiet machine",
     r"mbc demo$": "4 s on each page; with `--keep` it is run",
     r"mbc eval --suite small --data-folder": "50 minutes",
-    r"mbc eval --preset mini": "trains for minutes",
+    r"mbc eval --preset smollm2-135m": "trains for minutes",
     r"mbc eval --data newswire": "minutes",
     r"mbc train --preset \S+ --data squad:": "SQuAD is on the hub",
     r"(accelerate launch|torchrun) ": "several processes, and SQuAD; tests/training/test_processes.py trains so",

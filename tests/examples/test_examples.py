@@ -106,8 +106,8 @@ def test_two_banks_answer_as_one(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_train_tiny_ends_with_a_model_that_is_asked(run: Run, tmp_path: Path) -> None:
-    lines = run("train_tiny", 20)
+def test_train_tiny_ends_with_a_model_that_is_asked(run: Run, tmp_path: Path, tiny_llama: Path) -> None:
+    lines = run("train_tiny", 20, tiny_llama)
     assert lines[0].startswith("step 1: loss ")
     assert lines[-1].startswith("unseen news: the right one of 8 documents is found for ")
     assert (tmp_path / "tiny-run" / "model" / "config.toml").is_file()

@@ -39,7 +39,7 @@ def suite(tmp_path, monkeypatch):
     """Writes a suite: ONE with something replaced; its model is a folder without weights."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trained").mkdir()
-    (tmp_path / "trained" / "config.toml").write_text(load_preset("mini").to_toml())
+    (tmp_path / "trained" / "config.toml").write_text(load_preset("smollm2-135m").to_toml())
     (tmp_path / "trained" / "model.safetensors").touch()
 
     def write(before="", after=""):
@@ -96,7 +96,7 @@ def test_files_lie_in_the_folder_that_is_named():
     datasets = {dataset.name: dataset for dataset in load_suite("small", Path("/data")).datasets}
     assert datasets["squad"].test == "/data/qa/squad_val.jsonl.xz"
     assert datasets["archivalqa"].train == ["/data/qa/archivalqa_like.jsonl.xz[:2500]"]
-    assert datasets["newswire"].test == "newswire:test:300"
+    assert datasets["newswire"].test == "newswire:test:150"
 
 
 def test_a_file_is_a_suite_too(suite):
@@ -121,7 +121,7 @@ def test_a_file_is_a_suite_too(suite):
         ),
         ('name = "news"', 'name = "../news"', "own.toml: '../news' cannot be the name of a dataset."),
         ('model = "trained"', "", "own.toml: the base 'mini' needs either a preset or a model."),
-        ('model = "trained"', 'model = "trained"\npreset = "mini"', "needs either a preset or a model."),
+        ('model = "trained"', 'model = "trained"\npreset = "smollm2-135m"', "needs either a preset or a model."),
         ("[[bases]]", "[[bases]", "own.toml is not valid TOML"),
         (
             'model = "trained"',
@@ -155,7 +155,7 @@ def test_cells_that_would_share_a_folder_are_told(suite):
 
 
 def test_a_preset_s_changes_are_checked_at_once(suite):
-    path = suite('model = "trained"', 'preset = "mini"\nchanges = ["model.tokns=1"]')
+    path = suite('model = "trained"', 'preset = "smollm2-135m"\nchanges = ["model.tokns=1"]')
     Path(path).write_text(Path(path).read_text() + 'train = ["newswire:train:4"]\n')
     with pytest.raises(ConfigError, match=r"model\.tokns: there is no such setting"):
         load_suite(path)

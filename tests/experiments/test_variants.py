@@ -29,7 +29,7 @@ def test_mac_is_the_preset_without_codes_and_kv_lora(name: str) -> None:
 
 def test_mac_does_not_take_over_how_sure_of_its_answers_another_model_was() -> None:
     sure = {"slope": 1.0, "intercept": 0.0, "from_memory": 0.8, "from_model": 0.2}
-    given = load_preset("mini").model_dump(exclude_none=True)
+    given = load_preset("smollm2-135m").model_dump(exclude_none=True)
     calibrated = Config.model_validate({**given, "model": {**given["model"], "confidence": sure}})
     assert calibrated.model.confidence is not None
     assert mac_of(calibrated).model.confidence is None
@@ -37,7 +37,7 @@ def test_mac_does_not_take_over_how_sure_of_its_answers_another_model_was() -> N
 
 @pytest.mark.parametrize("variant", [mac_of, without_reset])
 def test_a_variant_is_a_config_that_can_be_written_and_read(variant: Any) -> None:
-    config = variant(load_preset("mini"))
+    config = variant(load_preset("smollm2-135m"))
     assert parse_config(config.to_toml(), "variant") == config
 
 
@@ -47,5 +47,5 @@ def test_without_reset_only_the_reset_is_missing() -> None:
 
 
 def test_residual_codes_do_not_matter_where_there_are_none() -> None:
-    config = load_preset("mini", ["model.quantised=false", "model.read=flat"])
+    config = load_preset("smollm2-135m", ["model.quantised=false", "model.read=flat"])
     assert config.model.codebook.levels == 2

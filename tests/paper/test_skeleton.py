@@ -30,7 +30,7 @@ PUBLISHED = {
     "openai-community/gpt2-xl": 1_557_611_200,
     "meta-llama/Llama-2-7b-hf": 6_738_415_616,
     "meta-llama/Llama-3.2-1B": 1_235_814_400,
-    "HuggingFaceTB/SmolLM2-135M": 134_515_008,
+    "HuggingFaceTB/SmolLM2-135M-Instruct": 134_515_008,
     "Qwen/Qwen3-0.6B": 596_049_920,
     "google/gemma-3-270m": 268_098_176,
     "google-t5/t5-small": 60_506_624,

@@ -51,11 +51,6 @@ def test_a_licence_cannot_add_to_the_front_matter(config):
     assert front_matter(card(config, licence=licence)) == front_matter(card(config)) | {"license": licence}
 
 
-def test_an_embedded_base_is_none_of_the_hub(config):
-    embedded = config.model_copy(update={"model": config.model.model_copy(update={"base": "embedded:mini/base"})})
-    assert "base_model" not in front_matter(card(embedded))
-
-
 def test_a_model_without_its_run_is_not_evaluated(config):
     text = card(config)
     assert "**not evaluated**" in text

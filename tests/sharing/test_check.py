@@ -112,17 +112,6 @@ def test_a_pretrained_part_is_named_as_on_the_hub(saved, name):
         assert "not a hub id" in refused(saved)
 
 
-@pytest.mark.parametrize("name", ["embedded:../../tests", "embedded:/etc", "embedded:nonesuch/base", "embedded:"])
-def test_an_embedded_base_is_one_of_this_package(saved, name):
-    reworded(saved, '"tiny/gpt2"', f'"{name}"')
-    assert f"this version of mbc has no {name}" in refused(saved)
-
-
-def test_an_encoder_is_never_embedded(saved):
-    reworded(saved, '"tiny/bert"', '"embedded:mini/base"')
-    assert "not a hub id" in refused(saved)
-
-
 def test_codes_that_no_bank_can_hold_are_refused(saved):
     reworded(saved, "tokens = 4", "tokens = 70000")
     assert "1 to 65,536 tokens" in refused(saved)

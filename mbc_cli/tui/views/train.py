@@ -179,7 +179,7 @@ class TrainView(View):
         self.app.search_commands(commands, words)
 
     def action_attach(self) -> None:
-        fields = {"run": ("Run", "its name or folder, such as runs/mini-1")}
+        fields = {"run": ("Run", "its name or folder, such as runs/smollm2-135m-1")}
         self.app.push_screen(Form("Open a run", fields, self._open, button="Open"))
 
     def _open(self, typed: dict[str, str]) -> str:

@@ -69,7 +69,7 @@ async def test_a_training_that_cannot_start_says_why_in_the_form(places, until):
         await until(lambda: isinstance(app.screen, Form))
         await pilot.press("enter")
         await until(lambda: "Data is required" in words(app, "#words"))
-        app.screen.query_one("#preset", Input).value = "mini"
+        app.screen.query_one("#preset", Input).value = "smollm2-135m"
         app.screen.query_one("#data", Input).value = "'missing [file].jsonl'"
         await pilot.press("enter")
         await until(lambda: "Error: There is no file" in words(app, "#words"))
@@ -107,7 +107,7 @@ async def test_enter_twice_starts_one_training(places, until, monkeypatch):
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("n")
         await until(lambda: isinstance(app.screen, Form))
-        app.screen.query_one("#preset", Input).value = "mini"
+        app.screen.query_one("#preset", Input).value = "smollm2-135m"
         app.screen.query_one("#data", Input).value = "a.jsonl"
         await pilot.press("enter", "enter")
         assert [own[0] for own in begun] == ["train"]
