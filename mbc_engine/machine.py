@@ -46,6 +46,12 @@ def installing(extra: str) -> str:
     return f"pip install -c constraints.txt -e '.[{extra}]'"
 
 
+def package_folder(package: str) -> Path | None:
+    """The folder of an installed Python package, which is not imported; None if it is not installed."""
+    found = importlib.util.find_spec(package)
+    return Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
+
+
 def require_extra(extra: str, *packages: str, asked_by: str) -> None:
     """Raise ConfigError if the command `asked_by` needs packages of an extra that are not installed."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]

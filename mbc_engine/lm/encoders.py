@@ -1,4 +1,4 @@
-"""Pretrained encoders: found in the local hub cache, in an installed offline bundle, or on the hub, in this order."""
+"""Pretrained encoders: in the local hub cache, in an installed package, or on the hub, looked for in this order."""
 
 import hashlib
 import math
@@ -18,8 +18,14 @@ from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
 from mbc_engine.config import EncoderWeights
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.pretrained import PACKED, load_errors, local_place, open_pretrained, package_folder, state_digest
-from mbc_engine.machine import installing
+from mbc_engine.lm.embedded import (
+    INSTALL_LANGUAGE_MODEL,
+    LANGUAGE_MODEL,
+    find_language_model,
+    locate_language_model,
+)
+from mbc_engine.lm.pretrained import PACKED, load_errors, local_place, open_pretrained, state_digest
+from mbc_engine.machine import installing, package_folder
 from mbc_engine.text.chunks import Chunker
 
 # The hub model that a Python package carries the files of, and SHA-256 digests of those that must be the official ones.
@@ -106,7 +112,7 @@ def padded_batches(lengths: Sequence[int], *, size: int, longest: float) -> Iter
 def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str | torch.device = "cpu") -> Encoder:
     """Load an encoder by hub id or path. Raises ModelError if it cannot be opened, or is not the official one."""
     install = install_hint(name)
-    hint = f"Install its offline bundle: {install}" if install else "Check the name and the network."
+    hint = f"Install its package: {install}" if install else "Check the name and the network."
     with load_errors(f"The encoder {name}", hint):
         place = locate(name)
         model, tokenizer = open_pretrained(
@@ -119,8 +125,8 @@ def load_encoder(name: str, *, weights: EncoderWeights = "float32", device: str 
 
 
 def install_hint(name: str) -> str | None:
-    """The command that installs an encoder's offline bundle; None if it has none."""
-    return installing("embedded") if name == BUNDLED else None
+    """The command that installs the package with a pretrained model's files; None if there is none."""
+    return {BUNDLED: installing("embedded"), LANGUAGE_MODEL: INSTALL_LANGUAGE_MODEL}.get(name)
 
 
 def bundle_folder() -> Path | None:
@@ -148,7 +154,9 @@ def unofficial_file(folder: Path) -> Path | None:
 
 
 def locate(name: str) -> str:
-    """A folder, or the hub id itself when neither the cache nor a bundle, whose files are checked, has it."""
+    """A folder, or the hub id itself when neither the cache nor a package, whose files are checked, has it."""
+    if name == LANGUAGE_MODEL and locate_language_model():
+        return str(find_language_model())
     if local_place(name) or name != BUNDLED or (folder := bundle_folder()) is None:
         return name
     if wrong := unofficial_file(folder):

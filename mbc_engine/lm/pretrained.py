@@ -173,12 +173,6 @@ def local_place(name: str) -> Path | None:
     return Path(cached).parent if isinstance(cached, str) else None
 
 
-def package_folder(package: str) -> Path | None:
-    """The folder of an installed Python package, which is not imported; None if it is not installed."""
-    found = importlib.util.find_spec(package)
-    return Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
-
-
 # What the libraries raise for files that are missing, damaged or do not fit each other.
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError,
                SafetensorError, StrictDataclassError)  # fmt: skip

@@ -1,0 +1,284 @@
+"""The embedded language model: unpacked once from a package's file, to the same bytes everywhere."""
+
+import hashlib
+import json
+import math
+import shutil
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from tokenizers import pre_tokenizers
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from mbc_engine.errors import ModelError
+from mbc_engine.lm import embedded, pretrained
+from mbc_engine.lm.base import load_base
+from mbc_engine.lm.embedded import find_language_model
+from tests.needs import language_model
+
+F32, Q4_1, Q8_0 = 0, 3, 8
+WIDTH, HEADS, INNER = 32, 2, 64
+TOKENS = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    *sorted(pre_tokenizers.ByteLevel.alphabet()),
+    "Ġt",
+    "he",
+    "Ġthe",
+]
+# Of the weights unpacked from the package below, the same on every machine.
+WEIGHTS_DIGEST = "0979b0ee6cd48a74dfbc67da18c59c87ff473e06414a45129be51a9e431c7f6a"
+WEIGHTS_BYTES = 36504
+TINY = {
+    "vocab_size": len(TOKENS),
+    "hidden_size": WIDTH,
+    "intermediate_size": INNER,
+    "num_hidden_layers": 1,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": 1,
+}
+SHAPES = {
+    "token_embd.weight": (Q8_0, (len(TOKENS), WIDTH)),
+    "blk.0.attn_norm.weight": (F32, (WIDTH,)),
+    "blk.0.attn_q.weight": (Q4_1, (WIDTH, WIDTH)),
+    "blk.0.attn_k.weight": (Q4_1, (WIDTH // HEADS, WIDTH)),
+    "blk.0.attn_v.weight": (Q4_1, (WIDTH // HEADS, WIDTH)),
+    "blk.0.attn_output.weight": (Q4_1, (WIDTH, WIDTH)),
+    "blk.0.ffn_norm.weight": (F32, (WIDTH,)),
+    "blk.0.ffn_gate.weight": (Q4_1, (INNER, WIDTH)),
+    "blk.0.ffn_up.weight": (Q4_1, (INNER, WIDTH)),
+    "blk.0.ffn_down.weight": (Q4_1, (WIDTH, INNER)),
+    "output_norm.weight": (F32, (WIDTH,)),
+}
+
+
+def string(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def value(key: str, of: Any) -> bytes:
+    if isinstance(of, list):
+        kind, write = (8, string) if isinstance(of[0], str) else (5, lambda number: struct.pack("<i", number))
+        return string(key) + struct.pack("<IIQ", 9, kind, len(of)) + b"".join(map(write, of))
+    kind, content = {
+        str: lambda: (8, string(of)),
+        int: lambda: (4, struct.pack("<I", of)),
+        float: lambda: (6, struct.pack("<f", of)),
+        bool: lambda: (7, struct.pack("<?", of)),
+    }[type(of)]()
+    return string(key) + struct.pack("<I", kind) + content
+
+
+def stored(kind: int, rows: int) -> bytes:
+    """Rows of weights; each row is one block, but for those of ffn_down, two."""
+    if kind == F32:
+        return struct.pack(f"<{WIDTH}f", *(1 + column / 64 for column in range(WIDTH)))
+    if kind == Q8_0:
+        return b"".join(struct.pack("<e32b", 0.25, *(column - row % 32 for column in range(32))) for row in range(rows))
+    packed = bytes((15 - column) << 4 | column for column in range(16))
+    return b"".join(struct.pack("<ee", 0.5, row - 1) + packed for row in range(rows))
+
+
+def gguf() -> bytes:
+    """A language model of one layer, in the kinds of weights that the real file has."""
+    metadata = {
+        "general.architecture": "llama",
+        "llama.block_count": 1,
+        "llama.rope.freq_base": 100000.0,
+        "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.ggml.tokens": TOKENS,
+        "tokenizer.ggml.token_type": [3] * 3 + [1] * (len(TOKENS) - 3),
+        "tokenizer.ggml.merges": ["Ġ t", "h e", "Ġt he"],
+    }
+    tensors, weights = b"", b""
+    for name, (kind, shape) in SHAPES.items():
+        weights += bytes(-len(weights) % 32)
+        tensors += string(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1])
+        tensors += struct.pack("<IQ", kind, len(weights))
+        weights += stored(kind, math.prod(shape) // 32)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(SHAPES), len(metadata))
+    head += b"".join(value(key, of) for key, of in metadata.items()) + tensors
+    return head + bytes(-len(head) % 32) + weights
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package that carries a tiny language model; its code must never run."""
+    package = tmp_path / "site" / "tiny_lm"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise AssertionError('the package was imported')\n")
+    (package / embedded._FILE).write_bytes(content := gguf())
+    shutil.copytree(embedded._SETTINGS, tmp_path / "settings")
+    config = json.loads((tmp_path / "settings" / "config.json").read_text())
+    (tmp_path / "settings" / "config.json").write_text(json.dumps(config | TINY))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(embedded, "_PACKAGE", "tiny_lm")
+    monkeypatch.setattr(embedded, "_SETTINGS", tmp_path / "settings")
+    monkeypatch.setattr(embedded, "_FILE_DIGEST", hashlib.sha256(content).hexdigest())
+    monkeypatch.setattr(embedded, "_WEIGHTS_DIGEST", WEIGHTS_DIGEST)
+    monkeypatch.setattr(embedded, "_WEIGHTS_BYTES", WEIGHTS_BYTES)
+    return package
+
+
+def entries(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_each_kind_of_block_is_unpacked(package: Path) -> None:
+    weights = load_file(find_language_model() / "model.safetensors")
+    layer = "model.layers.0.self_attn"
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
+    assert weights["model.norm.weight"].tolist() == [1 + column / 64 for column in range(WIDTH)]
+    assert weights["model.embed_tokens.weight"][3].tolist() == [0.25 * (column - 3) for column in range(32)]
+    quantised = [*range(16), *range(15, -1, -1)]  # the lower halves of 16 bytes, then the upper ones
+    assert weights[f"{layer}.v_proj.weight"][5].tolist() == [0.5 * number + 4 for number in quantised]
+
+
+def test_rows_that_are_rotated_together_go_where_transformers_has_them(package: Path) -> None:
+    weights = load_file(find_language_model() / "model.safetensors")
+    rows = {
+        name: [round(row) for row in (weights[f"model.layers.0.self_attn.{name}.weight"][:, 0] + 1).tolist()]
+        for name in ("q_proj", "k_proj", "v_proj")
+    }
+    head = [*range(0, 16, 2), *range(1, 16, 2)]
+    assert rows == {"q_proj": [*head, *(row + 16 for row in head)], "k_proj": head, "v_proj": list(range(16))}
+
+
+def test_transformers_opens_what_was_unpacked(package: Path) -> None:
+    folder = find_language_model()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert (model.config.head_dim, model.config.tie_word_embeddings) == (16, True)
+    ids = tokenizer("<|im_start|>ab12 the", return_tensors="pt")["input_ids"]
+    assert tokenizer.convert_ids_to_tokens(ids[0]) == ["<|im_start|>", "a", "b", "1", "2", "Ġthe"]
+    with torch.no_grad():
+        assert model(ids).logits.isfinite().all()
+
+
+def test_it_is_a_base_lm_by_its_hub_id(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_base(embedded.LANGUAGE_MODEL).model.config.hidden_size == WIDTH
+    monkeypatch.setattr(embedded, "_WEIGHTS_BYTES", 1)
+    monkeypatch.setattr(embedded, "_PACKAGE", "not_installed_at_all")
+    monkeypatch.setattr(pretrained, "try_to_load_from_cache", lambda *_: None)
+    with pytest.raises(ModelError, match="could not be opened") as caught:
+        load_base(embedded.LANGUAGE_MODEL)
+    assert "requirements-lm.txt" in str(caught.value.hint)
+
+
+def test_it_is_unpacked_once_however_many_want_it(package: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    begin = Barrier(4)
+
+    def find(_: int) -> Path:
+        begin.wait()
+        return find_language_model(lambda *progress: calls.append(progress))
+
+    with ThreadPoolExecutor(4) as pool:
+        (folder,) = set(pool.map(find, range(4)))
+    assert [written for written, _ in calls] == sorted({written for written, _ in calls})
+    assert calls[-1] == (WEIGHTS_BYTES, WEIGHTS_BYTES)
+    assert not any(name.endswith(".partial") for name in entries(folder.parent))
+    shutil.rmtree(package)
+    assert find_language_model() == folder
+
+
+def test_what_a_killed_process_left_is_cleared_away(package: Path) -> None:
+    folder = find_language_model()
+    partial = folder.with_name(f"{folder.name}.partial")
+    folder.rename(partial)
+    (partial / "model.safetensors").write_bytes(b"half")
+    assert find_language_model() == folder
+    assert not partial.exists()
+
+
+def test_weights_of_another_size_are_made_again(package: Path) -> None:
+    weights = find_language_model() / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert hashlib.sha256((find_language_model() / "model.safetensors").read_bytes()).hexdigest() == WEIGHTS_DIGEST
+
+
+@pytest.mark.parametrize("cut", [0, 1, 1000])
+def test_another_file_is_refused(package: Path, cut: int, tmp_path: Path) -> None:
+    file = package / embedded._FILE
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2] + content[len(content) // 2 + cut :] + b"x" * (1 - min(cut, 1)))
+    with pytest.raises(ModelError, match="is not the official file") as caught:
+        find_language_model()
+    assert "--force-reinstall" in str(caught.value.hint)
+    assert not [name for name in entries(tmp_path / "cache" / "mbc" / "models") if not name.endswith(".lock")]
+
+
+def test_other_weights_than_expected_are_not_kept(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_WEIGHTS_DIGEST", "0" * 64)
+    with pytest.raises(ModelError, match="weights of the language model are wrong"):
+        find_language_model()
+    assert not [name for name in entries(tmp_path / "cache" / "mbc" / "models") if not name.endswith(".lock")]
+
+
+def test_a_missing_package_is_said_with_the_command_that_installs_it(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_PACKAGE", "not_installed_at_all")
+    with pytest.raises(ModelError, match="is not installed") as caught:
+        find_language_model()
+    assert "requirements-lm.txt" in str(caught.value.hint)
+
+
+def test_a_package_without_its_file_and_a_cache_that_is_a_file_are_said(package: Path, tmp_path: Path) -> None:
+    (package / embedded._FILE).rename(package / "elsewhere")
+    with pytest.raises(ModelError, match="could not be unpacked"):
+        find_language_model()
+    (package / "elsewhere").rename(package / embedded._FILE)
+    shutil.rmtree(tmp_path / "cache")
+    (tmp_path / "cache").touch()
+    with pytest.raises(ModelError, match="could not be unpacked"):
+        find_language_model()
+
+
+@pytest.fixture(scope="module")
+def real() -> Path:
+    return find_language_model()
+
+
+@pytest.fixture(scope="module")
+def real_tokenizer(real: Path) -> Any:
+    return AutoTokenizer.from_pretrained(real)
+
+
+@language_model
+def test_the_real_weights_are_the_pinned_ones(real: Path) -> None:
+    with (real / "model.safetensors").open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    assert digest == "d8d8571b3af99053c8ad455ce009d8479eec5da515f80a417c075d0a7f317904"
+
+
+@language_model
+def test_the_real_one_answers(real: Path, real_tokenizer: Any) -> None:
+    model = AutoModelForCausalLM.from_pretrained(real)
+    asked = real_tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is the capital of France?"}], add_generation_prompt=True, return_tensors="pt"
+    )
+    written = model.float().generate(**asked, max_new_tokens=12, do_sample=False)
+    assert real_tokenizer.decode(written[0, asked["input_ids"].shape[1] :]).startswith(
+        "The capital of France is Paris."
+    )
+
+
+@language_model
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=0xFFFF, codec="utf-8")))
+def test_the_real_tokenizer_keeps_any_text(real_tokenizer: Any, text: str) -> None:
+    """But for a few control characters, and planes 4 to 11 of Unicode, in which nothing is assigned."""
+    ids = real_tokenizer(text, split_special_tokens=True)["input_ids"]
+    assert real_tokenizer.decode(ids) == text
